@@ -1,0 +1,16 @@
+/* One way to report an error, and the exit statuses of the program. */
+#ifndef DIE_H
+#define DIE_H
+
+enum {
+    STATUS_OK = 0,       // done
+    STATUS_MACHINE = 1,  // a file, memory or the machine failed
+    STATUS_USAGE = 2,    // wrong usage or impossible values
+    STATUS_DIVERGED = 3, // training met NaN or infinity
+};
+
+/* Prints "train: " and the formatted message as one line on standard error, then exits with
+   `status`. The message says what: why (hint), e.g. "corpus: x.txt: No such file or directory". */
+_Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,53 @@
+/* Counter-based random numbers: value number `counter` of the stream `key`, with no state to carry.
+
+   A stream is keyed by what it is for: seed + tensor name for an initial weight, seed + step for a
+   batch, seed + step + layer for a dropout mask. So changing the norm changes neither the other
+   weights' start nor the data, any value can be had again in the backward pass, and nothing depends
+   on the number of threads.
+
+   The generator is SplitMix64 (Steele, Lea and Flood 2014) read at a position: mix(key + counter g),
+   g the odd integer nearest to 2^64 / golden ratio. */
+#ifndef RANDOM_H
+#define RANDOM_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* The finalizer of SplitMix64: a bijection of 64-bit words in which every input bit reaches every
+   output bit. */
+static inline uint64_t random_mix(uint64_t z) {
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* 64 random bits: number `counter` of stream `key`. */
+static inline uint64_t random_bits(uint64_t key, uint64_t counter) {
+    return random_mix(key + (counter + 1) * 0x9e3779b97f4a7c15u);
+}
+
+/* The key of a stream: `purpose` (a tensor's name, "batch", ...) and `index` (a step, ...) told apart
+   from every other purpose and index of the same seed. */
+static inline uint64_t random_key(uint64_t seed, const char *purpose, uint64_t index) {
+    uint64_t key = random_mix(seed + 0x9e3779b97f4a7c15u);
+    for (; *purpose; purpose++) key = random_mix(key ^ (unsigned char)*purpose);
+    return random_mix(key ^ random_mix(index));
+}
+
+/* Uniform in [0, 1), 53 bits. */
+static inline double random_uniform(uint64_t key, uint64_t counter) {
+    return (double)(random_bits(key, counter) >> 11) * 0x1p-53;
+}
+
+/* Standard normal (Box and Muller 1958); uses two values of the stream, none of them shared. */
+static inline double random_normal(uint64_t key, uint64_t counter) {
+    double radius = sqrt(-2 * log(1 - random_uniform(key, 2 * counter)));
+    return radius * cos(6.283185307179586 * random_uniform(key, 2 * counter + 1));
+}
+
+/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n / 2^64). */
+static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) {
+    return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
+}
+
+#endif
