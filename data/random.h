@@ -5,8 +5,8 @@
    weights' start nor the data, any value can be had again in the backward pass, and nothing depends
    on the number of threads.
 
-   The generator is SplitMix64 (Steele, Lea and Flood 2014) read at a position: mix(key + counter g),
-   g the odd integer nearest to 2^64 / golden ratio. */
+   The generator is SplitMix64 (Steele, Lea and Flood 2014) read at a position: mix(key + counter
+   g), g the odd integer nearest to 2^64 / golden ratio. */
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -26,8 +26,8 @@ static inline uint64_t random_bits(uint64_t key, uint64_t counter) {
     return random_mix(key + (counter + 1) * 0x9e3779b97f4a7c15u);
 }
 
-/* The key of a stream: `purpose` (a tensor's name, "batch", ...) and `index` (a step, ...) told apart
-   from every other purpose and index of the same seed. */
+/* The key of a stream: `purpose` (a tensor's name, "batch", ...) and `index` (a step, ...) told
+   apart from every other purpose and index of the same seed. */
 static inline uint64_t random_key(uint64_t seed, const char *purpose, uint64_t index) {
     uint64_t key = random_mix(seed + 0x9e3779b97f4a7c15u);
     for (; *purpose; purpose++) key = random_mix(key ^ (unsigned char)*purpose);
@@ -45,7 +45,8 @@ static inline double random_normal(uint64_t key, uint64_t counter) {
     return radius * cos(6.283185307179586 * random_uniform(key, 2 * counter + 1));
 }
 
-/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n / 2^64). */
+/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n / 2^64).
+ */
 static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) {
     return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
 }

@@ -1,0 +1,62 @@
+/* The corpus: a text as character ids, split into a training and a validation part. */
+#ifndef CORPUS_H
+#define CORPUS_H
+
+#include "batch.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { LEVEL_CHAR, LEVEL_BYTE };
+
+struct corpus {
+    const char *name; // for messages
+    int level;
+    int32_t *ids;      // (length)
+    size_t length;     // characters
+    size_t train;      // ids[0 .. train) trains, the rest validates
+    size_t V;          // different characters
+    uint32_t *symbols; // (V) their code points (or bytes) in ascending order
+    size_t bytes;      // of the text
+    uint32_t crc32;    // of its bytes
+};
+
+/* Reads the text at `path` ("-": standard input). A character is a code point of UTF-8, or a byte;
+   the last `val_fraction` of the characters validate. What cannot be read, or is not text, dies
+   with status 1 and says where. */
+void corpus_read(struct corpus *corpus, const char *path, int level, double val_fraction);
+
+/* The same from memory: `bytes` bytes of `text`. */
+void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes, int level,
+                 double val_fraction);
+
+void corpus_free(struct corpus *corpus);
+
+/* Dies with status 2 unless both parts have a block of T characters or, to validate, at least one
+   character to predict. */
+void corpus_check(const struct corpus *corpus, size_t T);
+
+/* Memory for batches of B x T; freed by batch_free(). */
+struct batch batch_make(size_t B, size_t T);
+void batch_free(struct batch *batch);
+
+/* Fills the batch with B random blocks of the training part: stream `key`. */
+void corpus_sample(const struct corpus *corpus, uint64_t key, struct batch *batch);
+
+/* The validation part in blocks of T that do not overlap; every character but the first is
+   predicted once. corpus_validation() fills `batch` with blocks first, first + 1, ... of the
+   corpus, at most B, sets batch->B to their number and gives the last block's missing characters
+   target -1. */
+size_t corpus_blocks(const struct corpus *corpus, size_t T);
+void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
+
+/* The character `id` on `file` (UTF-8, or the byte). */
+void corpus_put(const struct corpus *corpus, int32_t id, FILE *file);
+
+/* The id of a code point (or byte), or -1 if the corpus has none such. */
+int32_t corpus_id(const struct corpus *corpus, uint32_t symbol);
+
+/* The vocabulary as code points (or bytes) in the ids' order, "10 32 33 ..."; the caller frees it.
+ */
+char *corpus_vocabulary(const struct corpus *corpus);
+
+#endif

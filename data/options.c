@@ -1,0 +1,373 @@
+#include "options.h"
+#include "die.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t *int_at(const struct option *o, void *settings) {
+    return (int64_t *)((char *)settings + o->offset);
+}
+
+static double *real_at(const struct option *o, void *settings) {
+    return (double *)((char *)settings + o->offset);
+}
+
+static const char **text_at(const struct option *o, void *settings) {
+    return (const char **)((char *)settings + o->offset);
+}
+
+static bool is_text(const struct option *o) {
+    return o->kind == OPTION_TEXT || o->kind == OPTION_OPERAND || o->kind == OPTION_FILE;
+}
+
+static bool takes_value(const struct option *o) {
+    return is_text(o) || o->kind == OPTION_SWITCH || o->kind == OPTION_INT ||
+           o->kind == OPTION_REAL || o->kind == OPTION_CHOICE;
+}
+
+/* Changes of one letter that turn a into b (Levenshtein 1966); names here are short. */
+static size_t distance(const char *a, const char *b) {
+    enum { LONGEST = 40 };
+    size_t n = strlen(b), row[LONGEST + 1];
+    if (n > LONGEST || strlen(a) > LONGEST) return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++) row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+static const struct option *find(const struct option *table, const char *name, size_t length) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING && strlen(o->name) == length &&
+            !memcmp(o->name, name, length))
+            return o;
+    return NULL;
+}
+
+/* Dies; `where` is "--" on the command line, "FILE:LINE: " in a file. */
+static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
+    const char *near = NULL;
+    size_t least = 4; // farther names are no help
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING && distance(name, o->name) < least) {
+            least = distance(name, o->name);
+            near = o->name;
+        }
+    if (near) die(STATUS_USAGE, "%s%s: no such option (did you mean --%s?)", where, name, near);
+    die(STATUS_USAGE, "%s%s: no such option (--help lists them)", where, name);
+}
+
+/* "on|off", "ln|bn|rms": what a choice can be, in a buffer of the function. */
+static const char *choices(const struct option *o) {
+    static char list[256];
+    if (o->kind == OPTION_SWITCH) return "on|off";
+    size_t used = 0;
+    list[0] = 0;
+    for (int64_t i = 0; o->choice(i) && used < sizeof list; i++)
+        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "", o->choice(i));
+    return list;
+}
+
+static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
+    const char *automatic = o->start && !strcmp(o->start, "auto") ? ", or auto" : "";
+    if (o->kind == OPTION_INT)
+        die(STATUS_USAGE, "%s%s=%s: must be a whole number from %.0f to %.0f%s", where, o->name,
+            value, o->least, o->most, automatic);
+    if (o->kind == OPTION_REAL)
+        die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
+            o->least, o->most, automatic);
+    if (is_text(o)) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
+    die(STATUS_USAGE, "%s%s=%s: must be one of %s", where, o->name, value, choices(o));
+}
+
+static void set(const struct option *table, const struct option *o, void *settings,
+                const char *where, const char *value) {
+    char *end;
+    errno = 0;
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_STOP:
+        *int_at(o, settings) = 1;
+        return;
+    case OPTION_TEXT:
+    case OPTION_OPERAND:
+    case OPTION_FILE:
+        if (!*value) refuse(o, where, value);
+        *text_at(o, settings) = value;
+        return;
+    case OPTION_INT:
+    case OPTION_REAL: {
+        bool whole = o->kind == OPTION_INT;
+        double number;
+        int64_t integer = 0;
+        if (!strcmp(value, "auto") && o->start && !strcmp(o->start, "auto")) {
+            number = OPTION_AUTO;
+            integer = OPTION_AUTO;
+            end = "";
+        } else {
+            if (whole) integer = strtoll(value, &end, 10);
+            number = whole ? (double)integer : strtod(value, &end);
+            if (end == value || isspace((unsigned char)*value) || errno == ERANGE ||
+                !(number >= o->least && number <= o->most))
+                refuse(o, where, value);
+        }
+        if (*end) refuse(o, where, value);
+        if (whole)
+            *int_at(o, settings) = integer;
+        else
+            *real_at(o, settings) = number;
+        return;
+    }
+    case OPTION_SWITCH:
+        if (strcmp(value, "on") && strcmp(value, "off")) refuse(o, where, value);
+        *int_at(o, settings) = !strcmp(value, "on");
+        return;
+    case OPTION_CHOICE:
+        for (int64_t i = 0; o->choice(i); i++)
+            if (!strcmp(o->choice(i), value)) {
+                *int_at(o, settings) = i;
+                return;
+            }
+        refuse(o, where, value);
+    case OPTION_ALIAS: {
+        const char *equals = strchr(o->start, '=');
+        set(table, find(table, o->start, equals - o->start), settings, where, equals + 1);
+        return;
+    }
+    case OPTION_END:
+    case OPTION_HEADING:
+        return;
+    }
+}
+
+/* The text of a value in a config file: as it stands, or between quotes with \ before " and \.
+   Changes `value`; NULL if a quote is missing. */
+static char *unquoted(char *value) {
+    if (*value != '"') return value;
+    char *to = value, *from = value + 1;
+    for (; *from && *from != '"'; from++) {
+        if (*from == '\\' && from[1]) {
+            from++;
+            *to++ = *from == 'n' ? '\n' : *from;
+        } else {
+            *to++ = *from;
+        }
+    }
+    if (*from != '"' || from[1]) return NULL;
+    *to = 0;
+    return value;
+}
+
+static void read_file(const struct option *table, void *settings, const char *path) {
+    FILE *file = fopen(path, "r");
+    if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
+    char *line = NULL, where[512];
+    size_t size = 0;
+    ssize_t length;
+    for (int number = 1; (length = getline(&line, &size, file)) >= 0; number++) {
+        snprintf(where, sizeof where, "%.480s:%d: ", path, number);
+        if (strlen(line) != (size_t)length)
+            die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
+        while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
+        char *name = line + strspn(line, " \t");
+        if (!*name || *name == '#' || *name == ';' || *name == '[') continue;
+        char *equals = strchr(name, '=');
+        if (!equals) die(STATUS_USAGE, "%smust be \"name = value\"", where);
+        char *name_end = equals, *value = equals + 1 + strspn(equals + 1, " \t");
+        while (name_end > name && isspace((unsigned char)name_end[-1])) name_end--;
+        *name_end = 0;
+        const struct option *o = find(table, name, strlen(name));
+        if (!o) unknown(table, where, name);
+        if (o->of_call || !takes_value(o))
+            die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
+        value = unquoted(value);
+        if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
+        // A text stays in use, so it gets memory of its own, for the program's whole life.
+        if (is_text(o) && !(value = strdup(value)))
+            die(STATUS_MACHINE, "memory: %s", strerror(errno));
+        set(table, o, settings, where, value);
+    }
+    free(line);
+    if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
+    fclose(file);
+}
+
+/* Goes through argv; `files` only reads the files that OPTION_FILE names, otherwise only they are
+   passed by. */
+static void read_arguments(const struct option *table, void *settings, int argc, char **argv,
+                           bool files) {
+    bool named = true; // until "--"
+    const char *operand = NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        if (named && !strcmp(argument, "--")) {
+            named = false;
+            continue;
+        }
+        if (!named || argument[0] != '-' || !argument[1]) {
+            if (files) continue;
+            if (operand)
+                die(STATUS_USAGE, "%s: one corpus is enough, and %s was given already", argument,
+                    operand);
+            operand = argument;
+            for (const struct option *o = table; o->kind != OPTION_END; o++)
+                if (o->kind == OPTION_OPERAND) set(table, o, settings, "", argument);
+            continue;
+        }
+        if (argument[1] != '-')
+            die(STATUS_USAGE, "%s: options begin with -- (--help lists them)", argument);
+        const char *name = argument + 2, *equals = strchr(name, '=');
+        size_t length = equals ? (size_t)(equals - name) : strlen(name);
+        const struct option *o = find(table, name, length);
+        if (!o) {
+            char text[64];
+            snprintf(text, sizeof text, "%.*s", (int)length, name);
+            unknown(table, "--", text);
+        }
+        if (!takes_value(o) && equals) die(STATUS_USAGE, "--%s: takes no value", o->name);
+        const char *value = equals ? equals + 1 : NULL;
+        if (takes_value(o) && !value) {
+            if (++i == argc) die(STATUS_USAGE, "--%s: needs a value (--%s=...)", o->name, o->name);
+            value = argv[i];
+        }
+        if (files && o->kind == OPTION_FILE) read_file(table, settings, value);
+        if (!files) set(table, o, settings, "--", value);
+        if (o->kind == OPTION_STOP) return;
+    }
+}
+
+void options_parse(const struct option *table, void *settings, int argc, char **argv) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (is_text(o))
+            *text_at(o, settings) = o->start;
+        else if (o->start && o->kind != OPTION_ALIAS)
+            set(table, o, settings, "--", o->start);
+    }
+    read_arguments(table, settings, argc, argv, true);
+    read_arguments(table, settings, argc, argv, false);
+}
+
+const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
+    void *s = (void *)settings;
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_STOP:
+    case OPTION_SWITCH:
+        snprintf(text, size, "%s", *int_at(o, s) ? "on" : "off");
+        return text;
+    case OPTION_INT:
+        if (*int_at(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        snprintf(text, size, "%lld", (long long)*int_at(o, s));
+        return text;
+    case OPTION_REAL:
+        if (*real_at(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        for (int digits = 6; digits <= 17; digits++) { // the fewest that read back as the same
+            snprintf(text, size, "%.*g", digits, *real_at(o, s));
+            if (strtod(text, NULL) == *real_at(o, s)) break;
+        }
+        return text;
+    case OPTION_CHOICE:
+        return o->choice(*int_at(o, s));
+    case OPTION_TEXT:
+    case OPTION_OPERAND:
+    case OPTION_FILE:
+        return *text_at(o, s);
+    case OPTION_ALIAS:
+    case OPTION_HEADING:
+    case OPTION_END:
+        break;
+    }
+    return NULL;
+}
+
+static bool of_run(const struct option *o) {
+    return !o->of_call && takes_value(o);
+}
+
+void options_write(const struct option *table, const void *settings, FILE *file) {
+    char text[64];
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
+        if (!value) continue;
+        fprintf(file, "%s = ", o->name);
+        if (is_text(o)) {
+            fputc('"', file);
+            for (const char *c = value; *c; c++) {
+                if (*c == '"' || *c == '\\' || *c == '\n') fputc('\\', file);
+                fputc(*c == '\n' ? 'n' : *c, file);
+            }
+            fputs("\"\n", file);
+        } else {
+            fprintf(file, "%s\n", value);
+        }
+    }
+}
+
+void json_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (*c < ' ' || *c == 127)
+            fprintf(file, "\\u%04x", *c);
+        else
+            fputc(*c, file);
+    }
+    fputc('"', file);
+}
+
+void options_write_json(const struct option *table, const void *settings, FILE *file) {
+    char text[64];
+    const char *separator = "";
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (!of_run(o)) continue;
+        const char *value = option_value(o, settings, text, sizeof text);
+        bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+        fprintf(file, "%s\n    \"%s\": ", separator, o->name);
+        if (!value)
+            fputs("null", file);
+        else if (o->kind == OPTION_SWITCH)
+            fputs(*value == 'o' && value[1] == 'n' ? "true" : "false", file);
+        else if (number && strcmp(value, "auto") != 0)
+            fputs(value, file);
+        else
+            json_string(file, value);
+        separator = ",";
+    }
+}
+
+void options_help(const struct option *table, FILE *file) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) {
+            fprintf(file, "\n%s:\n", o->help);
+            continue;
+        }
+        char form[256];
+        const char *value = o->metavar                                             ? o->metavar
+                            : o->kind == OPTION_INT                                ? "N"
+                            : o->kind == OPTION_REAL                               ? "X"
+                            : o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH ? choices(o)
+                                                                                   : "TEXT";
+        if (takes_value(o))
+            snprintf(form, sizeof form, "--%s=%s", o->name, value);
+        else
+            snprintf(form, sizeof form, "--%s", o->name);
+        fprintf(file, "  %-27s %s", form, o->help);
+        if (takes_value(o) && o->start) fprintf(file, "; default %s", o->start);
+        if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
+            fprintf(file, ", range %.10g to %.10g", o->least, o->most);
+        fputc('\n', file);
+    }
+}
