@@ -1,0 +1,42 @@
+/* A run's folder: config.ini, log.csv, summary.json, sample.txt and the model's file. Everything
+   but the log is written to a temporary name, synced and renamed, so that a kill at any moment
+   leaves the old file or the new one; every failure dies with status 1 and names the file. */
+#ifndef RUN_H
+#define RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct run {
+    char folder[3072];
+    FILE *log;
+};
+
+/* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
+   An `out` that holds a run already dies with status 2 unless `force`. */
+void run_open(struct run *run, const char *out, const char *name, bool force);
+void run_close(struct run *run);
+
+/* A row of log.csv; what was not measured is negative. */
+struct log_row {
+    int64_t step;   // updates done before
+    double seconds; // since the start
+    int64_t tokens; // trained on before
+    double lr, train_loss, val_loss, grad_norm, tokens_per_second;
+};
+
+enum { NOT_MEASURED = -1 };
+
+void run_log(struct run *run, const struct log_row *row);
+
+/* A file of the folder to write to, and its end: file_commit() syncs and renames. */
+struct run_file {
+    FILE *stream;
+    char path[4096], temporary[4096];
+};
+
+struct run_file file_create(const struct run *run, const char *name);
+void file_commit(struct run_file *file);
+
+#endif
