@@ -1,0 +1,43 @@
+#include "arena.h"
+#include "../data/die.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64 };
+
+void *arena_take(struct arena *arena, size_t count, size_t size) {
+    size_t bytes, used;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, ALIGNMENT - 1, &bytes) ||
+        __builtin_add_overflow(arena->used, bytes / ALIGNMENT * ALIGNMENT, &used) ||
+        used > PTRDIFF_MAX)
+        die(STATUS_USAGE, "memory: these sizes need more than any machine can address (try a "
+                          "smaller --batch-size, --block-size, --n-embd or --n-layer)");
+    void *piece = arena->base ? arena->base + arena->used : NULL;
+    arena->used = used;
+    return piece;
+}
+
+void arena_allocate(struct arena *arena, const char *what) {
+    size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    double gib = 1024.0 * 1024 * 1024;
+    if (arena->used > machine)
+        die(STATUS_MACHINE,
+            "memory: %s needs %.1f GiB, this machine has %.1f GiB (try a smaller --batch-size, "
+            "--block-size, --n-embd or --n-layer)",
+            what, (double)arena->used / gib, (double)machine / gib);
+    arena->bytes = arena->used;
+    arena->used = 0;
+    arena->base = aligned_alloc(ALIGNMENT, arena->bytes ? arena->bytes : ALIGNMENT);
+    if (!arena->base)
+        die(STATUS_MACHINE, "memory: no %.1f GiB for %s to be had", (double)arena->bytes / gib,
+            what);
+    memset(arena->base, 0, arena->bytes);
+}
+
+void arena_free(struct arena *arena) {
+    free(arena->base);
+    *arena = (struct arena){0};
+}

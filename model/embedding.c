@@ -1,0 +1,36 @@
+/* x[b,t] = drop(wte[id[b,t]] + wpe[t]). Backward adds each token's gradient to the two rows that it
+   read; the work is split by channels, so every row is summed in the tokens' order. */
+#include "embedding.h"
+
+static inline real factor(struct dropout dropout, size_t i) {
+    return dropout.threshold ? dropout_factor(dropout, i) : 1;
+}
+
+void embedding_forward(size_t B, size_t T, size_t C, real *x, const int32_t *ids, const real *wte,
+                       const real *wpe, struct dropout dropout) {
+#pragma omp parallel for
+    for (size_t n = 0; n < B * T; n++) {
+        const real *token = wte + ids[n] * C, *position = wpe + n % T * C;
+#pragma omp simd
+        for (size_t c = 0; c < C; c++)
+            x[n * C + c] = (token[c] + position[c]) * factor(dropout, n * C + c);
+    }
+}
+
+void embedding_backward(size_t B, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
+                        const int32_t *ids, struct dropout dropout) {
+    enum { COLUMNS = 32 };
+#pragma omp parallel for
+    for (size_t begin = 0; begin < C; begin += COLUMNS) {
+        size_t end = begin + COLUMNS < C ? begin + COLUMNS : C;
+        for (size_t n = 0; n < B * T; n++) {
+            real *token = dwte + ids[n] * C, *position = dwpe + n % T * C;
+#pragma omp simd
+            for (size_t c = begin; c < end; c++) {
+                real d = dx[n * C + c] * factor(dropout, n * C + c);
+                token[c] += d;
+                position[c] += d;
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+/* Cross-entropy of a softmax. */
+#ifndef LOSS_H
+#define LOSS_H
+
+#include "real.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* losses (N) = -ln softmax(logits[n])[targets[n]] in nats, 0 where the target is negative (no
+   target). With dlogits (N,V), not NULL: dlogits = scale (softmax - onehot), 0 where there is no
+   target. */
+void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, const real *logits,
+                        const int32_t *targets, real scale);
+
+/* The sum of the losses of valid targets in *sum, and the number of these targets. */
+size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum);
+
+#endif

@@ -1,0 +1,50 @@
+#include "tensor.h"
+#include "../data/die.h"
+#include "../data/random.h"
+#include <math.h>
+#include <stdio.h>
+
+struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
+                         double mean, double deviation) {
+    const size_t step = 64 / sizeof(real);
+    size_t size = rows ? rows : 1, offset = list->size;
+    if (__builtin_mul_overflow(size, columns ? columns : 1, &size) ||
+        __builtin_add_overflow(list->size, (size + step - 1) / step * step, &list->size))
+        die(STATUS_USAGE, "model: tensor %s has more elements than can be counted", name);
+    if (list->tensor) {
+        struct tensor *t = &list->tensor[list->count];
+        *t = (struct tensor){.shape = {rows, columns},
+                             .dimensions = columns ? 2
+                                           : rows  ? 1
+                                                   : 0,
+                             .offset = offset,
+                             .size = size,
+                             .mean = mean,
+                             .deviation = deviation};
+        snprintf(t->name, sizeof t->name, "%s", name);
+    }
+    list->count++;
+    return (struct param){list->value ? list->value + offset : NULL,
+                          list->grad ? list->grad + offset : NULL};
+}
+
+const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real *values) {
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tensor *t = &list->tensor[i];
+        for (size_t j = 0; j < t->size; j++)
+            if (!isfinite(values[t->offset + j])) return t;
+    }
+    return NULL;
+}
+
+void tensor_initialize(const struct tensor_list *list, uint64_t seed) {
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tensor *t = &list->tensor[i];
+        real *value = list->value + t->offset;
+        uint64_t key = random_key(seed, t->name, 0);
+#pragma omp parallel for
+        for (size_t j = 0; j < t->size; j++)
+            value[j] =
+                (real)(t->deviation > 0 ? t->mean + t->deviation * random_normal(key, j) : t->mean);
+    }
+}
