@@ -1,0 +1,150 @@
+/* The table of options: each is declared here and nowhere else. Defaults are nanoGPT's recipe for
+   tiny Shakespeare on a CPU, with biases. */
+#include "config.h"
+#include "../data/die.h"
+#include <omp.h>
+
+static const char *norm_choice(int64_t i) {
+    return norm_kinds[i] ? norm_kinds[i]->name : NULL;
+}
+
+static const char *placement_choice(int64_t i) {
+    return placements[i].name;
+}
+
+static const char *activation_choice(int64_t i) {
+    return activations[i].name;
+}
+
+static const char *level_choice(int64_t i) {
+    static const char *const names[] = {"char", "byte", NULL}; // LEVEL_CHAR, LEVEL_BYTE
+    return names[i];
+}
+
+static const char *final_norm_choice(int64_t i) {
+    static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
+    return names[i];
+}
+
+static const char *schedule_choice(int64_t i) {
+    static const char *const names[] = {"cosine", "linear", "constant", NULL}; // SCHEDULE_...
+    return names[i];
+}
+
+#define AT(member)       .offset = offsetof(struct config, member)
+#define RANGE(low, high) .least = low, .most = high
+
+enum { MOST = 1000000000 }; // iterations, characters, ...
+
+const struct option config_options[] = {
+    {NULL, OPTION_HEADING, .help = "Data"},
+    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE",
+     .help =
+         "UTF-8 text, - for standard input (also without --corpus=); the built-in grammar if none"},
+    {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice,
+     .help = "a character is a code point or a byte"},
+    {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
+     .help = "the end of the text that validates"},
+    {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST),
+     .help = "length of the built-in grammar's text"},
+    {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .help = "its seed"},
+
+    {NULL, OPTION_HEADING, .help = "Model"},
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice,
+     .help = "normalization: none, LayerNorm, BatchNorm, RMSNorm"},
+    {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
+     .help = "where the norms stand: x + F(N(x)) or N(x + F(x))"},
+    {"preln", OPTION_ALIAS, .start = "placement=pre", .help = "--placement=pre"},
+    {"postln", OPTION_ALIAS, .start = "placement=post", .help = "--placement=post"},
+    {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
+     .help = "a norm before the head; auto: as the placement says"},
+    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .help = "layers"},
+    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .help = "attention heads"},
+    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .help = "channels"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST),
+     .help = "context length in characters"},
+    {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
+     .help = "the MLP's nonlinearity; gelu is the exact one (erf)"},
+    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
+    {"bias", OPTION_SWITCH, AT(model.bias), "on",
+     .help = "biases in linear layers and norms (beta)"},
+    {"affine", OPTION_SWITCH, AT(model.affine), "on", .help = "gamma and beta in norms"},
+    {"norm-eps", OPTION_REAL, AT(model.norm_eps), "1e-5", RANGE(1e-12, 1),
+     .help = "epsilon inside the norms' square root"},
+    {"bn-momentum", OPTION_REAL, AT(model.bn_momentum), "0.1", RANGE(0, 1),
+     .help = "share of the batch in bn's running statistics"},
+
+    {NULL, OPTION_HEADING, .help = "Training"},
+    {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .help = "updates"},
+    {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, MOST),
+     .help = "sequences in a batch"},
+    {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
+     .help = "batches whose gradients make one update"},
+    {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000),
+     .help = "the rate after warm-up"},
+    {"min-lr", OPTION_REAL, AT(schedule.least), "auto", RANGE(0, 1000),
+     .help = "the rate after decay; auto: a tenth of --learning-rate"},
+    {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, MOST),
+     .help = "updates of linear warm-up"},
+    {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, MOST),
+     .help = "the update at which decay ends; auto: --max-iters"},
+    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
+     .help = "how the rate decays"},
+    {"beta1", OPTION_REAL, AT(adam.beta1), "0.9", RANGE(0, 0.999999), .help = "of Adam"},
+    {"beta2", OPTION_REAL, AT(adam.beta2), "0.99", RANGE(0, 0.999999), .help = "of Adam"},
+    {"adam-eps", OPTION_REAL, AT(adam.eps), "1e-8", RANGE(1e-20, 1), .help = "of Adam"},
+    {"weight-decay", OPTION_REAL, AT(adam.weight_decay), "0.1", RANGE(0, 1000),
+     .help = "decoupled, on matrices"},
+    {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),
+     .help = "largest norm of the gradient; 0: no limit"},
+    {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53),
+     .help = "of weights, batches, dropout and the sample"},
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 4096),
+     .help = "threads; auto: one for each core (OMP_NUM_THREADS). The result is the same for any "
+             "number"},
+
+    {NULL, OPTION_HEADING, .help = "Watching"},
+    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .of_call = 1,
+     .help = "the run's folder; runs/NORM-PLACEMENT-sSEED if none is given"},
+    {"force", OPTION_FLAG, AT(force), .of_call = 1, .help = "write over a run in --out"},
+    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, MOST),
+     .help = "updates between rows of log.csv"},
+    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, MOST),
+     .help = "updates between evaluations"},
+    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST),
+     .help =
+         "at most so many batches in an evaluation, spread evenly; 0: all of the validation part"},
+    {"quiet", OPTION_FLAG, AT(quiet), .of_call = 1, .help = "nothing on the terminal but errors"},
+
+    {NULL, OPTION_HEADING, .help = "Keeping and using"},
+    {"config", OPTION_FILE, AT(file), .metavar = "FILE", .of_call = 1,
+     .help = "options from a file such as a run's config.ini; the command line overrides it"},
+    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST),
+     .help = "characters of text made and shown after training"},
+    {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
+     .help = "of that text; 0: always the likeliest character"},
+    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST),
+     .help = "draw from so many likeliest characters; 0: from all"},
+    {"help", OPTION_STOP, AT(help), .of_call = 1, .help = "this list"},
+    {"version", OPTION_STOP, AT(version), .of_call = 1, .help = "the version"},
+    {.kind = OPTION_END},
+};
+
+void config_parse(struct config *config, int argc, char **argv) {
+    *config = (struct config){0};
+    options_parse(config_options, config, argc, argv);
+    if (config->help || config->version) return;
+    const struct model_config *model = &config->model;
+    if (model->n_embd % model->n_head)
+        die(STATUS_USAGE,
+            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
+            (long long)model->n_embd, (long long)model->n_head);
+    struct schedule *schedule = &config->schedule;
+    if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
+    if (schedule->least > schedule->rate)
+        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
+            schedule->rate);
+    if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
+    if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
+    omp_set_num_threads((int)config->threads);
+}

@@ -1,0 +1,65 @@
+/* The Transformer: embeddings, L layers of attention and MLP, final norm, head tied to the token
+   embedding, cross-entropy. Parameter names and shapes are nanoGPT's. */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "../data/batch.h"
+#include "sublayer.h"
+
+enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
+
+/* What a model is; filled by the command line, a test, or (some day) a checkpoint. */
+struct model_config {
+    int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
+    int64_t n_layer, n_head, n_embd, block_size;
+    int64_t bias, affine, final_norm;
+    double dropout, norm_eps, bn_momentum;
+};
+
+struct layer {
+    struct sublayer attention, mlp;
+};
+
+struct model {
+    struct model_config config;
+    size_t B, T, C, V, L; // B and T are the largest that fit
+    uint64_t seed;
+    struct tensor_lists lists;
+    struct param wte, wpe; // (V,C), (T,C)
+    struct layer *layer;   // (L)
+    struct norm final;
+    // activations and their gradients
+    real *embedded;         // (B,T,C)
+    real *last, *final_out; // (B,T,C) the last layer's output (not owned), the final norm's
+    real *top;              // (B,T,C) what the head reads (not owned)
+    real *logits, *dlogits; // (B,T,V)
+    real *losses;           // (B,T)
+    real *flow[2];          // (B,T,C) gradients of the residual stream, in turn
+    struct sublayer_scratch scratch;
+    struct arena arena; // all of the memory above
+};
+
+/* Makes a model for batches of up to B x config->block_size tokens of a vocabulary of V, with
+   initial weights by seed. Impossible sizes die with status 2, too little memory with status 1. */
+void model_init(struct model *model, const struct model_config *config, size_t V, size_t B,
+                uint64_t seed);
+void model_free(struct model *model);
+
+/* Logits (B,T,V) of the batch in model->logits. In training bn-like norms use and move their batch
+   statistics and dropout is on, keyed by `step`; in evaluation neither. */
+void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
+
+/* After forward: the sum of the losses of valid targets (nats) in *sum; returns how many there are.
+ */
+size_t model_loss(struct model *model, const struct batch *batch, double *sum);
+
+/* After a forward in training: adds `scale` times the gradient of the batch's mean loss to every
+   parameter's gradient; returns that mean loss. `step` is forward's. */
+double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
+
+void model_zero_grad(struct model *model);
+
+/* Learned numbers, each counted once. */
+size_t model_parameters(const struct model *model);
+
+#endif
