@@ -1,0 +1,97 @@
+# normlab. `make` builds ./train; `make help` lists the rest.
+#
+#   make ARCH=x86-64-v3     for another processor than this one (-march)
+#   make CC=clang           with another compiler
+#   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
+
+ARCH     := native
+SANITIZE :=
+
+BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
+OPTIMIZE := -O3 -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+# Where the compiler has it: whole AVX-512 vectors in plain loops too.
+OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
+              && echo -mprefer-vector-width=512)
+ifneq ($(SANITIZE),)
+    OPTIMIZE += -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+CFLAGS   += -std=gnu11 $(OPTIMIZE) -fopenmp $(WARNINGS) -MMD -MP
+LDLIBS   += -lm
+
+SOURCES  := $(wildcard model/*.c data/*.c)
+OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
+
+# Every test runs on floats; those of the mathematics run on doubles too.
+TESTS        := $(wildcard tests/*.c)
+MATHEMATICS  := $(wildcard tests/support.c tests/test_gradient.c tests/test_golden.c tests/test_matmul.c tests/test_norm.c tests/test_attention.c tests/test_model.c)
+FLOAT_TESTS  := $(filter-out tests/test_gradient.c tests/bench.c,$(TESTS))
+TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
+
+.PHONY: all help test check data demo plots asan archs lint clean FORCE
+all: train
+
+train: $(BUILD)/train FORCE
+	@cmp -s $< $@ || cp $< $@
+
+$(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
+	$(CC) $(CFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
+	$(CC) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+
+$(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
+	$(CC) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+
+$(BUILD)/float/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -c $< -o $@
+
+$(BUILD)/double/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -DREAL=double -c $< -o $@
+
+help:
+	@echo 'make          build ./train'
+	@echo 'make demo     train on the built-in grammar and draw the loss curve'
+	@echo 'make test     build and run every test'
+	@echo 'make data     get real corpora into data/corpora/'
+	@echo 'make plots    draw the loss curves of all runs in runs/'
+	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
+	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
+	@echo 'make lint     formatting and shell scripts'
+	@echo 'make clean    remove what was built (runs and corpora stay)'
+
+demo: train
+	./train --max-iters=1000
+	@scripts/deps.sh plot && scripts/plot.py "$$(ls -td runs/*/ | head -n 1)"
+
+test:
+	@scripts/deps.sh build test
+	@$(MAKE) --no-print-directory check
+
+check: train $(TEST_PROGRAMS)
+	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS)
+
+asan:
+	@$(MAKE) --no-print-directory test SANITIZE=1
+
+archs:
+	@for arch in x86-64-v2 x86-64-v3 native; do \
+	    $(MAKE) --no-print-directory test ARCH=$$arch || exit 1; done
+
+data:
+	@data/get_corpora.sh
+
+plots:
+	@scripts/deps.sh plot && scripts/plot.py runs/*/
+
+lint:
+	@scripts/deps.sh lint
+	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch]
+	shellcheck scripts/*.sh data/*.sh .ci/run
+
+clean:
+	rm -rf build train
+
+-include $(shell find build -name '*.d' 2>/dev/null)

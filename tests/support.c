@@ -1,0 +1,137 @@
+#include "support.h"
+#include "../data/corpus.h"
+#include "../data/random.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+
+real *random_reals(size_t count, uint64_t key) {
+    real *x = malloc((count + 1) * sizeof(real));
+    for (size_t i = 0; i < count; i++) x[i] = (real)random_normal(random_key(key, "test", 0), i);
+    return x;
+}
+
+double difference(size_t count, const real *a, const real *b) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d; // NaN gets through and stays
+        if (isnan(most)) break;
+    }
+    return most;
+}
+
+void expect_close(const char *what, size_t count, const real *got, const real *want,
+                  double tolerance) {
+    double scale = largest(count, want);
+    double apart = difference(count, got, want);
+    cr_expect(count > 0 && apart <= tolerance * scale, "%s: off by %g where the largest is %g",
+              what, apart, scale);
+}
+
+struct model_config small_config(int norm, int placement) {
+    return (struct model_config){.norm = norm,
+                                 .placement = placement,
+                                 .n_layer = 2,
+                                 .n_head = 2,
+                                 .n_embd = 6,
+                                 .block_size = SMALL_T,
+                                 .bias = 1,
+                                 .affine = 1,
+                                 .norm_eps = 1e-5,
+                                 .bn_momentum = 0.1};
+}
+
+struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key) {
+    struct batch batch = batch_make(B, T);
+    for (size_t n = 0; n < B * T; n++) {
+        batch.ids[n] = (int32_t)random_below(random_key(key, "ids", 0), n, V);
+        batch.targets[n] = (int32_t)random_below(random_key(key, "targets", 0), n, V);
+    }
+    return batch;
+}
+
+static int count_norms(void) {
+    int count = 0;
+    while (norm_kinds[count]) count++;
+    return count;
+}
+
+static struct criterion_test_params pairs(int of_placements) {
+    int norms = count_norms(), count = 0;
+    struct pair *pair = cr_malloc(norms * of_placements * sizeof *pair);
+    for (int n = 0; n < norms; n++)
+        for (int p = 0; p < of_placements; p++) pair[count++] = (struct pair){n, p};
+    return cr_make_param_array(struct pair, pair, count, NULL);
+}
+
+struct criterion_test_params every_pair(void) {
+    int count = 0;
+    while (placements[count].name) count++;
+    return pairs(count);
+}
+
+struct criterion_test_params every_norm(void) {
+    return pairs(1);
+}
+
+double largest(size_t count, const real *x) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
+                     real *x, const real *dx, double typical) {
+    double worst = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < count; i++) {
+        const real keep = x[i], h = (real)1e-3;
+        const real steps[] = {-2, -1, 1, 2};
+        double at[4];
+        for (int k = 0; k < 4; k++) {
+            x[i] = keep + steps[k] * h;
+            at[k] = f(context);
+        }
+        x[i] = keep;
+        double slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * (double)h);
+        double scale = fmax(fmax(fabs(slope), fabs((double)dx[i])), 1e-2 * typical);
+        double error = fabs(slope - (double)dx[i]) / scale;
+        if (!(error <= worst)) worst = error, where = i;
+    }
+    cr_expect(count > 0 && typical > 0, "%s: there is nothing to compare", what);
+    cr_expect(worst < 1e-6, "%s: relative error %g at element %zu", what, worst, where);
+}
+
+void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
+                    size_t C) {
+    *lone = (struct lone_norm){.options = {1e-5, 0.1, true, true}, .tokens = {B, T, NULL, true}};
+    struct tensor_lists counted = {0};
+    struct tensor tensors[3][NORM_TENSORS];
+    for (int pass = 0; pass < 2; pass++) {
+        struct tensor_list *list[] = {&lone->lists.param, &lone->lists.state, &lone->lists.fixed};
+        const struct tensor_list *size[] = {&counted.param, &counted.state, &counted.fixed};
+        for (int i = 0; i < 3; i++) {
+            list[i]->tensor = lone->arena.base ? tensors[i] : NULL;
+            list[i]->value =
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+            list[i]->grad =
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+        }
+        norm_attach(&lone->norm, kind, &lone->options, "norm", B * T, C, &lone->lists,
+                    &lone->arena);
+        lone->scratch = arena_reals(&lone->arena, kind->scratch ? kind->scratch(B * T, C) : 0);
+        if (pass) break;
+        counted = lone->lists;
+        lone->lists = (struct tensor_lists){0};
+        arena_allocate(&lone->arena, "a norm");
+    }
+    tensor_initialize(&lone->lists.param, 1);
+    tensor_initialize(&lone->lists.state, 1);
+    tensor_initialize(&lone->lists.fixed, 1);
+    lone->lists.param.tensor = lone->lists.state.tensor = lone->lists.fixed.tensor = NULL;
+}
+
+void lone_norm_free(struct lone_norm *lone) {
+    arena_free(&lone->arena);
+}

@@ -1,0 +1,61 @@
+/* What the tests share. */
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include "../model/model.h"
+#include <criterion/criterion.h>
+
+/* True where the model computes in double: the same test then asks for more digits. */
+static inline bool in_double(void) {
+    return sizeof(real) == sizeof(double);
+}
+
+/* `count` reals from normal(0, 1), a stream for each `key`; the test frees them. */
+real *random_reals(size_t count, uint64_t key);
+
+/* The largest |a - b|, NaN if there is one anywhere. */
+double difference(size_t count, const real *a, const real *b);
+
+/* Fails unless got and want agree to `tolerance` relative to the largest |want|, NaN failing too.
+ */
+void expect_close(const char *what, size_t count, const real *got, const real *want,
+                  double tolerance);
+
+/* A small model of odd sizes: V 7, T 5, C 6, 2 heads, 2 layers. */
+struct model_config small_config(int norm, int placement);
+enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
+
+/* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
+struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
+
+/* Every norm kind with every placement, for Criterion's parameterized tests. */
+struct pair {
+    int norm, placement;
+};
+struct criterion_test_params every_pair(void);
+struct criterion_test_params every_norm(void);
+
+/* The gradient of a function by differences against the one that backward gave: fails where the
+   relative error of dx (count) is 1e-6 or more. f(context) reads x. An element far below `typical`,
+   the size of gradients around it, is measured against that: a bias before bn has none but
+   rounding. Meaningful in double only. */
+void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
+                     real *x, const real *dx, double typical);
+
+/* The largest |x|. */
+double largest(size_t count, const real *x);
+
+/* One norm over B x T tokens of C channels, with memory of its own. */
+struct lone_norm {
+    struct norm norm;
+    struct norm_options options;
+    struct tensor_lists lists;
+    struct tokens tokens;
+    struct arena arena;
+    real *scratch;
+};
+void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
+                    size_t C);
+void lone_norm_free(struct lone_norm *lone);
+
+#endif

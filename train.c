@@ -1,0 +1,253 @@
+/* normlab: trains a small character-level Transformer with any normalization in any placement.
+
+   options -> corpus -> model -> loop (batch, forward, backward, adam, log) -> files and a sample */
+#include "data/corpus.h"
+#include "data/die.h"
+#include "data/grammar.h"
+#include "data/progress.h"
+#include "data/random.h"
+#include "data/run.h"
+#include "model/files.h"
+#include <math.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Everything that lives as long as a run. */
+struct training {
+    struct config config;
+    struct corpus corpus;
+    struct model model;
+    struct adam adam;
+    struct batch batch;
+    struct run run;
+    struct progress progress;
+    struct outcome outcome;
+};
+
+static volatile sig_atomic_t stopped_by; // SIGINT or SIGTERM: finish the step, save, leave
+
+static void stop(int number) {
+    stopped_by = number;
+    signal(number, SIG_DFL); // a second one ends the program at once
+}
+
+static void open_corpus(struct training *t) {
+    const struct config *config = &t->config;
+    t->outcome.grammar_entropy = NOT_MEASURED;
+    if (config->corpus) {
+        corpus_read(&t->corpus, config->corpus, (int)config->level, config->val_fraction);
+    } else {
+        size_t length = config->grammar_chars;
+        char *text = grammar_text(config->grammar_seed, length);
+        if (!text)
+            die(STATUS_MACHINE, "memory: no %zu bytes for the grammar's text to be had", length);
+        corpus_make(&t->corpus, "the built-in grammar", text, length, (int)config->level,
+                    config->val_fraction);
+        free(text);
+        t->outcome.grammar_entropy = grammar_entropy();
+    }
+    corpus_check(&t->corpus, config->model.block_size);
+    t->outcome.corpus = t->corpus.name;
+    t->outcome.corpus_bytes = t->corpus.bytes;
+    t->outcome.corpus_characters = t->corpus.length;
+    t->outcome.corpus_crc32 = t->corpus.crc32;
+    t->outcome.vocabulary = t->corpus.V;
+}
+
+static void open_run(struct training *t) {
+    const struct config *config = &t->config;
+    char name[128];
+    snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
+             placements[config->model.placement].name, (long long)config->seed);
+    run_open(&t->run, config->out, name, config->force);
+    struct run_file file = file_create(&t->run, "config.ini");
+    options_write(config_options, config, file.stream);
+    file_commit(&file);
+}
+
+static void save(struct training *t) {
+    char *vocabulary = corpus_vocabulary(&t->corpus);
+    struct run_file file = file_create(&t->run, "model.safetensors");
+    files_write_model(file.stream, &t->model, &t->config, vocabulary, t->outcome.steps);
+    file_commit(&file);
+    free(vocabulary);
+}
+
+static void save_summary(struct training *t, const char *exit_reason) {
+    t->outcome.exit_reason = exit_reason;
+    struct run_file file = file_create(&t->run, "summary.json");
+    files_write_summary(file.stream, &t->model, &t->config, &t->outcome);
+    file_commit(&file);
+}
+
+/* Mean loss over the validation part, or over --eval-iters batches spread evenly over it. */
+static double evaluate(struct training *t) {
+    size_t B = t->config.batch_size, valid = 0;
+    size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
+    if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
+    double sum = 0, part;
+    for (size_t i = 0; i < used; i++) {
+        corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
+        model_forward(&t->model, &t->batch, false, 0);
+        valid += model_loss(&t->model, &t->batch, &part);
+        sum += part;
+    }
+    t->batch.B = B;
+    return sum / (double)valid;
+}
+
+/* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, and in *norm
+   the gradient's. Without an update if either is no number. */
+static double update(struct training *t, int64_t step, double lr, double *norm) {
+    int64_t accum = t->config.grad_accum;
+    double loss = 0;
+    model_zero_grad(&t->model);
+    for (int64_t i = 0; i < accum; i++) {
+        uint64_t count = step * accum + i;
+        corpus_sample(&t->corpus, random_key(t->config.seed, "batch", count), &t->batch);
+        model_forward(&t->model, &t->batch, true, count);
+        loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
+    }
+    *norm = adam_grad_norm(&t->model.lists.param);
+    if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
+    return loss;
+}
+
+static _Noreturn void diverged(struct training *t, int64_t step, const char *what, double value) {
+    const struct tensor_list *param = &t->model.lists.param;
+    const struct tensor *bad = tensor_nonfinite(param, param->value);
+    const char *kind = bad ? "weight" : "gradient of";
+    if (!bad) bad = tensor_nonfinite(param, param->grad);
+    save_summary(t, "diverged");
+    run_close(&t->run);
+    die(STATUS_DIVERGED,
+        "diverged at step %lld: %s is %g, first in %s %s (try a smaller --learning-rate, a longer "
+        "--warmup-iters or another norm)",
+        (long long)step, what, value, bad ? kind : "the", bad ? bad->name : "logits");
+}
+
+/* Trains; every row of the log says how the model stood after so many updates. */
+static void train(struct training *t) {
+    const struct config *config = &t->config;
+    struct outcome *outcome = &t->outcome;
+    int64_t steps = config->max_iters;
+    int64_t tokens_per_step = config->batch_size * config->model.block_size * config->grad_accum;
+    double start = omp_get_wtime(), training = 0, logged_training = 0;
+    int64_t logged_step = 0;
+    outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
+    for (int64_t step = 0;; step++) {
+        bool last = step == steps || stopped_by;
+        struct log_row row = {.step = step,
+                              .tokens = step * tokens_per_step,
+                              .lr = schedule_rate(&config->schedule, step),
+                              .train_loss = NOT_MEASURED,
+                              .val_loss = NOT_MEASURED,
+                              .grad_norm = NOT_MEASURED,
+                              .tokens_per_second = NOT_MEASURED};
+        if (training > logged_training)
+            row.tokens_per_second =
+                (double)((step - logged_step) * tokens_per_step) / (training - logged_training);
+        if (step % config->eval_interval == 0 || last) {
+            row.val_loss = outcome->val_loss = evaluate(t);
+            if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
+                outcome->best_val_loss = row.val_loss;
+                outcome->best_step = step;
+            }
+        }
+        if (!last) {
+            double before = omp_get_wtime();
+            row.train_loss = outcome->train_loss = update(t, step, row.lr, &row.grad_norm);
+            training += omp_get_wtime() - before;
+        }
+        row.seconds = omp_get_wtime() - start;
+        outcome->steps = step;
+        outcome->tokens = row.tokens;
+        outcome->seconds = row.seconds;
+        if (training > 0)
+            outcome->tokens_per_second = (double)((step + !last) * tokens_per_step) / training;
+
+        bool failed =
+            !isfinite(row.val_loss) || !isfinite(row.train_loss) || !isfinite(row.grad_norm);
+        if (step % config->log_interval == 0 || row.val_loss >= 0 || last || failed) {
+            run_log(&t->run, &row);
+            logged_step = step;
+            logged_training = training;
+        }
+        if (!isfinite(row.val_loss)) diverged(t, step, "the validation loss", row.val_loss);
+        if (!isfinite(row.train_loss)) diverged(t, step, "the training loss", row.train_loss);
+        if (!isfinite(row.grad_norm)) diverged(t, step, "the gradient's norm", row.grad_norm);
+        if (row.val_loss >= 0)
+            progress_say(&t->progress, "step %6lld  train loss %s%.4f  val loss %.4f  %.1f s",
+                         (long long)step, "", outcome->train_loss, row.val_loss, row.seconds);
+        if (last) return;
+        progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
+                      outcome->tokens_per_second);
+    }
+}
+
+/* --sample characters after a newline (or the first character of the vocabulary), shown and kept.
+ */
+static void sample(struct training *t) {
+    size_t more = t->config.sample;
+    if (!more) return;
+    int32_t newline = corpus_id(&t->corpus, '\n');
+    int32_t *ids = calloc(more + 1, sizeof *ids);
+    if (!ids) die(STATUS_MACHINE, "memory: no room for a sample of %zu characters", more);
+    ids[0] = newline < 0 ? 0 : newline;
+    sample_ids(&t->model, ids, 1, more, t->config.sampling,
+               random_key(t->config.seed, "sample", 0));
+    struct run_file file = file_create(&t->run, "sample.txt");
+    for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], file.stream);
+    if (t->progress.shown) {
+        for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], stdout);
+        fputc('\n', stdout);
+    }
+    file_commit(&file);
+    free(ids);
+}
+
+int main(int argc, char **argv) {
+    static struct training t;
+    config_parse(&t.config, argc, argv);
+    if (t.config.help) {
+        puts("Usage: train [OPTION]... [CORPUS]\n"
+             "Trains a character-level Transformer on a text and logs its loss curve.");
+        options_help(config_options, stdout);
+        return STATUS_OK;
+    }
+    if (t.config.version) {
+        puts("normlab " VERSION);
+        return STATUS_OK;
+    }
+
+    open_corpus(&t);
+    model_init(&t.model, &t.config.model, t.corpus.V, t.config.batch_size, t.config.seed);
+    adam_init(&t.adam, &t.config.adam, &t.model.lists.param);
+    t.batch = batch_make(t.config.batch_size, t.config.model.block_size);
+    open_run(&t);
+    t.progress = progress_start(t.config.quiet);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    progress_say(&t.progress,
+                 "%s: %zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
+                 t.corpus.name, t.corpus.length, t.corpus.V, norm_kinds[t.config.model.norm]->name,
+                 placements[t.config.model.placement].name, model_parameters(&t.model),
+                 (long long)t.config.threads);
+
+    train(&t);
+
+    save(&t);
+    if (!stopped_by) sample(&t);
+    save_summary(&t, stopped_by ? "interrupted" : "done");
+    progress_say(&t.progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+                 t.outcome.exit_reason, (long long)t.outcome.steps, t.outcome.seconds,
+                 t.outcome.tokens_per_second, t.run.folder);
+    run_close(&t.run);
+    batch_free(&t.batch);
+    adam_free(&t.adam);
+    model_free(&t.model);
+    corpus_free(&t.corpus);
+    return stopped_by ? 128 + stopped_by : STATUS_OK;
+}
