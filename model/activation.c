@@ -4,6 +4,7 @@
 
    Hendrycks and Gimpel 2016 (arXiv:1606.08415). */
 #include "activation.h"
+#include "blocks.h"
 #include "vecmath.h"
 
 static inline real gaussian_cdf(real x) {
@@ -15,24 +16,40 @@ static inline real gaussian_density(real x) {
 }
 
 static void gelu_forward(size_t count, real *y, const real *x) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * gaussian_cdf(x[i]);
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++) y[i] = x[i] * gaussian_cdf(x[i]);
+    }
 }
 
 static void gelu_backward(size_t count, real *dx, const real *dy, const real *x) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++)
-        dx[i] = dy[i] * (gaussian_cdf(x[i]) + x[i] * gaussian_density(x[i]));
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++)
+            dx[i] = dy[i] * (gaussian_cdf(x[i]) + x[i] * gaussian_density(x[i]));
+    }
 }
 
 static void relu_forward(size_t count, real *y, const real *x) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++) y[i] = x[i] > 0 ? x[i] : 0;
+    }
 }
 
 static void relu_backward(size_t count, real *dx, const real *dy, const real *x) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++) dx[i] = x[i] > 0 ? dy[i] : 0;
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++) dx[i] = x[i] > 0 ? dy[i] : 0;
+    }
 }
 
 const struct activation activations[] = {

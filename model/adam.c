@@ -8,6 +8,7 @@
    Kingma and Ba 2015, algorithm 1 (arXiv:1412.6980); Loshchilov and Hutter 2019, algorithm 2
    (arXiv:1711.05101); clipping as PyTorch's clip_grad_norm_. */
 #include "adam.h"
+#include "blocks.h"
 #include "vecmath.h"
 
 /* Takes the moments' memory; runs twice: see arena.h. */
@@ -58,12 +59,16 @@ void adam_step(struct adam *adam, const struct tensor_list *list, double lr, dou
         real *w = list->value + tensor->offset, *m = adam->m + tensor->offset;
         real *v = adam->v + tensor->offset;
         const real *grad = list->grad + tensor->offset;
-#pragma omp for simd nowait schedule(static)
-        for (size_t i = 0; i < tensor->size; i++) {
-            real g = grad[i] * scale;
-            m[i] = beta1 * m[i] + (1 - beta1) * g;
-            v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-            w[i] = keep * w[i] - rate * m[i] / (sqrt_real(v[i]) * unbias + eps);
+#pragma omp for nowait schedule(static)
+        for (size_t begin = 0; begin < tensor->size; begin += BLOCK) {
+            size_t end = block_end(begin, tensor->size);
+#pragma omp simd
+            for (size_t i = begin; i < end; i++) {
+                real g = grad[i] * scale;
+                m[i] = beta1 * m[i] + (1 - beta1) * g;
+                v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+                w[i] = keep * w[i] - rate * m[i] / (sqrt_real(v[i]) * unbias + eps);
+            }
         }
     }
 }

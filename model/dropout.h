@@ -6,6 +6,7 @@
 #define DROPOUT_H
 
 #include "../data/random.h"
+#include "blocks.h"
 #include "real.h"
 #include <stddef.h>
 
@@ -26,8 +27,12 @@ static inline real dropout_factor(struct dropout d, uint64_t i) {
 
 /* y (count) = x times its factors; y may be x. */
 static inline void dropout_apply(struct dropout d, size_t count, real *y, const real *x) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * dropout_factor(d, i);
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++) y[i] = x[i] * dropout_factor(d, i);
+    }
 }
 
 #endif

@@ -5,6 +5,7 @@
      dafter = proj'(dproj),  dbefore = inner'(dafter),  dnormed = in'(dbefore)
      dx = a dsum + PRE'(dnormed) */
 #include "sublayer.h"
+#include "blocks.h"
 #include <stdio.h>
 
 static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
@@ -82,19 +83,31 @@ static struct dropout dropout_at(const struct sublayer *s, const struct pass *pa
 static void residual_forward(size_t count, real *sum, real a, const real *x, const real *f,
                              struct dropout drop) {
     if (drop.threshold) {
-#pragma omp parallel for simd
-        for (size_t i = 0; i < count; i++) sum[i] = a * x[i] + f[i] * dropout_factor(drop, i);
+#pragma omp parallel for
+        for (size_t begin = 0; begin < count; begin += BLOCK) {
+            size_t end = block_end(begin, count);
+#pragma omp simd
+            for (size_t i = begin; i < end; i++) sum[i] = a * x[i] + f[i] * dropout_factor(drop, i);
+        }
     } else {
-#pragma omp parallel for simd
-        for (size_t i = 0; i < count; i++) sum[i] = a * x[i] + f[i];
+#pragma omp parallel for
+        for (size_t begin = 0; begin < count; begin += BLOCK) {
+            size_t end = block_end(begin, count);
+#pragma omp simd
+            for (size_t i = begin; i < end; i++) sum[i] = a * x[i] + f[i];
+        }
     }
 }
 
 /* dx (count) = a dsum + dinner. */
 static void residual_backward(size_t count, real *dx, real a, const real *dsum,
                               const real *dinner) {
-#pragma omp parallel for simd
-    for (size_t i = 0; i < count; i++) dx[i] = a * dsum[i] + dinner[i];
+#pragma omp parallel for
+    for (size_t begin = 0; begin < count; begin += BLOCK) {
+        size_t end = block_end(begin, count);
+#pragma omp simd
+        for (size_t i = begin; i < end; i++) dx[i] = a * dsum[i] + dinner[i];
+    }
 }
 
 static void inner_forward(struct sublayer *s, const struct pass *pass, real *scratch) {

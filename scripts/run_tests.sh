@@ -7,8 +7,8 @@ passed=0 failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # A job for each core, each with one thread: more would fight over the cores. Tests of the threads
-# themselves set their number.
-export OMP_NUM_THREADS=1
+# themselves set their number, and wait without spinning where that is more than there are cores.
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 for program in "$@"; do
     "$program" --jobs "${CRITERION_JOBS:-0}" >"$log" 2>&1
     status=$?

@@ -1,0 +1,281 @@
+/* The whole model: it learns, it is causal, it does not depend on threads, and runs of different
+   norms are paired. */
+#include "../data/corpus.h"
+#include "../data/random.h"
+#include "../model/adam.h"
+#include "../model/sample.h"
+#include "../model/schedule.h"
+#include "support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct adam_options adam_defaults = {0.9, 0.99, 1e-8, 0.1, 1};
+
+/* `steps` updates on the same batch, the rate warming up for 100 (Post-LN needs it); returns the
+   last loss. */
+static double fit(struct model *model, struct adam *adam, const struct batch *batch, int steps,
+                  double lr) {
+    double loss = 0;
+    for (int step = 0; step < steps; step++) {
+        model_zero_grad(model);
+        model_forward(model, batch, true, step);
+        loss = model_backward(model, batch, step, 1);
+        adam_step(adam, &model->lists.param, lr * fmin(1, (step + 1) / 100.0),
+                  adam_grad_norm(&model->lists.param));
+    }
+    return loss;
+}
+
+ParameterizedTestParameters(model, overfits_one_batch) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    config.n_embd = 32;
+    config.block_size = 8;
+    struct model model;
+    struct adam adam;
+    struct batch batch = make_batch(4, 8, 9, 5);
+    for (size_t n = 0; n < 32; n++) // the context up to here determines the target
+        batch.targets[n] = n % 8 == 7 ? 0 : batch.ids[n + 1];
+    for (size_t b = 0; b < 4; b++) batch.ids[8 * b] = (int32_t)b; // sequences can be told apart
+    model_init(&model, &config, 9, 4, 1);
+    adam_init(&adam, &adam_defaults, &model.lists.param);
+    double first = fit(&model, &adam, &batch, 1, 3e-3),
+           last = fit(&model, &adam, &batch, 600, 3e-3);
+    cr_expect(fabs(first - log(9)) < 0.6, "starts near ln V: %g", first);
+    cr_expect(last < 0.02, "ends near 0: %g", last);
+    batch_free(&batch);
+    adam_free(&adam);
+    model_free(&model);
+}
+
+/* A trained small model, its running statistics no longer those of the start. */
+static void train_small(struct model *model, const struct model_config *config, size_t B) {
+    struct adam adam;
+    struct batch batch = make_batch(B, config->block_size, SMALL_V, 3);
+    model_init(model, config, SMALL_V, B, 1);
+    adam_init(&adam, &adam_defaults, &model->lists.param);
+    fit(model, &adam, &batch, 30, 1e-2);
+    batch_free(&batch);
+    adam_free(&adam);
+}
+
+ParameterizedTestParameters(model, is_causal_in_evaluation) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model model;
+    train_small(&model, &config, SMALL_B);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
+    size_t row = SMALL_T * SMALL_V;
+    real *before = malloc(SMALL_B * row * sizeof(real));
+    model_forward(&model, &batch, false, 0);
+    memcpy(before, model.logits, SMALL_B * row * sizeof(real));
+    batch.ids[3] = (batch.ids[3] + 1) % SMALL_V; // token 3 of sequence 0
+    model_forward(&model, &batch, false, 0);
+    cr_expect(difference(3 * SMALL_V, model.logits, before) == 0, "earlier tokens");
+    cr_expect(difference(SMALL_V, model.logits + 3 * SMALL_V, before + 3 * SMALL_V) > 0, "itself");
+    cr_expect(difference(2 * row, model.logits + row, before + row) == 0, "other sequences");
+    free(before);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+ParameterizedTestParameters(model, generation_equals_the_full_forward) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model model;
+    train_small(&model, &config, SMALL_B);
+    int32_t ids[SMALL_T + 4] = {2};
+    struct sample_options likeliest = {0, 0};
+    sample_ids(&model, ids, 1, SMALL_T + 3, likeliest, 1);
+    for (size_t i = 1; i < SMALL_T + 4; i++) { // each is the likeliest after the window before it
+        size_t from = i > SMALL_T ? i - SMALL_T : 0;
+        struct batch window = {.B = 1, .T = i - from, .ids = ids + from};
+        model_forward(&model, &window, false, 0);
+        const real *logits = model.logits + (window.T - 1) * SMALL_V;
+        for (size_t v = 0; v < SMALL_V; v++) cr_expect(logits[v] <= logits[ids[i]]);
+    }
+    model_free(&model);
+}
+
+static real *weights_after(const struct model_config *config, int threads, size_t *size) {
+    struct model model;
+    struct adam adam;
+    omp_set_num_threads(threads);
+    struct batch batch = make_batch(3, config->block_size, 33, 3);
+    model_init(&model, config, 33, 3, 1);
+    adam_init(&adam, &adam_defaults, &model.lists.param);
+    fit(&model, &adam, &batch, 5, 1e-2);
+    *size = model.lists.param.size;
+    real *weights = malloc(*size * sizeof(real));
+    memcpy(weights, model.lists.param.value, *size * sizeof(real));
+    batch_free(&batch);
+    adam_free(&adam);
+    model_free(&model);
+    return weights;
+}
+
+ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    config.n_embd = 40;
+    config.block_size = 37;
+    config.dropout = 0.1;
+    size_t size;
+    real *one = weights_after(&config, 1, &size);
+    const int threads[] = {2, 3, 8};
+    for (int i = 0; i < 3; i++) {
+        real *many = weights_after(&config, threads[i], &size);
+        cr_expect(!memcmp(one, many, size * sizeof(real)), "%d threads", threads[i]);
+        free(many);
+    }
+    cr_expect(size > 1000 && difference(size, one, one) == 0, "and no NaN");
+    free(one);
+}
+
+Test(model, runs_of_different_norms_are_paired) {
+    struct model_config ln = small_config(1, 0), other = small_config(2, 1);
+    struct model a, b;
+    model_init(&a, &ln, SMALL_V, SMALL_B, 1);
+    model_init(&b, &other, SMALL_V, SMALL_B, 1);
+    int same = 0;
+    for (size_t i = 0; i < a.lists.param.count; i++)
+        for (size_t j = 0; j < b.lists.param.count; j++) {
+            const struct tensor *s = &a.lists.param.tensor[i], *t = &b.lists.param.tensor[j];
+            if (strcmp(s->name, t->name) != 0) continue;
+            same++;
+            cr_expect(difference(s->size, a.lists.param.value + s->offset,
+                                 b.lists.param.value + t->offset) == 0,
+                      "%s", s->name);
+        }
+    cr_expect(same > 20);
+    model_free(&a);
+    model_free(&b);
+}
+
+Test(model, initial_weights_are_nanogpt_s) {
+    struct model_config config = small_config(1, 0);
+    config.n_embd = 64;
+    config.n_layer = 3;
+    struct model model;
+    model_init(&model, &config, 50, 2, 4);
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        const real *w = model.lists.param.value + t->offset;
+        bool proj = strstr(t->name, "c_proj.weight"), norm = strstr(t->name, "ln_");
+        double mean = 0, square = 0, want = proj ? 0.02 / sqrt(6) : 0.02;
+        for (size_t j = 0; j < t->size; j++) {
+            mean += (double)w[j] / (double)t->size;
+            square += (double)w[j] * (double)w[j] / (double)t->size;
+        }
+        if (t->dimensions == 2)
+            cr_expect(fabs(sqrt(square) / want - 1) < 0.2 && fabs(mean) < want / 4, "%s", t->name);
+        else
+            cr_expect(square == (norm && strstr(t->name, "weight") ? 1 : 0), "%s", t->name);
+    }
+    model_free(&model);
+}
+
+Test(model, counts_nanogpt_s_parameters) {
+    struct model_config config = small_config(1, 0);
+    config.n_layer = 6, config.n_head = 6, config.n_embd = 384, config.block_size = 256;
+    config.bias = 0;
+    struct model model;
+    model_init(&model, &config, 65, 1, 1);
+    cr_expect_eq(model_parameters(&model), 10745088); // "10.65M" and 98304 of wpe
+    model_free(&model);
+}
+
+Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
+    struct model_config config = small_config(1, 0);
+    struct model model;
+    model_init(&model, &config, SMALL_V, 4, 1);
+    struct batch whole = make_batch(4, SMALL_T, SMALL_V, 1), half = whole;
+    size_t size = model.lists.param.size;
+    real *want = malloc(size * sizeof(real));
+    model_zero_grad(&model);
+    model_forward(&model, &whole, true, 0);
+    double loss = model_backward(&model, &whole, 0, 1), sum = 0;
+    memcpy(want, model.lists.param.grad, size * sizeof(real));
+    model_zero_grad(&model);
+    half.B = 2;
+    for (int i = 0; i < 2; i++) {
+        half.ids = whole.ids + i * 2 * SMALL_T;
+        half.targets = whole.targets + i * 2 * SMALL_T;
+        model_forward(&model, &half, true, 0);
+        sum += model_backward(&model, &half, 0, 0.5) / 2;
+    }
+    expect_close("gradient", size, model.lists.param.grad, want, in_double() ? 1e-13 : 1e-5);
+    cr_expect(fabs(sum - loss) < 1e-6);
+    free(want);
+    batch_free(&whole);
+    model_free(&model);
+}
+
+Test(model, evaluation_moves_nothing) {
+    struct model_config config = small_config(2, 0); // bn
+    config.dropout = 0.5;
+    struct model model;
+    train_small(&model, &config, SMALL_B);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
+    size_t count = SMALL_B * SMALL_T * SMALL_V, states = model.lists.state.size;
+    real *logits = malloc(count * sizeof(real)), *state = malloc(states * sizeof(real));
+    model_forward(&model, &batch, false, 0);
+    memcpy(logits, model.logits, count * sizeof(real));
+    memcpy(state, model.lists.state.value, states * sizeof(real));
+    model_forward(&model, &batch, false, 1);
+    cr_expect(difference(count, logits, model.logits) == 0);
+    cr_expect(states > 0 && difference(states, state, model.lists.state.value) == 0);
+    model_forward(&model, &batch, true, 1);
+    cr_expect(difference(count, logits, model.logits) > 0);
+    cr_expect(difference(states, state, model.lists.state.value) > 0);
+    free(logits);
+    free(state);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+Test(schedule, warms_up_and_decays) {
+    struct schedule s = {SCHEDULE_COSINE, 100, 2000, 1e-3, 1e-4};
+    cr_expect_float_eq(schedule_rate(&s, 0), 1e-3 / 101, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 99), 1e-3 * 100 / 101, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 100), 1e-3, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 1050), 5.5e-4, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 2000), 1e-4, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 9999), 1e-4, 1e-12);
+    s.kind = SCHEDULE_LINEAR;
+    cr_expect_float_eq(schedule_rate(&s, 575), 7.75e-4, 1e-12);
+    s.kind = SCHEDULE_CONSTANT;
+    cr_expect_float_eq(schedule_rate(&s, 9999), 1e-3, 1e-12);
+}
+
+Test(sample, draws_by_probability_temperature_and_rank) {
+    const real logits[4] = {0, (real)log(3), -1000, (real)log(6)}; // 0.1, 0.3, 0, 0.6
+    struct sample_options one = {1, 0}, cold = {0, 0}, two = {1, 2}, hot = {2, 0};
+    int count[4] = {0}, limited[4] = {0}, warm[4] = {0};
+    for (int i = 0; i < 10000; i++) {
+        double u = (i + 0.5) / 10000;
+        count[sample_draw(4, logits, one, u)]++;
+        limited[sample_draw(4, logits, two, u)]++;
+        warm[sample_draw(4, logits, hot, u)]++;
+        cr_assert_eq(sample_draw(4, logits, cold, u), 3);
+    }
+    cr_expect(abs(count[0] - 1000) < 3 && abs(count[1] - 3000) < 3 && abs(count[3] - 6000) < 3);
+    cr_expect(limited[0] == 0 && abs(limited[1] - 3333) < 3 && abs(limited[3] - 6667) < 3);
+    cr_expect(abs(warm[0] - 1932) < 3 && abs(warm[1] - 3346) < 3, "%d %d", warm[0], warm[1]);
+    cr_expect(count[2] == 0);
+}
