@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# Gets real corpora into data/corpora/ (`make data`): each is one UTF-8 text file for ./train.
+#
+# Three come from Debian packages: from the installed one, else from the package unpacked in a
+# temporary folder (no rights needed), else by installing it. The fourth is downloaded and its
+# checksum compared.
+set -eu
+set -o pipefail
+export LC_ALL=C # all tools see bytes, so that sorting and matching are the same everywhere
+
+usage() {
+    cat <<'EOF'
+Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare]...
+
+  bible        kjv.txt              the King James Bible, a verse a line
+  poems        poems-zh.txt         Tang and Song poems in Chinese: title, author, verses, empty line
+  words        words.txt            English words, one a line
+  shakespeare  tinyshakespeare.txt  tiny Shakespeare, as nanoGPT uses it
+
+Without names: all four. Poems and words are put into a fixed random order, because the end of a
+corpus validates and the end of a sorted list is unlike the rest of it.
+A file that is there already stays as it is; --force makes it anew. What cannot be had is said in
+one line and the rest goes on. At the end: path, characters, bytes, different characters.
+
+Environment: CORPORA_DIR (folder to write to), SHAKESPEARE_URL (another address of that file).
+Exit status: 0 all that was asked for is there, 1 something is not, 2 wrong usage.
+EOF
+}
+
+here=$(dirname "$0")
+out=${CORPORA_DIR:-$here/corpora}
+shakespeare_url=${SHAKESPEARE_URL:-https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt}
+shakespeare_sha256=86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed
+
+say() { echo "get_corpora: $*" >&2; }
+
+# A function that cannot do its work leaves the reason in $why and returns 1.
+fail() {
+    why=$*
+    return 1
+}
+
+# from_debian FILE PACKAGE...: makes the packages' files readable below the folder $root; FILE is
+# one of them.
+from_debian() {
+    local file=$1
+    shift
+    root=
+    [ ! -e "/$file" ] || return 0
+    command -v apt-get >/dev/null ||
+        fail "comes from Debian's $*, and this system has no apt-get (copy the file from a Debian machine)" || return
+    root=$(cd "$tmp" && pwd)
+    if (cd "$root" && apt-get -qq download "$@" && for deb in *.deb; do dpkg -x "$deb" .; done) >/dev/null 2>&1 &&
+        [ -e "$root/$file" ]; then
+        return 0
+    fi
+    root=
+    install "$@"
+}
+
+install() { # install PACKAGE...
+    local message
+    message=$("$here/../scripts/deps.sh" "$@" 2>&1 | tail -n 1) || fail "${message#deps: }"
+}
+
+# Lines in a fixed random order: by Lehmer's generator, whose values do not repeat.
+shuffle() {
+    awk 'BEGIN { x = 20240229 } { x = x * 16807 % 2147483647; printf "%d\t%s\n", x, $0 }' |
+        sort -n | cut -f 2-
+}
+
+get_bible() {
+    from_debian usr/lib/bible.data bible-kjv bible-kjv-text || return
+    if ! print_bible; then # an unpacked program may lack a library that an installed one brings
+        root=
+        install bible-kjv bible-kjv-text || return
+        print_bible || fail "the program bible of Debian's bible-kjv printed not all of the 31102 verses"
+    fi
+}
+
+print_bible() {
+    "$root/usr/bin/bible" -p "$root/usr/lib" -f gen1:1-rev22:21 </dev/null >"$tmp/text" 2>/dev/null &&
+        [ "$(wc -l <"$tmp/text")" -eq 31102 ]
+}
+
+# The package holds fortune's files: items between lines of `%`, coloured by terminal escapes.
+# tang300 and song100 begin an item with its title and author; the Song lyrics stand among the
+# proverbs and manuals of `chinese`, and only they end in an indented `-- author《title》`.
+get_poems() {
+    local dir=usr/share/games/fortunes
+    from_debian "$dir/tang300" fortunes-zh || return
+    dir=$root/$dir
+    awk '
+        function end_item(    title) {
+            if (last != "" && !among_others) {
+                print substr(verses "\001" last, 2)
+            } else if (lyric) {
+                title = index(last, "《")
+                print substr(last, title) "\001作者：" substr(last, 1, title - 1) verses
+            }
+            verses = last = ""
+            lyric = 0
+        }
+        FNR == 1 { end_item(); among_others = FILENAME ~ /chinese$/ }
+        { gsub(/\033\[[0-9;]*m/, ""); sub(/[ \t]+$/, "") }
+        /^%/ { end_item(); next }
+        /./ {
+            if (last != "") verses = verses "\001" last
+            lyric = sub(/^      +-- */, "") && /《.*》$/
+            sub(/^[ \t]+/, "")
+            sub(/^题目:/, "")
+            if (sub(/^作者(:|：)/, "作者：")) sub(/（.*/, "") # the years of birth and death
+            last = $0
+        }
+        END { end_item() }' "$dir/tang300" "$dir/song100" "$dir/chinese" |
+        shuffle | awk '{ gsub(/\001/, "\n"); print separator $0; separator = "\n" }' >"$tmp/text" ||
+        fail "the files of Debian's fortunes-zh are not as expected" || return
+    [ -s "$tmp/text" ] || fail "Debian's fortunes-zh holds no poems any more"
+}
+
+get_words() {
+    from_debian usr/share/dict/american-english wamerican || return
+    shuffle <"$root/usr/share/dict/american-english" >"$tmp/text" ||
+        fail "Debian's wamerican cannot be read"
+}
+
+get_shakespeare() {
+    local sum
+    command -v curl >/dev/null || install curl || return
+    curl -fsSL --connect-timeout 15 --max-time 300 -o "$tmp/text" "$shakespeare_url" 2>"$tmp/curl" ||
+        fail "$shakespeare_url: $(tail -n 1 "$tmp/curl") (try later, or put the file at $out/tinyshakespeare.txt)" || return
+    sum=$(sha256sum "$tmp/text" 2>/dev/null || shasum -a 256 "$tmp/text")
+    [ "${sum%% *}" = "$shakespeare_sha256" ] ||
+        fail "$shakespeare_url: SHA-256 is ${sum%% *}, not $shakespeare_sha256 (another file came)"
+}
+
+file_of() {
+    case $1 in
+    bible) echo kjv.txt ;;
+    poems) echo poems-zh.txt ;;
+    words) echo words.txt ;;
+    shakespeare) echo tinyshakespeare.txt ;;
+    esac
+}
+
+get() { # get NAME: writes the corpus to $tmp/text
+    case $1 in
+    bible) get_bible ;;
+    poems) get_poems ;;
+    words) get_words ;;
+    shakespeare) get_shakespeare ;;
+    esac
+}
+
+# Prints characters and different characters of a text; fails where it is not UTF-8.
+count() {
+    iconv -f UTF-8 -t UTF-32BE "$1" 2>/dev/null | od -An -v -t x4 | awk '
+        { n += NF; for (i = 1; i <= NF; i++) different += !seen[$i]++ }
+        END { print n + 0, different + 0 }'
+}
+
+names=''
+force=0
+for argument; do
+    case $argument in
+    -h | --help) usage && exit 0 ;;
+    --force) force=1 ;;
+    bible | poems | words | shakespeare) names="$names $argument" ;;
+    *) say "no corpus '$argument' (bible, poems, words, shakespeare; --help tells more)" && exit 2 ;;
+    esac
+done
+names=${names:-bible poems words shakespeare}
+
+# In the target's folder, so that the last rename does not cross file systems.
+{ mkdir -p "$out" && tmp=$(mktemp -d "$out/.partial.XXXXXX"); } 2>/dev/null ||
+    { say "$out: cannot write to this folder (set CORPORA_DIR to another)" && exit 1; }
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+status=0
+report=''
+for name in $names; do
+    file=$out/$(file_of "$name")
+    why='unknown reason'
+    if [ ! -s "$file" ] || [ "$force" = 1 ]; then
+        rm -rf "${tmp:?}"/*
+        if ! get "$name" 2>/dev/null; then
+            printf '%4096s' ' ' 2>/dev/null >"$tmp/room" || why="$out: no room left to write to"
+            say "$name: $why"
+            status=1
+            continue
+        fi
+        source=$tmp/text
+    else
+        source=$file
+    fi
+    if ! counts=$(count "$source"); then
+        say "$name: $file is not UTF-8 text (make it anew with --force)"
+        status=1
+        continue
+    fi
+    [ "$source" = "$file" ] || mv "$source" "$file"
+    report+=$(printf '%s: %d characters, %d bytes, %d different characters' \
+        "$file" "${counts% *}" "$(wc -c <"$file")" "${counts#* }")$'\n'
+done
+printf '%s' "$report"
+exit "$status"

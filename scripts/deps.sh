@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Names what normlab's commands need and this machine lacks, and installs it with apt-get.
+#
+# Being there is tested by the thing itself (a command, a header, a Python module, a file), not by a
+# package's name, so that a hand-built Criterion or another distribution's compiler counts.
+set -euf
+
+usage() {
+    cat <<'EOF'
+Usage: scripts/deps.sh [GROUP | PACKAGE]...
+
+Installs what is missing of the named groups, or of single packages by Debian's name.
+  build   a C compiler and make                             (default)
+  test    Criterion, the test framework                     (default)
+  data    the texts that data/get_corpora.sh reads, and curl
+  plot    numpy and matplotlib
+  golden  PyTorch, to make the golden numbers of the tests anew
+  lint    clang-format and shellcheck
+
+It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
+sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
+Exit status: 0 everything is there, 1 something is still missing, 2 wrong usage.
+EOF
+}
+
+# Debian's package (more that come with it behind commas), group, how to see that it is there,
+# and the name in Fedora, Arch and Homebrew; "-" where that system has no such package.
+table='
+gcc                         build   command:cc                        gcc                 gcc                gcc
+libc6-dev                   build   header:math.h                     glibc-devel         glibc              -
+make                        build   command:make                      make                make               make
+libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
+bible-kjv                   data    command:bible                     -                   -                  -
+bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
+fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
+wamerican                   data    file:/usr/share/dict/american-english    -            -                  -
+curl,ca-certificates        data    command:curl                      curl                curl               curl
+python3-numpy               plot    python:numpy                      python3-numpy       python-numpy       numpy
+python3-matplotlib          plot    python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
+clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
+shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
+'
+
+say() { echo "deps: $*" >&2; }
+
+read -ra compiler <<<"${CC:-cc}"
+
+has() { # has KIND:NAME
+    local name=${1#*:} python
+    case $1 in
+    command:cc) command -v "${compiler[0]}" ;;
+    command:*) command -v "$name" ;;
+    file:*) [ -e "$name" ] ;;
+    header:*) [ -e "/usr/include/$name" ] || "${compiler[@]}" -E -include "$name" -x c /dev/null ;;
+    python:*) # Debian's packages serve Debian's Python, which need not be the first on PATH
+        for python in ${PYTHON:-/usr/bin/python3 python3}; do
+            "$python" -c "from importlib.util import find_spec as f; exit(not f('$name'))" && return
+        done
+        return 1
+        ;;
+    esac >/dev/null 2>&1
+}
+
+wanted=" $* "
+case $wanted in
+*' --help '* | *' -h '*) usage && exit 0 ;;
+'  ') wanted=' build test ' ;;
+esac
+
+known=' '
+missing='' packages='' native='' unpackaged=''
+manager=''
+for manager in dnf pacman brew ''; do
+    [ -z "$manager" ] || ! command -v "$manager" >/dev/null || break
+done
+while read -r package group probe fedora arch homebrew; do
+    [ -n "$package" ] || continue
+    name=${package%%,*}
+    known="$known$group $name "
+    case $wanted in *" $group "* | *" $name "*) ;; *) continue ;; esac
+    if has "$probe"; then continue; fi
+    missing="$missing $name"
+    packages="$packages ${package//,/ }"
+    case $manager in
+    dnf) there=$fedora ;;
+    pacman) there=$arch ;;
+    brew) there=$homebrew ;;
+    *) there=$name ;;
+    esac
+    if [ "$there" = - ]; then unpackaged="$unpackaged $name"; else native="$native $there"; fi
+done <<<"$table"
+
+for name in $wanted; do
+    case $known in *" $name "*) continue ;; esac
+    say "no group or package '$name' (groups: build test data plot golden lint)"
+    exit 2
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    case $manager in
+    dnf) how='sudo dnf install' ;;
+    pacman) how='sudo pacman -S' ;;
+    brew) how='brew install' ;;
+    *) how="your system's package manager (these are Debian's names):" ;;
+    esac
+    [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
+    [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
+    exit 1
+fi
+
+by_hand="apt-get update && apt-get install$packages"
+as_root=''
+if [ "$(id -u)" -ne 0 ]; then
+    by_hand="sudo apt-get update && sudo apt-get install$packages"
+    # Without a terminal sudo cannot ask for a password.
+    if ! command -v sudo >/dev/null || { [ ! -t 0 ] && ! sudo -n true 2>/dev/null; }; then
+        say "missing:$missing; no rights to install it here: run $by_hand"
+        exit 1
+    fi
+    as_root=sudo
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+    # shellcheck disable=SC2086 # an empty as_root is no word
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+        -o DPkg::Lock::Timeout=120 "$@" </dev/null >>"$log" 2>&1
+}
+
+say "missing:$missing; installing with apt-get"
+# shellcheck disable=SC2086 # package names are words
+if ! apt install --no-install-recommends $packages; then # the lists may be absent or old
+    : >"$log"
+    if ! { apt update && apt install --no-install-recommends $packages; }; then
+        say "apt-get failed: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log"); by hand: $by_hand"
+        exit 1
+    fi
+fi
+
+# The environment may hide what was installed: another CC or PYTHON, a PATH without /usr/bin.
+still=''
+while read -r package group probe _; do
+    case "$missing " in *" ${package%%,*} "*) has "$probe" || still="$still ${package%%,*}" ;; esac
+done <<<"$table"
+if [ -n "$still" ]; then
+    say "installed, but not found by ${compiler[0]}, ${PYTHON:-python3} or PATH:$still"
+    exit 1
+fi
