@@ -115,17 +115,20 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     return loss;
 }
 
+/* The log is kept; the message names the first tensor, weights before gradients, that went bad. */
 static _Noreturn void diverged(struct training *t, int64_t step, const char *what, double value) {
     const struct tensor_list *param = &t->model.lists.param;
-    const struct tensor *bad = tensor_nonfinite(param, param->value);
-    const char *kind = bad ? "weight" : "gradient of";
-    if (!bad) bad = tensor_nonfinite(param, param->grad);
+    const struct tensor *weight = tensor_nonfinite(param, param->value);
+    const struct tensor *gradient = weight ? NULL : tensor_nonfinite(param, param->grad);
     save_summary(t, "diverged");
     run_close(&t->run);
     die(STATUS_DIVERGED,
-        "diverged at step %lld: %s is %g, first in %s %s (try a smaller --learning-rate, a longer "
-        "--warmup-iters or another norm)",
-        (long long)step, what, value, bad ? kind : "the", bad ? bad->name : "logits");
+        "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
+        "longer --warmup-iters or another norm)",
+        (long long)step, what, isnan(value) ? "nan" : "infinite", gradient ? "gradient of " : "",
+        weight     ? weight->name
+        : gradient ? gradient->name
+                   : "logits");
 }
 
 /* Trains; every row of the log says how the model stood after so many updates. */
@@ -149,7 +152,7 @@ static void train(struct training *t) {
         if (training > logged_training)
             row.tokens_per_second =
                 (double)((step - logged_step) * tokens_per_step) / (training - logged_training);
-        if (step % config->eval_interval == 0 || last) {
+        if (step % config->eval_interval == 0 || step == steps) {
             row.val_loss = outcome->val_loss = evaluate(t);
             if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
                 outcome->best_val_loss = row.val_loss;
@@ -179,8 +182,8 @@ static void train(struct training *t) {
         if (!isfinite(row.train_loss)) diverged(t, step, "the training loss", row.train_loss);
         if (!isfinite(row.grad_norm)) diverged(t, step, "the gradient's norm", row.grad_norm);
         if (row.val_loss >= 0)
-            progress_say(&t->progress, "step %6lld  train loss %s%.4f  val loss %.4f  %.1f s",
-                         (long long)step, "", outcome->train_loss, row.val_loss, row.seconds);
+            progress_say(&t->progress, "step %6lld  train loss %.4f  val loss %.4f  %.1f s",
+                         (long long)step, outcome->train_loss, row.val_loss, row.seconds);
         if (last) return;
         progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
                       outcome->tokens_per_second);

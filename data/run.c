@@ -66,7 +66,10 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
 
 static void cell(FILE *log, const char *format, double value) {
     fputc(',', log);
-    if (!(value < 0)) fprintf(log, format, value); // NaN is a measurement
+    if (isnan(value))
+        fputs("nan", log); // a measurement, and printf may give it a sign
+    else if (value >= 0)
+        fprintf(log, format, value);
 }
 
 void run_log(struct run *run, const struct log_row *row) {
