@@ -224,6 +224,16 @@ Test(gradient, linear) {
     expect_gradient("dW", linear_value, &c, IN * OUT, c.linear.weight.value, c.linear.weight.grad,
                     1);
     expect_gradient("db", linear_value, &c, OUT, c.linear.bias.value, c.linear.bias.grad, 1);
+    real *all[] = {c.x,
+                   c.y,
+                   c.dy,
+                   c.scratch,
+                   dx,
+                   c.linear.weight.value,
+                   c.linear.weight.grad,
+                   c.linear.bias.value,
+                   c.linear.bias.grad};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 struct elementwise_case {
@@ -248,6 +258,10 @@ Test(gradient, activations) {
         real *dx = random_reals(COUNT, 4);
         a->backward(COUNT, dx, c.dy, c.x);
         expect_gradient(a->name, activation_value, &c, COUNT, c.x, dx, 1);
+        free(c.x);
+        free(c.y);
+        free(c.dy);
+        free(dx);
     }
 }
 
@@ -273,6 +287,9 @@ Test(gradient, cross_entropy) {
     loss_cross_entropy(N, V, c.losses, dlogits, c.logits, targets, (real)0.7);
     expect_gradient("dlogits", loss_value, &c, N * V, c.logits, dlogits, 1);
     for (size_t v = 0; v < V; v++) cr_expect(dlogits[2 * V + v] == 0, "no target, no gradient");
+    free(c.losses);
+    free(c.logits);
+    free(dlogits);
 }
 
 struct embedding_case {
@@ -294,4 +311,8 @@ Test(gradient, embedding) {
     embedding_backward(2, 3, 5, dwte, dwpe, c.dx, c.ids, c.dropout);
     expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
     expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
+    free(c.wte);
+    free(c.wpe);
+    free(c.x);
+    free(c.dx);
 }

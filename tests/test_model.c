@@ -276,6 +276,6 @@ Test(sample, draws_by_probability_temperature_and_rank) {
     }
     cr_expect(abs(count[0] - 1000) < 3 && abs(count[1] - 3000) < 3 && abs(count[3] - 6000) < 3);
     cr_expect(limited[0] == 0 && abs(limited[1] - 3333) < 3 && abs(limited[3] - 6667) < 3);
-    cr_expect(abs(warm[0] - 1932) < 3 && abs(warm[1] - 3346) < 3, "%d %d", warm[0], warm[1]);
+    cr_expect(abs(warm[0] - 1930) < 3 && abs(warm[1] - 3343) < 3, "%d %d", warm[0], warm[1]);
     cr_expect(count[2] == 0);
 }

@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""The golden numbers of the tests: what PyTorch says that the model of ./train must compute.
+
+  scripts/make_golden.py            writes tests/golden/NORM-PLACEMENT.txt and batchnorm.txt
+  scripts/make_golden.py --check    computes them again and compares with the files, to 1e-8
+
+This file is also the reference model: nanoGPT's Transformer with a choice of norm and of the norm's
+place, in PyTorch, float64. Its tensors carry the names that model.safetensors has.
+
+    x = wte[id] + wpe[t]
+    pre:   x = x + F(N(x))   for F = attention, MLP of each layer;   x = ln_f(x) after the last
+    post:  x = N(x + F(x))                                           no final norm
+    logits = x wte^T         the head is tied to the token embedding
+
+The files hold results, not parameters or data: both sides start from formulas (start_value, tokens,
+batchnorm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts with # is a
+remark. Per model:
+    logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping
+    losses                                of STEPS training steps, each before its update
+    state:NAME                            bn's running statistics after them
+    eval_logits, eval_loss                in evaluation mode after them
+"""
+import argparse
+import math
+import os
+import sys
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except ImportError:
+    sys.exit("make_golden: this Python has no PyTorch (scripts/deps.sh golden installs Debian's, "
+             "for /usr/bin/python3)")
+
+V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
+EPS, BN_MOMENTUM = 1e-5, 0.1
+STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
+# A bias right before bn has no gradient but rounding, which Adam's usual 1e-8 would blow up to whole
+# steps: floats and doubles would then part ways in running_mean. This epsilon keeps it small.
+ADAM_EPS = 1e-4
+TOLERANCE = 1e-8
+
+
+class RMSNorm(nn.Module):
+    """y = weight x / sqrt(mean_c x^2 + eps). Written out: PyTorch has its own only from 2.4 on."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(C))
+
+    def forward(self, x):
+        return self.weight * x / (x.square().mean(-1, keepdim=True) + EPS).sqrt()
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """BatchNorm1d over all tokens of the batch: (B,T,C) is B*T samples of C channels."""
+
+    def __init__(self):
+        super().__init__(C, eps=EPS, momentum=BN_MOMENTUM)
+
+    def forward(self, x):
+        return super().forward(x.reshape(B * T, C)).reshape(B, T, C)
+
+
+class LayerNorm(nn.LayerNorm):
+    def __init__(self):
+        super().__init__(C, eps=EPS)
+
+
+NORMS = {"none": nn.Identity, "ln": LayerNorm, "bn": BatchNorm, "rms": RMSNorm}
+PLACEMENTS = ("pre", "post")
+
+
+class Attention(nn.Module):
+    """Causal self-attention: softmax(q k^T / sqrt(C / NH)) v in each head, s <= t only."""
+
+    def __init__(self):
+        super().__init__()
+        self.c_attn = nn.Linear(C, 3 * C)  # rows: q, then k, then v; in each, head after head
+        self.c_proj = nn.Linear(C, C)
+
+    def forward(self, x):
+        q, k, v = self.c_attn(x).reshape(B, T, 3, NH, C // NH).permute(2, 0, 3, 1, 4)  # (B,NH,T,HS)
+        future = torch.ones(T, T, dtype=torch.bool).triu(1)
+        scores = torch.einsum("bhti,bhsi->bhts", q, k) / math.sqrt(C // NH)
+        weights = scores.masked_fill(future, -math.inf).softmax(-1)
+        heads = torch.einsum("bhts,bhsi->bthi", weights, v)
+        return self.c_proj(heads.reshape(B, T, C))
+
+
+class MLP(nn.Module):
+    """c_proj(gelu(c_fc(x))), gelu(z) = z (1 + erf(z / sqrt 2)) / 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.c_fc = nn.Linear(C, 4 * C)
+        self.c_proj = nn.Linear(4 * C, C)
+
+    def forward(self, x):
+        z = self.c_fc(x)
+        return self.c_proj(z * (1 + torch.erf(z / math.sqrt(2))) / 2)
+
+
+class Layer(nn.Module):
+    def __init__(self, norm, placement):
+        super().__init__()
+        self.placement = placement
+        self.ln_1 = NORMS[norm]()
+        self.attn = Attention()
+        self.ln_2 = NORMS[norm]()
+        self.mlp = MLP()
+
+    def forward(self, x):
+        for function, norm in ((self.attn, self.ln_1), (self.mlp, self.ln_2)):
+            x = x + function(norm(x)) if self.placement == "pre" else norm(x + function(x))
+        return x
+
+
+class Model(nn.Module):
+    def __init__(self, norm, placement):
+        super().__init__()
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(V, C),
+            "wpe": nn.Embedding(T, C),
+            "h": nn.ModuleList(Layer(norm, placement) for _ in range(L)),
+            "ln_f": NORMS[norm]() if placement == "pre" else nn.Identity(),
+        })
+        with torch.no_grad():
+            for name, tensor in self.named_parameters():
+                values = [start_value(name, i) for i in range(tensor.numel())]
+                tensor.copy_(torch.tensor(values).reshape(tensor.shape))
+
+    def forward(self, ids):
+        """Logits (B,T,V) of ids (B,T)."""
+        part = self.transformer
+        x = part["wte"](ids) + part["wpe"](torch.arange(T))
+        for layer in part["h"]:
+            x = layer(x)
+        return part["ln_f"](x) @ part["wte"].weight.T
+
+
+def start_value(name, i):
+    """Element i of the parameter `name` at the start."""
+    norm_weight = ".ln_" in name and name.endswith(".weight")
+    return (1 if norm_weight else 0) + 0.4 * math.sin(1.3 * i + sum(name.encode()))
+
+
+def tokens(step):
+    """The batch of a step: ids (B,T) and targets (B,T)."""
+    x = torch.tensor([[(3 * b + 2 * t + b * t + step) % V for t in range(T)] for b in range(B)])
+    return x, (5 * x + torch.arange(T) + 1) % V
+
+
+def logits_and_loss(model, step):
+    ids, targets = tokens(step)
+    logits = model(ids)
+    return logits, functional.cross_entropy(logits.reshape(B * T, V), targets.reshape(B * T))
+
+
+def adamw(model):
+    """Weight decay acts on matrices, the embeddings among them, not on biases and norms."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": WEIGHT_DECAY},
+                              {"params": vectors, "weight_decay": 0.0}],
+                             lr=LEARNING_RATE, betas=BETAS, eps=ADAM_EPS)
+
+
+def model_case(norm, placement):
+    """What a model's file holds: (key, values) pairs in order."""
+    model = Model(norm, placement)
+    optimizer = adamw(model)
+    results, losses = [], []
+    model.train()
+    for step in range(STEPS):
+        logits, loss = logits_and_loss(model, step)
+        optimizer.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        if step == 0:
+            results += [("logits", logits), ("loss", loss)]
+            results += [("grad:" + name, p.grad.clone()) for name, p in model.named_parameters()]
+        grad_norm = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        if step == 0:
+            results.append(("grad_norm", grad_norm))
+        optimizer.step()
+    results.append(("losses", torch.tensor(losses)))
+    results += [("state:" + name, state) for name, state in model.named_buffers()
+                if "running" in name]
+    model.eval()
+    with torch.no_grad():
+        logits, loss = logits_and_loss(model, STEPS)
+    results += [("eval_logits", logits), ("eval_loss", loss)]
+    return flatten(results)
+
+
+def batchnorm_case():
+    """BatchNorm1d alone: training on batches k = 0, 1, 2, each with a backward of its own (the
+    gradients are not summed over k), then evaluation on batch 3."""
+    samples, channels, batches = 10, 3, 3
+    n = torch.arange(samples).unsqueeze(1).double()
+    c = torch.arange(channels).double()
+    norm = nn.BatchNorm1d(channels, eps=EPS, momentum=BN_MOMENTUM)
+    with torch.no_grad():
+        norm.weight.copy_(1 + 0.1 * c)
+        norm.bias.copy_(0.2 * c)
+    results = []
+    for k in range(batches + 1):
+        norm.train(k < batches)
+        x = torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + c
+        x.requires_grad_()
+        y = norm(x)
+        if not norm.training:
+            results.append((f"eval_y:{k}", y))
+            break
+        dx, dweight, dbias = torch.autograd.grad(y, (x, norm.weight, norm.bias),
+                                                 torch.cos(0.3 * n * c + k))
+        results += [(f"y:{k}", y), (f"dx:{k}", dx),
+                    (f"dweight:{k}", dweight), (f"dbias:{k}", dbias),
+                    (f"running_mean:{k}", norm.running_mean.clone()),
+                    (f"running_var:{k}", norm.running_var.clone())]
+    return flatten(results)
+
+
+def flatten(results):
+    return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
+
+
+def all_cases():
+    """File name -> (remark, (key, values) pairs)."""
+    cases = {f"{norm}-{placement}.txt": (f"model with norm {norm}, placement {placement}",
+                                         model_case(norm, placement))
+             for norm in NORMS for placement in PLACEMENTS}
+    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", batchnorm_case())
+    return cases
+
+
+def write(path, remark, results):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"# {remark}; by scripts/make_golden.py, PyTorch {torch.__version__}, float64\n")
+        for key, values in results:
+            file.write(" ".join([key, str(len(values)), *("%.10g" % v for v in values)]) + "\n")
+
+
+def read(path):
+    """The (key, values) pairs of a file; ValueError where it is not as write() makes it."""
+    results = []
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith("#"):
+                continue
+            words = line.split()
+            if len(words) < 3 or len(words) != 2 + int(words[1]):
+                raise ValueError(f"not `key count v1 v2 ...`: {line.strip()[:40]}")
+            results.append((words[0], [float(word) for word in words[2:]]))
+    return results
+
+
+def first_difference(stored, computed):
+    """Where a file's pairs depart from PyTorch's, in words; None where they do not."""
+    if [(k, len(v)) for k, v in stored] != [(k, len(v)) for k, v in computed]:
+        return "other keys or sizes than PyTorch's"
+    for (key, old), (_, new) in zip(stored, computed):
+        for i, (a, b) in enumerate(zip(old, new)):
+            if not math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+                return f"{key}[{i}] is {a:.10g}, PyTorch {torch.__version__} says {b:.10g}"
+    return None
+
+
+def check(folder, cases):
+    """The number of files that differ, each named on standard error."""
+    wrong = 0
+    for name, (_, computed) in cases.items():
+        path = os.path.join(folder, name)
+        try:
+            problem = first_difference(read(path), computed)
+        except OSError as error:
+            problem = error.strerror
+        except ValueError as error:
+            problem = str(error)
+        if problem:
+            wrong += 1
+            print(f"make_golden: {path}: {problem}", file=sys.stderr)
+    return wrong
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parser = argparse.ArgumentParser(
+        description="Makes the golden numbers of the tests with PyTorch.")
+    parser.add_argument("--check", action="store_true",
+                        help=f"write nothing; compare the files with PyTorch, to {TOLERANCE:g}")
+    parser.add_argument("folder", nargs="?", default=os.path.join(root, "tests", "golden"),
+                        help="where the files are (default: the project's tests/golden)")
+    arguments = parser.parse_args()
+
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)  # the order of sums, and so the last digits, on every machine alike
+    cases = all_cases()
+    if arguments.check:
+        wrong = check(arguments.folder, cases)
+        if wrong:
+            sys.exit(1)
+        print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
+        return
+    try:
+        for name, (remark, results) in cases.items():
+            write(os.path.join(arguments.folder, name), remark, results)
+    except OSError as error:
+        sys.exit(f"make_golden: {error.filename}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+/* Against PyTorch: logits, every gradient, 20 AdamW steps and the running statistics of each
+   tests/golden/NORM-PLACEMENT.txt, made by scripts/make_golden.py. The files hold results only:
+   both sides start from the same formula. `make check` runs the tests in the project's folder. */
+#include "../data/corpus.h"
+#include "../model/adam.h"
+#include "support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { V = 7, B = 3, T = 5, STEPS = 20 };
+
+/* The values of `key` in the golden file, `count` of them; fails if they are not there. */
+static void golden(const char *path, const char *key, size_t count, real *values) {
+    FILE *file = fopen(path, "r");
+    cr_assert(file != NULL, "%s is missing: make it with scripts/make_golden.py", path);
+    char *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    while (!found && getline(&line, &size, file) >= 0) {
+        char *at = line, *word = strsep(&at, " ");
+        if (strcmp(word, key) != 0 || !at) continue;
+        found = true;
+        cr_assert_eq((size_t)strtoull(at, &at, 10), count, "%s: %s has another size", path, key);
+        for (size_t i = 0; i < count; i++) {
+            char *end;
+            values[i] = (real)strtod(at, &end);
+            cr_assert(end != at, "%s: %s is cut", path, key);
+            at = end;
+        }
+    }
+    free(line);
+    fclose(file);
+    cr_assert(found, "%s: no %s", path, key);
+}
+
+static void expect_golden(const char *path, const char *key, size_t count, const real *got,
+                          double tolerance, double typical) {
+    real *want = malloc(count * sizeof(real));
+    golden(path, key, count, want);
+    double apart = difference(count, got, want), scale = fmax(largest(count, want), typical);
+    cr_expect(apart <= tolerance * scale, "%s: %s: off by %g where the largest is %g", path, key,
+              apart, scale);
+    free(want);
+}
+
+/* The start: 0.4 sin(1.3 i + s), s the sum of the name's bytes, and 1 more in a norm's weight. */
+static void start(struct tensor_list *list) {
+    for (size_t k = 0; k < list->count; k++) {
+        const struct tensor *t = &list->tensor[k];
+        int sum = 0;
+        for (const char *c = t->name; *c; c++) sum += (unsigned char)*c;
+        double more = strstr(t->name, "ln_") && strstr(t->name, "weight") ? 1 : 0;
+        for (size_t i = 0; i < t->size; i++)
+            list->value[t->offset + i] = (real)(more + 0.4 * sin(1.3 * (double)i + sum));
+    }
+}
+
+static void fill(struct batch *batch, int k) {
+    for (int b = 0; b < B; b++)
+        for (int t = 0; t < T; t++) {
+            int x = (3 * b + 2 * t + b * t + k) % V;
+            batch->ids[b * T + t] = x;
+            batch->targets[b * T + t] = (5 * x + t + 1) % V;
+        }
+}
+
+static bool in_torch(const char *norm) { // the others have tests of their own
+    const char *const names[] = {"none", "ln", "bn", "rms"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(norm, names[i])) return true;
+    return false;
+}
+
+ParameterizedTestParameters(golden, model) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, golden, model) {
+    const char *norm = norm_kinds[pair->norm]->name;
+    char path[128], key[128];
+    if (!in_torch(norm)) return;
+    snprintf(path, sizeof path, "tests/golden/%s-%s.txt", norm, placements[pair->placement].name);
+    double tolerance = in_double() ? 1e-8 : 2e-5;
+
+    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model model;
+    struct adam adam;
+    struct batch batch = batch_make(B, T);
+    model_init(&model, &config, V, B, 1);
+    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param);
+    struct tensor_list *param = &model.lists.param, *state = &model.lists.state;
+    start(param);
+
+    real losses[STEPS], first, norm_of_gradient;
+    for (int step = 0; step < STEPS; step++) {
+        fill(&batch, step);
+        model_zero_grad(&model);
+        model_forward(&model, &batch, true, step);
+        losses[step] = (real)model_backward(&model, &batch, step, 1);
+        double grad_norm = adam_grad_norm(param);
+        if (step == 0) {
+            first = losses[0];
+            norm_of_gradient = (real)grad_norm;
+            double typical = largest(param->size, param->grad);
+            expect_golden(path, "logits", B * T * V, model.logits, tolerance, 0);
+            expect_golden(path, "loss", 1, &first, tolerance, 0);
+            expect_golden(path, "grad_norm", 1, &norm_of_gradient, tolerance, 0);
+            for (size_t i = 0; i < param->count; i++) {
+                const struct tensor *t = &param->tensor[i];
+                snprintf(key, sizeof key, "grad:%s", t->name);
+                expect_golden(path, key, t->size, param->grad + t->offset, tolerance,
+                              1e-2 * typical);
+            }
+        }
+        adam_step(&adam, param, 1e-2, grad_norm);
+    }
+    // Adam divides a gradient by its own size, so rounding in small ones counts for more.
+    double after = in_double() ? 1e-8 : 2e-4;
+    expect_golden(path, "losses", STEPS, losses, after, 0);
+    for (size_t i = 0; i < state->count; i++) {
+        const struct tensor *t = &state->tensor[i];
+        if (!t->dimensions) continue; // num_batches_tracked
+        snprintf(key, sizeof key, "state:%s", t->name);
+        expect_golden(path, key, t->size, state->value + t->offset, after, 0);
+    }
+    fill(&batch, STEPS);
+    model_forward(&model, &batch, false, 0);
+    double sum;
+    real loss = (real)(model_loss(&model, &batch, &sum) ? sum / (B * T) : 0);
+    expect_golden(path, "eval_logits", B * T * V, model.logits, after, 0);
+    expect_golden(path, "eval_loss", 1, &loss, after, 0);
+    batch_free(&batch);
+    adam_free(&adam);
+    model_free(&model);
+}
+
+/* BatchNorm alone: three batches in training, a fourth in evaluation. */
+Test(golden, batchnorm) {
+    enum { N = 10, CHANNELS = 3, COUNT = N * CHANNELS };
+    const char *path = "tests/golden/batchnorm.txt";
+    double tolerance = in_double() ? 1e-8 : 1e-5;
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find("bn"), 1, N, CHANNELS);
+    struct norm *norm = &lone.norm;
+    for (int c = 0; c < CHANNELS; c++) {
+        norm->param[0].value[c] = (real)(1 + 0.1 * c);
+        norm->param[1].value[c] = (real)(0.2 * c);
+    }
+    for (int k = 0; k < 4; k++) {
+        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < CHANNELS; c++) {
+                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + c);
+                dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
+            }
+        lone.tokens.training = k < 3;
+        norm_forward(norm, &lone.tokens, y, x, lone.scratch);
+        if (k == 3) {
+            expect_golden(path, "eval_y:3", COUNT, y, tolerance, 0);
+            break;
+        }
+        memset(norm->param[0].grad, 0, CHANNELS * sizeof(real));
+        memset(norm->param[1].grad, 0, CHANNELS * sizeof(real));
+        norm_backward(norm, &lone.tokens, dx, dy, x, lone.scratch);
+        const struct {
+            const char *key;
+            size_t count;
+            const real *values;
+        } results[] = {{"y", COUNT, y},
+                       {"dx", COUNT, dx},
+                       {"dweight", CHANNELS, norm->param[0].grad},
+                       {"dbias", CHANNELS, norm->param[1].grad},
+                       {"running_mean", CHANNELS, norm->state[0]},
+                       {"running_var", CHANNELS, norm->state[1]}};
+        for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+            char key[32];
+            snprintf(key, sizeof key, "%s:%d", results[i].key, k);
+            expect_golden(path, key, results[i].count, results[i].values, tolerance, 0);
+        }
+    }
+    lone_norm_free(&lone);
+}
