@@ -43,9 +43,10 @@ static size_t count(const struct tokens *tokens, size_t begin, size_t end) {
     return valid;
 }
 
-/* mean (C) and squares (C) = sum (x - mean)^2 of the valid tokens begin .. end. */
+/* mean (C) and squares (C) = sum (x - mean)^2 of the valid tokens begin .. end, x from `origin`
+ * (C). */
 static void chunk_moments(const struct tokens *tokens, size_t begin, size_t end, size_t C,
-                          const real *x, real *mean, real *squares) {
+                          const real *x, const real *origin, real *mean, real *squares) {
     memset(mean, 0, C * sizeof(real));
     memset(squares, 0, C * sizeof(real));
     size_t valid = count(tokens, begin, end);
@@ -53,24 +54,29 @@ static void chunk_moments(const struct tokens *tokens, size_t begin, size_t end,
     for (size_t n = begin; n < end; n++)
         if (counted(tokens, n))
 #pragma omp simd
-            for (size_t c = 0; c < C; c++) mean[c] += x[n * C + c];
+            for (size_t c = 0; c < C; c++) mean[c] += x[n * C + c] - origin[c];
 #pragma omp simd
     for (size_t c = 0; c < C; c++) mean[c] /= (real)valid;
     for (size_t n = begin; n < end; n++)
         if (counted(tokens, n))
 #pragma omp simd
-            for (size_t c = 0; c < C; c++)
-                squares[c] += (x[n * C + c] - mean[c]) * (x[n * C + c] - mean[c]);
+            for (size_t c = 0; c < C; c++) {
+                real apart = x[n * C + c] - origin[c] - mean[c];
+                squares[c] += apart * apart;
+            }
 }
 
 /* mean (C) and squares (C) of all valid tokens; returns their number. */
 static size_t batch_moments(const struct tokens *tokens, size_t C, const real *x, real *mean,
                             real *squares, real *scratch) {
-    size_t N = tokens->B * tokens->T, total = 0;
+    size_t N = tokens->B * tokens->T, total = 0, first = 0;
+    while (first + 1 < N && !counted(tokens, first)) first++;
+    const real *origin = x + first * C;
 #pragma omp parallel for schedule(static)
     for (size_t chunk = 0; chunk < TOKEN_CHUNKS; chunk++) {
         real *m = scratch + chunk * 2 * C;
-        chunk_moments(tokens, chunk_begin(chunk, N), chunk_begin(chunk + 1, N), C, x, m, m + C);
+        chunk_moments(tokens, chunk_begin(chunk, N), chunk_begin(chunk + 1, N), C, x, origin, m,
+                      m + C);
     }
     memset(mean, 0, C * sizeof(real));
     memset(squares, 0, C * sizeof(real));
@@ -87,6 +93,8 @@ static size_t batch_moments(const struct tokens *tokens, size_t C, const real *x
         }
         total += valid;
     }
+#pragma omp simd
+    for (size_t c = 0; c < C; c++) mean[c] += origin[c];
     return total;
 }
 
