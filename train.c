@@ -244,6 +244,9 @@ int main(int argc, char **argv) {
     save(&t);
     if (!stopped_by) sample(&t);
     save_summary(&t, stopped_by ? "interrupted" : "done");
+    if (t.outcome.grammar_entropy >= 0 && t.outcome.val_loss >= 0)
+        progress_say(&t.progress, "val loss is %.4f above the entropy of the grammar, %.4f",
+                     t.outcome.val_loss - t.outcome.grammar_entropy, t.outcome.grammar_entropy);
     progress_say(&t.progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  t.outcome.exit_reason, (long long)t.outcome.steps, t.outcome.seconds,
                  t.outcome.tokens_per_second, t.run.folder);

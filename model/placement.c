@@ -6,5 +6,5 @@ const struct placement placements[] = {
     {"pre", "x + F(N(x)), N before the head", .pre = true, .final = true, .a = 1},
     // Vaswani et al. 2017, section 3.1 (arXiv:1706.03762)
     {"post", "N(x + F(x))", .post = true, .a = 1},
-    {NULL},
+    {.name = NULL},
 };
