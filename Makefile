@@ -6,9 +6,12 @@
 
 ARCH     := native
 SANITIZE :=
+PREFIX   := /usr/local
 
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
+# Clang warns of each loop that it leaves scalar (libm calls in double).
+WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
 OPTIMIZE := -O3 -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 # Where the compiler has it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
@@ -24,11 +27,12 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
 # Every test runs on floats; those of the mathematics run on doubles too.
 TESTS        := $(wildcard tests/*.c)
-MATHEMATICS  := $(wildcard tests/support.c tests/test_gradient.c tests/test_golden.c tests/test_matmul.c tests/test_norm.c tests/test_attention.c tests/test_model.c)
+MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c \
+                  test_matmul.c test_model.c test_norm.c)
 FLOAT_TESTS  := $(filter-out tests/test_gradient.c tests/bench.c,$(TESTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check data demo plots asan archs lint clean FORCE
+.PHONY: all help test check data demo plots asan archs lint install clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -60,6 +64,7 @@ help:
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
 	@echo 'make lint     formatting and shell scripts'
+	@echo 'make install  copy ./train to $(PREFIX)/bin/normlab-train'
 	@echo 'make clean    remove what was built (runs and corpora stay)'
 
 demo: train
@@ -88,8 +93,12 @@ plots:
 
 lint:
 	@scripts/deps.sh lint
+	@! grep -n '#include "../model' data/*.[ch] || { echo 'lint: data/ knows no model'; exit 1; }
 	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch]
 	shellcheck scripts/*.sh data/*.sh .ci/run
+
+install: train
+	install -D train $(DESTDIR)$(PREFIX)/bin/normlab-train
 
 clean:
 	rm -rf build train

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Every norm in every placement with five seeds on one corpus, and the table of what came out:
+#   scripts/compare.sh CORPUS [OPTION of ./train]...
+#
+# Runs go side by side, one thread each, into runs/compare/ (or $COMPARE_DIR); a run that has ended is
+# not done again, so the command can be repeated after an interruption.
+set -eu
+if [ $# -eq 0 ] || [ "${1#--}" != "$1" ]; then
+    echo "Usage: scripts/compare.sh CORPUS [OPTION of ./train]..." >&2
+    exit 2
+fi
+folder=${COMPARE_DIR:-runs/compare}
+jobs=$(nproc)
+mkdir -p "$folder"
+for seed in 1 2 3 4 5; do
+    for norm in none ln bn rms; do
+        for placement in pre post; do
+            run=$folder/$norm-$placement-s$seed
+            [ -e "$run/summary.json" ] ||
+                printf '%s\0' "--norm=$norm" "--placement=$placement" "--seed=$seed" "--out=$run"
+        done
+    done
+done | xargs -0 -r -n 4 -P "$jobs" ./train --quiet --force --threads=1 "$@" || true
+"${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/table.py" "$folder"/*/
