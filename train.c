@@ -204,8 +204,10 @@ static void sample(struct training *t) {
     struct run_file file = file_create(&t->run, "sample.txt");
     for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], file.stream);
     if (t->progress.shown) {
-        for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], stdout);
         fputc('\n', stdout);
+        for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], stdout);
+        fputs("\n\n", stdout);
+        fflush(stdout); // before what standard error says next
     }
     file_commit(&file);
     free(ids);

@@ -348,13 +348,33 @@ void options_write_json(const struct option *table, const void *settings, FILE *
     }
 }
 
+/* `text` in lines of at most 79 columns behind the first `indent`, where the line stands already.
+ */
+static void put_wrapped(FILE *file, const char *text, size_t indent) {
+    size_t column = indent;
+    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
+        size_t length = strcspn(word, " ");
+        bool first = column == indent;
+        if (!first && column + 1 + length > 79) {
+            fprintf(file, "\n%*s", (int)indent, "");
+            column = indent;
+            first = true;
+        }
+        fprintf(file, "%s%.*s", first ? "" : " ", (int)length, word);
+        column += length + !first;
+        word += length;
+    }
+    fputc('\n', file);
+}
+
 void options_help(const struct option *table, FILE *file) {
+    enum { INDENT = 28 };
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) {
             fprintf(file, "\n%s:\n", o->help);
             continue;
         }
-        char form[256];
+        char form[256], text[512];
         const char *value = o->metavar                                             ? o->metavar
                             : o->kind == OPTION_INT                                ? "N"
                             : o->kind == OPTION_REAL                               ? "X"
@@ -364,10 +384,17 @@ void options_help(const struct option *table, FILE *file) {
             snprintf(form, sizeof form, "--%s=%s", o->name, value);
         else
             snprintf(form, sizeof form, "--%s", o->name);
-        fprintf(file, "  %-27s %s", form, o->help);
-        if (takes_value(o) && o->start) fprintf(file, "; default %s", o->start);
-        if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
-            fprintf(file, ", range %.10g to %.10g", o->least, o->most);
-        fputc('\n', file);
+        size_t used = snprintf(text, sizeof text, "%s", o->help);
+        if (takes_value(o) && o->start)
+            used += snprintf(text + used, sizeof text - used, "; default %s", o->start);
+        if (o->kind == OPTION_INT)
+            snprintf(text + used, sizeof text - used, ", range %.0f to %.0f", o->least, o->most);
+        if (o->kind == OPTION_REAL)
+            snprintf(text + used, sizeof text - used, ", range %g to %g", o->least, o->most);
+        if (strlen(form) + 3 > INDENT)
+            fprintf(file, "  %s\n%*s", form, INDENT, "");
+        else
+            fprintf(file, "  %-*s", INDENT - 2, form);
+        put_wrapped(file, text, INDENT);
     }
 }

@@ -51,9 +51,9 @@ const struct option config_options[] = {
 
     {NULL, OPTION_HEADING, .help = "Model"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice,
-     .help = "normalization: none, LayerNorm, BatchNorm, RMSNorm"},
+     .help = "the normalization"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .help = "where the norms stand: x + F(N(x)) or N(x + F(x))"},
+     .help = "where the norms stand"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .help = "--placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .help = "--placement=post"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
