@@ -137,10 +137,23 @@ void batch_free(struct batch *batch) {
     *batch = (struct batch){0};
 }
 
-void corpus_sample(const struct corpus *corpus, uint64_t key, struct batch *batch) {
-    size_t T = batch->T;
+/* Stratified sampling without replacement: against independent random blocks (nanoGPT's way) no
+   text is left out or repeated early, and a batch never comes from one corner of the corpus, so its
+   gradient varies less. */
+void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count,
+                   struct batch *batch) {
+    size_t T = batch->T, targets = corpus->train - 1; // all characters but the first
     for (size_t b = 0; b < batch->B; b++) {
-        const int32_t *from = corpus->ids + random_below(key, b, corpus->train - T);
+        size_t first = targets * b / batch->B, width = targets * (b + 1) / batch->B - first;
+        size_t blocks = width / T > 1 ? width / T - 1 : 1, room = width - blocks * T + 1;
+        if (width < T) { // a block reaches beyond its stretch, but not beyond the text
+            if (first > targets - T) first = targets - T;
+            room = targets - T - first < width ? targets - T - first + 1 : width;
+        }
+        uint64_t epoch = random_key(seed, "epoch", count / blocks);
+        size_t origin = random_below(epoch, b, room);
+        size_t block = random_permuted(random_key(epoch, "blocks", b), count % blocks, blocks);
+        const int32_t *from = corpus->ids + first + origin + block * T;
         memcpy(batch->ids + b * T, from, T * sizeof *from);
         memcpy(batch->targets + b * T, from + 1, T * sizeof *from);
     }

@@ -51,4 +51,23 @@ static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) 
     return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
 }
 
+/* Where i < n goes in a random permutation of 0 .. n-1, one for each key: a Feistel network of four
+   rounds (Luby and Rackoff 1988) on the smallest even number of bits that holds n, applied again
+   until the result is below n (Black and Rogaway 2002, "cycle walking"). */
+static inline uint64_t random_permuted(uint64_t key, uint64_t i, uint64_t n) {
+    unsigned half = 1;
+    while (half < 32 && n > (uint64_t)1 << 2 * half) half++;
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = i >> half, right = i & mask;
+        for (uint64_t round = 0; round < 4; round++) {
+            uint64_t mixed = left ^ (random_bits(key + round, right) & mask);
+            left = right;
+            right = mixed;
+        }
+        i = left << half | right;
+    } while (i >= n);
+    return i;
+}
+
 #endif
