@@ -8,6 +8,7 @@
 #include "data/random.h"
 #include "data/run.h"
 #include "model/files.h"
+#include <errno.h>
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
@@ -31,6 +32,11 @@ static volatile sig_atomic_t stopped_by; // SIGINT or SIGTERM: finish the step, 
 static void stop(int number) {
     stopped_by = number;
     signal(number, SIG_DFL); // a second one ends the program at once
+}
+
+static void flush_output(void) {
+    if (fflush(stdout) || ferror(stdout))
+        die(STATUS_MACHINE, "standard output: %s", strerror(errno));
 }
 
 static void open_corpus(struct training *t) {
@@ -106,7 +112,7 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
-        corpus_sample(&t->corpus, random_key(t->config.seed, "batch", count), &t->batch);
+        corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
         model_forward(&t->model, &t->batch, true, count);
         loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
     }
@@ -142,6 +148,7 @@ static void train(struct training *t) {
     outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
     for (int64_t step = 0;; step++) {
         bool last = step == steps || stopped_by;
+        double trained = training; // until this row's own update
         struct log_row row = {.step = step,
                               .tokens = step * tokens_per_step,
                               .lr = schedule_rate(&config->schedule, step),
@@ -149,9 +156,9 @@ static void train(struct training *t) {
                               .val_loss = NOT_MEASURED,
                               .grad_norm = NOT_MEASURED,
                               .tokens_per_second = NOT_MEASURED};
-        if (training > logged_training)
+        if (trained > logged_training)
             row.tokens_per_second =
-                (double)((step - logged_step) * tokens_per_step) / (training - logged_training);
+                (double)((step - logged_step) * tokens_per_step) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
             row.val_loss = outcome->val_loss = evaluate(t);
             if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
@@ -176,14 +183,18 @@ static void train(struct training *t) {
         if (step % config->log_interval == 0 || row.val_loss >= 0 || last || failed) {
             run_log(&t->run, &row);
             logged_step = step;
-            logged_training = training;
+            logged_training = trained;
         }
         if (!isfinite(row.val_loss)) diverged(t, step, "the validation loss", row.val_loss);
         if (!isfinite(row.train_loss)) diverged(t, step, "the training loss", row.train_loss);
         if (!isfinite(row.grad_norm)) diverged(t, step, "the gradient's norm", row.grad_norm);
-        if (row.val_loss >= 0)
-            progress_say(&t->progress, "step %6lld  train loss %.4f  val loss %.4f  %.1f s",
-                         (long long)step, outcome->train_loss, row.val_loss, row.seconds);
+        if (row.val_loss >= 0) {
+            char train_loss[48] = ""; // there is none without an update
+            if (outcome->train_loss >= 0)
+                snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", outcome->train_loss);
+            progress_say(&t->progress, "step %6lld  %sval loss %.4f  %.1f s", (long long)step,
+                         train_loss, row.val_loss, row.seconds);
+        }
         if (last) return;
         progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
                       outcome->tokens_per_second);
@@ -203,13 +214,13 @@ static void sample(struct training *t) {
                random_key(t->config.seed, "sample", 0));
     struct run_file file = file_create(&t->run, "sample.txt");
     for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], file.stream);
+    file_commit(&file);
     if (t->progress.shown) {
         fputc('\n', stdout);
         for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], stdout);
         fputs("\n\n", stdout);
-        fflush(stdout); // before what standard error says next
+        flush_output(); // before what standard error says next
     }
-    file_commit(&file);
     free(ids);
 }
 
@@ -220,10 +231,12 @@ int main(int argc, char **argv) {
         puts("Usage: train [OPTION]... [CORPUS]\n"
              "Trains a character-level Transformer on a text and logs its loss curve.");
         options_help(config_options, stdout);
+        flush_output();
         return STATUS_OK;
     }
     if (t.config.version) {
         puts("normlab " VERSION);
+        flush_output();
         return STATUS_OK;
     }
 

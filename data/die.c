@@ -1,17 +1,20 @@
 #include "die.h"
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 void die(int status, const char *format, ...) {
+    char line[8192];
     va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    for (char *c = line; *c; c++)
+        if (iscntrl((unsigned char)*c)) *c = '?'; // a name may hold anything
     fflush(stdout);
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr); // over a live progress line
-    fputs("train: ", stderr);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "train: %s\n", line);
     exit(status);
 }

@@ -120,7 +120,8 @@ static void set(const struct option *table, const struct option *o, void *settin
             if (whole) integer = strtoll(value, &end, 10);
             number = whole ? (double)integer : strtod(value, &end);
             if (end == value || isspace((unsigned char)*value) || errno == ERANGE ||
-                !(number >= o->least && number <= o->most))
+                (whole ? integer < (int64_t)o->least || integer > (int64_t)o->most
+                       : !(number >= o->least && number <= o->most)))
                 refuse(o, where, value);
         }
         if (*end) refuse(o, where, value);
@@ -170,6 +171,22 @@ static char *unquoted(char *value) {
     return value;
 }
 
+struct text {
+    struct text *before;
+    char value[];
+};
+
+/* A copy of a text that a file gave. It stays in use, so it lives as long as the program. */
+static const char *kept(const char *value) {
+    static struct text *last;
+    struct text *text = malloc(sizeof *text + strlen(value) + 1);
+    if (!text) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    strcpy(text->value, value);
+    text->before = last;
+    last = text;
+    return text->value;
+}
+
 static void read_file(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
@@ -194,10 +211,7 @@ static void read_file(const struct option *table, void *settings, const char *pa
             die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
-        // A text stays in use, so it gets memory of its own, for the program's whole life.
-        if (is_text(o) && !(value = strdup(value)))
-            die(STATUS_MACHINE, "memory: %s", strerror(errno));
-        set(table, o, settings, where, value);
+        set(table, o, settings, where, is_text(o) ? kept(value) : value);
     }
     free(line);
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
@@ -242,8 +256,8 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             if (++i == argc) die(STATUS_USAGE, "--%s: needs a value (--%s=...)", o->name, o->name);
             value = argv[i];
         }
+        if (!files || o->kind == OPTION_FILE) set(table, o, settings, "--", value);
         if (files && o->kind == OPTION_FILE) read_file(table, settings, value);
-        if (!files) set(table, o, settings, "--", value);
         if (o->kind == OPTION_STOP) return;
     }
 }
