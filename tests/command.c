@@ -1,0 +1,244 @@
+#define _GNU_SOURCE // nftw
+#include "command.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORDS = 128, TEXTS = 256, LONGEST_RUN = 60 }; // seconds
+
+static char folder[4096], program[4096];
+static char *texts[TEXTS]; // what file_text() returned
+static int text_count;
+
+void folder_enter(void) {
+    const char *parent = getenv("TMPDIR"), *path = getenv("TRAIN");
+    cr_assert(!path || realpath(path, program), "TRAIN=%s: there is no such program", path);
+    snprintf(folder, sizeof folder, "%s/normlab-test-XXXXXX", parent ? parent : "/tmp");
+    cr_assert(mkdtemp(folder) && !chdir(folder), "%s: no folder for the test", folder);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status, (void)type, (void)walk;
+    return remove(path);
+}
+
+void folder_leave(void) {
+    while (text_count) free(texts[--text_count]);
+    cr_expect(!chdir("/") && !nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS),
+              "%s: cannot be removed", folder);
+}
+
+void file_put(const char *name, const char *text, size_t bytes) {
+    FILE *file = fopen(name, "wb");
+    cr_assert(file, "%s: cannot be written", name);
+    cr_assert(fwrite(text, 1, bytes, file) == bytes);
+    cr_assert(fclose(file) == 0);
+}
+
+char *file_text(const char *name, size_t *bytes) {
+    FILE *file = fopen(name, "rb");
+    if (!file) return NULL;
+    char *text = NULL;
+    size_t size = 0, used = 0, more;
+    do {
+        text = realloc(text, size += 1 << 16);
+        used += more = fread(text + used, 1, size - used - 1, file);
+    } while (more);
+    fclose(file);
+    text[used] = 0;
+    if (bytes) *bytes = used;
+    cr_assert(text_count < TEXTS);
+    return texts[text_count++] = text;
+}
+
+bool file_there(const char *name) {
+    return !access(name, F_OK);
+}
+
+size_t files_in(const char *name) {
+    DIR *listing = opendir(name);
+    cr_assert(listing, "%s: cannot be listed", name);
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(listing));)
+        count += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+    closedir(listing);
+    return count;
+}
+
+void corpus_put_tiny(const char *name, size_t characters) {
+    static const char line[] = "the cat sees a dog, and the dog sees the cat.\n";
+    FILE *file = fopen(name, "wb");
+    cr_assert(file, "%s: cannot be written", name);
+    for (size_t i = 0; i < characters; i++) fputc(line[i % (sizeof line - 1)], file);
+    cr_assert(fclose(file) == 0);
+}
+
+int split(char *line, char **words, int most) {
+    int count = 0;
+    char *rest;
+    for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        cr_assert(count < most - 1, "too many words");
+        words[count++] = word;
+    }
+    words[count] = NULL;
+    return count;
+}
+
+static int open_or_die(const char *name, int flags) {
+    int descriptor = open(name, flags, 0666);
+    if (descriptor < 0) {
+        perror(name);
+        _exit(99);
+    }
+    return descriptor;
+}
+
+/* A process under way, and the nameless files that take what it prints. */
+struct process {
+    pid_t id;
+    FILE *out, *err;
+};
+
+/* Starts a child; returns in it with id 0. */
+static struct process start(struct surroundings around) {
+    struct process process = {.out = tmpfile(), .err = tmpfile()};
+    cr_assert(process.out && process.err, "no temporary files");
+    process.id = fork();
+    cr_assert(process.id >= 0, "no new process");
+    if (process.id) return process;
+    alarm(LONGEST_RUN);
+    int in = open_or_die(around.input ? around.input : "/dev/null", O_RDONLY);
+    int out = around.output ? open_or_die(around.output, O_WRONLY | O_CREAT) : fileno(process.out);
+    if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(fileno(process.err), 2) < 0) _exit(99);
+    if (around.file_limit) {
+        signal(SIGXFSZ, SIG_IGN); // then write() fails instead
+        struct rlimit limit = {around.file_limit, around.file_limit};
+        if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(99);
+    }
+    return process;
+}
+
+static void take(FILE *file, char *text, size_t size) {
+    rewind(file);
+    size_t length = fread(text, 1, size, file);
+    cr_assert(length < size, "more output than the test has room for");
+    text[length] = 0;
+    fclose(file);
+}
+
+static struct ending finish(struct process process) {
+    static struct ending ending;
+    int status;
+    cr_assert(waitpid(process.id, &status, 0) == process.id);
+    ending.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    take(process.out, ending.out, sizeof ending.out);
+    take(process.err, ending.err, sizeof ending.err);
+    return ending;
+}
+
+static struct process start_train(struct surroundings around, char **words) {
+    cr_assert(*program, "TRAIN must name the program to test (`make check` sets it)");
+    struct process process = start(around);
+    if (process.id) return process;
+    execv(program, words);
+    perror(program);
+    _exit(99);
+}
+
+static int words_of(char *line, size_t size, char **words, const char *format, va_list arguments) {
+    cr_assert((size_t)vsnprintf(line, size, format, arguments) < size, "too long a line");
+    words[0] = program;
+    return 1 + split(line, words + 1, WORDS - 1);
+}
+
+struct ending train_in(struct surroundings around, const char *format, ...) {
+    char line[4096], *words[WORDS];
+    va_list arguments;
+    va_start(arguments, format);
+    words_of(line, sizeof line, words, format, arguments);
+    va_end(arguments);
+    return finish(start_train(around, words));
+}
+
+struct ending train(const char *format, ...) {
+    char line[4096], *words[WORDS];
+    va_list arguments;
+    va_start(arguments, format);
+    words_of(line, sizeof line, words, format, arguments);
+    va_end(arguments);
+    return finish(start_train((struct surroundings){0}, words));
+}
+
+struct ending train_with(const char *const *arguments) {
+    char *words[WORDS] = {program};
+    for (int i = 0; arguments[i]; i++) {
+        cr_assert(i + 2 < WORDS);
+        words[i + 1] = (char *)arguments[i];
+    }
+    return finish(start_train((struct surroundings){0}, words));
+}
+
+/* The header's line and one more. */
+static bool has_row(const char *log) {
+    FILE *file = fopen(log, "r");
+    if (!file) return false;
+    int lines = 0;
+    for (int c; (c = fgetc(file)) != EOF;) lines += c == '\n';
+    fclose(file);
+    return lines > 1;
+}
+
+struct ending train_interrupted(int number, const char *log, const char *format, ...) {
+    char line[4096], *words[WORDS];
+    va_list arguments;
+    va_start(arguments, format);
+    words_of(line, sizeof line, words, format, arguments);
+    va_end(arguments);
+    struct process process = start_train((struct surroundings){0}, words);
+    const struct timespec pause = {.tv_nsec = 5000000};
+    for (int tries = 0; tries < 200 * LONGEST_RUN && !has_row(log); tries++) {
+        siginfo_t ended = {0};
+        waitid(P_PID, (id_t)process.id, &ended, WEXITED | WNOHANG | WNOWAIT);
+        if (ended.si_pid) break;
+        nanosleep(&pause, NULL);
+    }
+    kill(process.id, number);
+    return finish(process);
+}
+
+/* The child is a copy of the test: what that has not freed yet is no leak of the child's. */
+static void leave_at_once(int status, void *unused) {
+    (void)unused;
+    fflush(NULL);
+    _exit(status);
+}
+
+struct ending call(void (*function)(void *), void *context) {
+    fflush(NULL);
+    struct process process = start((struct surroundings){0});
+    if (process.id) return finish(process);
+    on_exit(leave_at_once, NULL);
+    function(context);
+    exit(0);
+}
+
+void expect_refusal(const struct ending *ending, int status, const char *part) {
+    const char *end = strchr(ending->err, '\n');
+    cr_expect(ending->status == status, "status %d, not %d: %s", ending->status, status,
+              ending->err);
+    cr_expect(!strncmp(ending->err, "train: ", 7), "not \"train: ...\": %s", ending->err);
+    cr_expect(end && !end[1], "not one line: %s", ending->err);
+    cr_expect(strstr(ending->err, part), "no \"%s\" in: %s", part, ending->err);
+    cr_expect(!*ending->out, "on standard output: %s", ending->out);
+}

@@ -1,0 +1,16 @@
+/* Just enough JSON to see that a file is well-formed and to find what it says. */
+#ifndef JSON_H
+#define JSON_H
+
+#include <stdbool.h>
+
+/* True if the whole text is one JSON value (RFC 8259) with blanks around it. */
+bool json_valid(const char *text);
+
+/* The value of a member of the object that `object` begins with, NULL if there is none. */
+const char *json_member(const char *object, const char *name);
+
+/* True if the value is this string, or, where `text` has no quotes, this number or word. */
+bool json_is(const char *value, const char *text);
+
+#endif

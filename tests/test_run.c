@@ -1,0 +1,258 @@
+/* A run's folder, its log, its files that replace each other whole, and the safetensors format. */
+#include "../data/die.h"
+#include "../data/run.h"
+#include "../data/safetensors.h"
+#include "command.h"
+#include "json.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
+
+TestSuite(run, .init = folder_enter, .fini = folder_leave);
+TestSuite(safetensors, .init = folder_enter, .fini = folder_leave);
+
+static void put(const struct run *run, const char *name, const char *text) {
+    struct run_file file = file_create(run, name);
+    fputs(text, file.stream);
+    file_commit(&file);
+}
+
+/* Opens a run, leaves the files that a run leaves, closes it; returns its folder. */
+static const char *opened(const char *out, bool force) {
+    static struct run run;
+    run_open(&run, out, "ln-pre-s1", force);
+    static const char *const names[] = {"config.ini", "model.safetensors", "sample.txt",
+                                        "summary.json"};
+    for (int i = 0; i < 4; i++) put(&run, names[i], "old");
+    run_close(&run);
+    return run.folder;
+}
+
+static void open_in_child(void *out) {
+    opened(out, false);
+}
+
+Test(run, a_free_number_is_added_to_the_name) {
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1");
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1-2");
+    cr_expect_str_eq(opened(NULL, true), "runs/ln-pre-s1-3");
+    cr_assert(mkdir("runs/ln-pre-s1-4", 0777) == 0);
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1-5");
+    cr_expect(files_in("runs") == 5);
+}
+
+Test(run, folders_are_made_as_deep_as_asked) {
+    cr_expect_str_eq(opened("a/b/c", false), "a/b/c");
+    cr_expect_str_eq(opened("d///", false), "d");
+    cr_expect_str_eq(opened("./e//f/", false), "./e//f");
+    cr_expect_str_eq(opened("two words", false), "two words");
+    char name[256];
+    memset(name, 'x', 255);
+    name[255] = 0;
+    cr_expect_str_eq(opened(name, false), name);
+    cr_expect(file_there("a/b/c/log.csv") && file_there("d/log.csv") && file_there("e/f/log.csv"));
+}
+
+Test(run, a_folder_that_stands_is_taken_if_it_holds_no_run) {
+    cr_assert(mkdir("stands", 0777) == 0);
+    file_put("stands/notes.txt", "mine", 4);
+    opened("stands", false);
+    cr_expect_str_eq(file_text("stands/notes.txt", NULL), "mine");
+}
+
+Test(run, a_run_is_not_written_over) {
+    opened("here", false);
+    file_put("here/log.csv", "kept", 4);
+    struct ending ending = call(open_in_child, "here/");
+    expect_refusal(&ending, STATUS_USAGE, "here: holds a run already (--force writes over it)");
+    cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
+    cr_assert(remove("here/config.ini") == 0);
+    ending = call(open_in_child, "here");
+    expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
+    cr_assert(remove("here/log.csv") == 0);
+    file_put("here/config.ini", "", 0);
+    ending = call(open_in_child, "here");
+    expect_refusal(&ending, STATUS_USAGE, "--force");
+}
+
+Test(run, force_leaves_nothing_of_the_run_before) {
+    opened("here", false);
+    file_put("here/notes.txt", "mine", 4);
+    struct run run;
+    run_open(&run, "here", "", true);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
+    cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
+    cr_expect(!file_there("here/model.safetensors") && file_there("here/notes.txt"));
+}
+
+Test(run, folders_that_cannot_be_made) {
+    file_put("file", "", 0);
+    struct ending ending = call(open_in_child, "file");
+    expect_refusal(&ending, STATUS_MACHINE, "run: file: cannot be made: ");
+    ending = call(open_in_child, "file/below");
+    expect_refusal(&ending, STATUS_MACHINE, "Not a directory");
+    char name[5000];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    ending = call(open_in_child, name);
+    expect_refusal(&ending, STATUS_USAGE, "--out: the name is too long");
+    name[300] = 0;
+    ending = call(open_in_child, name);
+    expect_refusal(&ending, STATUS_MACHINE, "File name too long");
+    cr_expect(files_in(".") == 1);
+}
+
+Test(run, rows_of_the_log) {
+    struct run run;
+    run_open(&run, "here", "", false);
+    const struct log_row none = {.step = 7,
+                                 .seconds = 1.25,
+                                 .tokens = 1234567890123,
+                                 .lr = 1e-3,
+                                 .train_loss = NOT_MEASURED,
+                                 .val_loss = NOT_MEASURED,
+                                 .grad_norm = NOT_MEASURED,
+                                 .tokens_per_second = NOT_MEASURED};
+    const struct log_row full = {.step = 1000000000,
+                                 .seconds = 3600.0004,
+                                 .tokens = 0,
+                                 .lr = 0.00012345678,
+                                 .train_loss = 2.0 / 3,
+                                 .val_loss = 1.5,
+                                 .grad_norm = 0,
+                                 .tokens_per_second = 123456.7};
+    struct log_row bad = none;
+    bad.train_loss = -NAN;
+    bad.val_loss = INFINITY;
+    bad.grad_norm = NAN;
+    run_log(&run, &none);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
+    run_log(&run, &full);
+    run_log(&run, &bad);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL),
+                     HEADER "7,1.250,1234567890123,0.001,,,,\n"
+                            "1000000000,3600.000,0,0.000123457,0.666666667,1.5,0,123457\n"
+                            "7,1.250,1234567890123,0.001,nan,inf,nan,\n");
+}
+
+Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
+    struct run run;
+    run_open(&run, "here", "", false);
+    put(&run, "summary.json", "old");
+    struct run_file file = file_create(&run, "summary.json");
+    fputs("the new text", file.stream);
+    fflush(file.stream);
+    cr_expect_str_eq(file_text("here/summary.json", NULL), "old");
+    file_commit(&file);
+    cr_expect_str_eq(file_text("here/summary.json", NULL), "the new text");
+    run_close(&run);
+    cr_expect(files_in("here") == 2, "besides the log and the file something is left");
+}
+
+static void commit_onto_a_folder(void *unused) {
+    (void)unused;
+    struct run run;
+    run_open(&run, "here", "", false);
+    put(&run, "summary.json", "new");
+}
+
+Test(run, a_file_that_cannot_be_replaced) {
+    cr_assert(mkdir("here", 0777) == 0);
+    struct run run;
+    run_open(&run, "here", "", false);
+    run_close(&run);
+    cr_assert(remove("here/log.csv") == 0 && mkdir("here/summary.json", 0777) == 0);
+    file_put("here/summary.json/x", "", 0);
+    struct ending ending = call(commit_onto_a_folder, NULL);
+    expect_refusal(&ending, STATUS_MACHINE, "here/summary.json: ");
+    cr_expect(!file_there("here/summary.json.tmp"));
+}
+
+/* What the format's reader does: header and bytes of a file written from these. */
+static char *written(const struct stored_text *texts, size_t text_count,
+                     const struct stored *arrays, size_t array_count, uint64_t *header,
+                     size_t *size) {
+    FILE *file = fopen("model", "wb");
+    safetensors_write(file, texts, text_count, arrays, array_count);
+    cr_assert(fclose(file) == 0);
+    char *bytes = file_text("model", size);
+    cr_assert(*size >= 8);
+    *header = 0;
+    for (int i = 0; i < 8; i++) *header |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
+    cr_assert(*header <= *size - 8, "the header is longer than the file");
+    cr_expect(*header % 8 == 0 && bytes[8] == '{');
+    return bytes;
+}
+
+/* The header's text with a 0 behind, for the functions of json.h; the caller frees it. */
+static char *header_of(const char *bytes, uint64_t length) {
+    char *text = calloc(length + 1, 1);
+    memcpy(text, bytes + 8, length);
+    cr_expect(json_valid(text), "%s", text);
+    return text;
+}
+
+Test(safetensors, a_file_can_be_read_back) {
+    const float matrix[] = {1, -2.5f, 3e-8f, 4, 5, 6};
+    const double vector[] = {1 / 3.0, -1e300, 0};
+    const int64_t scalar = -1234567890123;
+    const struct stored arrays[] = {{"a.weight", STORED_F32, 2, {2, 3}, matrix},
+                                    {"b \"quoted\"", STORED_F64, 1, {3}, vector},
+                                    {"count", STORED_I64, 0, {0}, &scalar}};
+    const struct stored_text texts[] = {{"format", "pt"}, {"vocabulary", "10 \"32\" \\"}};
+    uint64_t length;
+    size_t size;
+    char *bytes = written(texts, 2, arrays, 3, &length, &size), *header = header_of(bytes, length);
+
+    const char *about = json_member(header, "__metadata__");
+    cr_expect(json_is(json_member(about, "format"), "pt"));
+    cr_expect(json_is(json_member(about, "vocabulary"), "10 \\\"32\\\" \\\\"));
+    static const struct {
+        const char *name, *type, *rest;
+        size_t size;
+    } want[] = {
+        {"a.weight", "F32", "\"shape\":[2,3],\"data_offsets\":[0,24]}", sizeof matrix},
+        {"b \\\"quoted\\\"", "F64", "\"shape\":[3],\"data_offsets\":[24,48]}", sizeof vector},
+        {"count", "I64", "\"shape\":[],\"data_offsets\":[48,56]}", sizeof scalar}};
+    const char *data = bytes + 8 + length;
+    for (int i = 0; i < 3; data += want[i++].size) {
+        const char *entry = json_member(header, want[i].name);
+        cr_assert(entry, "no %s in %s", want[i].name, header);
+        cr_expect(json_is(json_member(entry, "dtype"), want[i].type));
+        const char *shape = strstr(entry, "\"shape\"");
+        cr_expect(shape && !strncmp(shape, want[i].rest, strlen(want[i].rest)), "%s", entry);
+        cr_expect(!memcmp(data, arrays[i].data, want[i].size), "%s", want[i].name);
+    }
+    cr_expect(data == bytes + size, "the arrays do not fill the file");
+    free(header);
+}
+
+Test(safetensors, padding_at_every_length) {
+    const float one = 1;
+    for (int less = 0; less < 8; less++) {
+        const struct stored_text text = {"t", &"xxxxxxxx"[less]};
+        const struct stored array = {"a", STORED_F32, 1, {1}, &one};
+        uint64_t length;
+        size_t size;
+        char *bytes = written(&text, 1, &array, 1, &length, &size);
+        free(header_of(bytes, length));
+        cr_expect(size == 8 + length + 4);
+        cr_expect(strspn(bytes + 8 + length - 8, " ") <= 7);
+        cr_expect(!memcmp(bytes + 8 + length, &one, 4));
+    }
+}
+
+Test(safetensors, a_file_of_nothing) {
+    uint64_t length;
+    size_t size;
+    char *bytes = written(NULL, 0, NULL, 0, &length, &size);
+    free(header_of(bytes, length));
+    cr_expect(size == 8 + length);
+}
