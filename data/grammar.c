@@ -333,7 +333,8 @@ double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
             for (size_t j = n; j < width; j++) row[j] -= factor * pivot[j];
         }
     }
-    double entropy = finite && matrix[0] > 0 ? matrix[n] / matrix[n + 1] : NAN;
+    finite = finite && matrix[0] > 0 && matrix[n + 1] > 0;
+    double entropy = finite ? matrix[n] / matrix[n + 1] : NAN;
     free(matrix);
     grammar_free(&g);
     return entropy;

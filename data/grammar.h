@@ -29,8 +29,9 @@ char *grammar_text(uint64_t seed, size_t length);
 double grammar_entropy(void);
 
 /* The same two for any grammar. A text is one derivation of the start after the other, each
-   independent of the others. The entropy is that of derivations, so that of the text if the text
-   has only one; it is NaN if a derivation's expected length is infinite or 0. */
+   independent of the others; one that writes nothing for ever, or never ends without writing, is
+   the caller's mistake. The entropy is that of derivations, so that of the text if the text has
+   only one; it is NaN if the expected length from the start is 0 or from any head infinite. */
 char *grammar_text_of(const struct grammar_rule *rules, size_t count, uint64_t seed, size_t length);
 double grammar_entropy_of(const struct grammar_rule *rules, size_t count);
 
