@@ -2,11 +2,10 @@
 #include "corpus.h"
 #include "die.h"
 #include "random.h"
+#include "utf8.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CODE_POINTS = 0x110000 };
 
 static void *get(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
@@ -28,27 +27,6 @@ static uint32_t crc32_of(const unsigned char *text, size_t bytes) {
     return ~crc;
 }
 
-/* The code point at text[*at], moving *at behind it; -1 if that is not UTF-8 (RFC 3629: no overlong
-   form, no surrogate, nothing above U+10FFFF). */
-static int32_t decode(const unsigned char *text, size_t bytes, size_t *at) {
-    unsigned char first = text[*at];
-    int more = first < 0x80       ? 0
-               : first >> 5 == 6  ? 1
-               : first >> 4 == 14 ? 2
-               : first >> 3 == 30 ? 3
-                                  : -1;
-    if (more < 0 || bytes - *at <= (size_t)more) return -1;
-    static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
-    int32_t code = more ? first & (0x3f >> more) : first;
-    for (int i = 1; i <= more; i++) {
-        if (text[*at + i] >> 6 != 2) return -1;
-        code = code << 6 | (text[*at + i] & 0x3f);
-    }
-    if (code < least[more] || code >= CODE_POINTS || (code >= 0xd800 && code < 0xe000)) return -1;
-    *at += more + 1;
-    return code;
-}
-
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes, int level,
                  double val_fraction) {
     const unsigned char *in = (const unsigned char *)text;
@@ -60,7 +38,7 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
     size_t at = level == LEVEL_CHAR && bytes >= 3 && !memcmp(in, "\xef\xbb\xbf", 3) ? 3 : 0; // BOM
     while (at < bytes) {
         size_t here = at;
-        int32_t symbol = level == LEVEL_BYTE ? in[at++] : decode(in, bytes, &at);
+        int32_t symbol = level == LEVEL_BYTE ? in[at++] : utf8_decode(in, bytes, &at);
         if (symbol < 0)
             die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
                 name, here, in[here]);
@@ -176,23 +154,10 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
 }
 
 void corpus_put(const struct corpus *corpus, int32_t id, FILE *file) {
-    uint32_t c = corpus->symbols[id];
-    if (corpus->level == LEVEL_BYTE || c < 0x80) {
-        fputc(c, file);
-    } else {
-        if (c < 0x800) {
-            fputc(0xc0 | c >> 6, file);
-        } else {
-            if (c < 0x10000) {
-                fputc(0xe0 | c >> 12, file);
-            } else {
-                fputc(0xf0 | c >> 18, file);
-                fputc(0x80 | (c >> 12 & 0x3f), file);
-            }
-            fputc(0x80 | (c >> 6 & 0x3f), file);
-        }
-        fputc(0x80 | (c & 0x3f), file);
-    }
+    if (corpus->level == LEVEL_BYTE)
+        fputc((int)corpus->symbols[id], file);
+    else
+        utf8_put(corpus->symbols[id], file);
 }
 
 int32_t corpus_id(const struct corpus *corpus, uint32_t symbol) {

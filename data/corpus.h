@@ -39,9 +39,10 @@ void corpus_check(const struct corpus *corpus, size_t T);
 struct batch batch_make(size_t B, size_t T);
 void batch_free(struct batch *batch);
 
-/* Fills the batch with training blocks, number `count` of the order that `seed` gives. The training part
-   is cut into B equal stretches and each sequence of the batch reads its own: in an epoch every block
-   of a stretch once, in random order, the blocks beginning at another random character each epoch. */
+/* Fills the batch with training blocks, number `count` of the order that `seed` gives. The training
+   part is cut into B equal stretches and each sequence of the batch reads its own: in an epoch
+   every block of a stretch once, in random order, the blocks beginning at another random character
+   each epoch. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, struct batch *batch);
 
 /* The validation part in blocks of T that do not overlap; every character but the first is

@@ -1,5 +1,6 @@
 #include "options.h"
 #include "die.h"
+#include "json.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -235,9 +236,9 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             if (operand)
                 die(STATUS_USAGE, "%s: one corpus is enough, and %s was given already", argument,
                     operand);
-            operand = argument;
             for (const struct option *o = table; o->kind != OPTION_END; o++)
                 if (o->kind == OPTION_OPERAND) set(table, o, settings, "", argument);
+            operand = argument;
             continue;
         }
         if (argument[1] != '-')
@@ -257,6 +258,7 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             value = argv[i];
         }
         if (!files || o->kind == OPTION_FILE) set(table, o, settings, "--", value);
+        if (o->kind == OPTION_OPERAND) operand = value;
         if (files && o->kind == OPTION_FILE) read_file(table, settings, value);
         if (o->kind == OPTION_STOP) return;
     }
@@ -327,19 +329,6 @@ void options_write(const struct option *table, const void *settings, FILE *file)
             fprintf(file, "%s\n", value);
         }
     }
-}
-
-void json_string(FILE *file, const char *text) {
-    fputc('"', file);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(file, "\\%c", *c);
-        else if (*c < ' ' || *c == 127)
-            fprintf(file, "\\u%04x", *c);
-        else
-            fputc(*c, file);
-    }
-    fputc('"', file);
 }
 
 void options_write_json(const struct option *table, const void *settings, FILE *file) {

@@ -56,7 +56,4 @@ const char *option_value(const struct option *option, const void *settings, char
 /* Every option with its default and range. */
 void options_help(const struct option *table, FILE *file);
 
-/* A string with quotes, as JSON has it; bytes that are not ASCII pass as they are. */
-void json_string(FILE *file, const char *text);
-
 #endif

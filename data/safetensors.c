@@ -4,7 +4,7 @@
    are little-endian, as is every machine that this program is built for. */
 #include "safetensors.h"
 #include "die.h"
-#include "options.h"
+#include "json.h"
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

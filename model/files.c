@@ -1,5 +1,6 @@
 #include "files.h"
 #include "../data/die.h"
+#include "../data/json.h"
 #include "../data/safetensors.h"
 #include "simd.h"
 #include <errno.h>
@@ -95,6 +96,7 @@ void files_write_summary(FILE *stream, const struct model *model, const struct c
     member(stream, "best_val_loss", o->best_val_loss);
     member(stream, "best_step", (double)o->best_step);
     member(stream, "parameters", (double)model_parameters(model));
+    member(stream, "threads", (double)config->threads);
     member(stream, "seconds", o->seconds);
     member(stream, "tokens_per_second", o->tokens_per_second);
     text_member(stream, "corpus", o->corpus);
