@@ -256,9 +256,12 @@ int main(int argc, char **argv) {
 
     train(&t);
 
+    int status = stopped_by ? 128 + stopped_by : STATUS_OK;
     save(&t);
-    if (!stopped_by) sample(&t);
-    save_summary(&t, stopped_by ? "interrupted" : "done");
+    save_summary(&t, status ? "interrupted" : "done");
+    signal(SIGINT, SIG_DFL); // all is saved: nothing to wait for any more
+    signal(SIGTERM, SIG_DFL);
+    if (!status) sample(&t);
     if (t.outcome.grammar_entropy >= 0 && t.outcome.val_loss >= 0)
         progress_say(&t.progress, "val loss is %.4f above the entropy of the grammar, %.4f",
                      t.outcome.val_loss - t.outcome.grammar_entropy, t.outcome.grammar_entropy);
@@ -270,5 +273,5 @@ int main(int argc, char **argv) {
     adam_free(&t.adam);
     model_free(&t.model);
     corpus_free(&t.corpus);
-    return stopped_by ? 128 + stopped_by : STATUS_OK;
+    return status;
 }
