@@ -19,7 +19,8 @@ OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/nu
 ifneq ($(SANITIZE),)
     OPTIMIZE += -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
-CFLAGS   += -std=gnu11 $(OPTIMIZE) -fopenmp $(WARNINGS) -MMD -MP
+COMPILE  := $(CC) -std=gnu11 $(OPTIMIZE) -fopenmp $(WARNINGS) -MMD -MP
+CFLAGS   :=
 LDLIBS   += -lm
 
 SOURCES  := $(wildcard model/*.c data/*.c)
@@ -36,24 +37,24 @@ TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 all: train
 
 train: $(BUILD)/train FORCE
-	@cmp -s $< $@ || cp $< $@
+	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
-	$(CC) $(CFLAGS) $^ -o $@ $(LDLIBS)
+	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
-	$(CC) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
 
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
-	$(CC) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
 
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c $< -o $@
+	$(COMPILE) $(CFLAGS) -c $< -o $@
 
 $(BUILD)/double/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -DREAL=double -c $< -o $@
+	$(COMPILE) $(CFLAGS) -DREAL=double -c $< -o $@
 
 help:
 	@echo 'make          build ./train'
@@ -75,7 +76,7 @@ test:
 	@scripts/deps.sh build test
 	@$(MAKE) --no-print-directory check
 
-check: train $(TEST_PROGRAMS)
+check: $(BUILD)/train $(TEST_PROGRAMS)
 	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS)
 
 asan:

@@ -9,11 +9,13 @@
 #include "data/run.h"
 #include "model/files.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Everything that lives as long as a run. */
 struct training {
@@ -31,7 +33,17 @@ static volatile sig_atomic_t stopped_by; // SIGINT or SIGTERM: finish the step, 
 
 static void stop(int number) {
     stopped_by = number;
-    signal(number, SIG_DFL); // a second one ends the program at once
+    signal(SIGINT, SIG_DFL); // a second one ends the program at once
+    signal(SIGTERM, SIG_DFL);
+}
+
+/* A closed standard stream would lend its number to the next file, and messages would end up there.
+ */
+static void open_standard_streams(void) {
+    int number;
+    do number = open("/dev/null", O_RDWR);
+    while (number >= 0 && number <= STDERR_FILENO);
+    if (number > STDERR_FILENO) close(number);
 }
 
 static void flush_output(void) {
@@ -88,19 +100,21 @@ static void save_summary(struct training *t, const char *exit_reason) {
     file_commit(&file);
 }
 
-/* Mean loss over the validation part, or over --eval-iters batches spread evenly over it. */
+/* Mean loss over the validation part, or over --eval-iters batches spread evenly over it; not
+   measured if a signal comes in between. */
 static double evaluate(struct training *t) {
     size_t B = t->config.batch_size, valid = 0;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
     if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
     double sum = 0, part;
-    for (size_t i = 0; i < used; i++) {
+    for (size_t i = 0; i < used && !stopped_by; i++) {
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
         model_forward(&t->model, &t->batch, false, 0);
         valid += model_loss(&t->model, &t->batch, &part);
         sum += part;
     }
     t->batch.B = B;
+    if (stopped_by) return NOT_MEASURED;
     return sum / (double)valid;
 }
 
@@ -126,6 +140,8 @@ static _Noreturn void diverged(struct training *t, int64_t step, const char *wha
     const struct tensor_list *param = &t->model.lists.param;
     const struct tensor *weight = tensor_nonfinite(param, param->value);
     const struct tensor *gradient = weight ? NULL : tensor_nonfinite(param, param->grad);
+    if (!weight && !gradient)
+        weight = tensor_nonfinite(&t->model.lists.state, t->model.lists.state.value);
     save_summary(t, "diverged");
     run_close(&t->run);
     die(STATUS_DIVERGED,
@@ -160,8 +176,11 @@ static void train(struct training *t) {
             row.tokens_per_second =
                 (double)((step - logged_step) * tokens_per_step) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
-            row.val_loss = outcome->val_loss = evaluate(t);
-            if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
+            row.val_loss = evaluate(t);
+            if (!(row.val_loss < 0)) outcome->val_loss = row.val_loss;
+            if (row.val_loss < 0)
+                last = true; // stopped
+            else if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
                 outcome->best_val_loss = row.val_loss;
                 outcome->best_step = step;
             }
@@ -226,6 +245,7 @@ static void sample(struct training *t) {
 
 int main(int argc, char **argv) {
     static struct training t;
+    open_standard_streams();
     config_parse(&t.config, argc, argv);
     if (t.config.help) {
         puts("Usage: train [OPTION]... [CORPUS]\n"
@@ -253,6 +273,8 @@ int main(int argc, char **argv) {
                  t.corpus.name, t.corpus.length, t.corpus.V, norm_kinds[t.config.model.norm]->name,
                  placements[t.config.model.placement].name, model_parameters(&t.model),
                  (long long)t.config.threads);
+    progress_say(&t.progress, "norm %s; placement %s", norm_kinds[t.config.model.norm]->formula,
+                 placements[t.config.model.placement].formula);
 
     train(&t);
 

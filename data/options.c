@@ -232,11 +232,10 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             continue;
         }
         if (!named || argument[0] != '-' || !argument[1]) {
-            if (files) continue;
             if (operand)
                 die(STATUS_USAGE, "%s: one corpus is enough, and %s was given already", argument,
                     operand);
-            for (const struct option *o = table; o->kind != OPTION_END; o++)
+            for (const struct option *o = table; !files && o->kind != OPTION_END; o++)
                 if (o->kind == OPTION_OPERAND) set(table, o, settings, "", argument);
             operand = argument;
             continue;
@@ -258,6 +257,9 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             value = argv[i];
         }
         if (!files || o->kind == OPTION_FILE) set(table, o, settings, "--", value);
+        if (o->kind == OPTION_OPERAND && operand)
+            die(STATUS_USAGE, "--%s=%s: one corpus is enough, and %s was given already", o->name,
+                value, operand);
         if (o->kind == OPTION_OPERAND) operand = value;
         if (files && o->kind == OPTION_FILE) read_file(table, settings, value);
         if (o->kind == OPTION_STOP) return;

@@ -7,7 +7,8 @@ struct progress progress_start(bool quiet) {
     return (struct progress){.shown = !quiet, .live = !quiet && isatty(STDERR_FILENO), .last = -1};
 }
 
-void progress_clear(const struct progress *progress) {
+/* Removes the live line. */
+static void progress_clear(const struct progress *progress) {
     if (progress->live) fputs("\r\033[K", stderr);
 }
 
@@ -23,7 +24,7 @@ void progress_say(struct progress *progress, const char *format, ...) {
 
 void progress_step(struct progress *progress, int64_t step, int64_t steps, double seconds,
                    double loss, double tokens_per_second) {
-    enum { WIDTH = 24 };
+    enum { WIDTH = 12 }; // the whole fits in 79 columns
     if (!progress->live || seconds - progress->last < 0.1) return;
     progress->last = seconds;
     char bar[WIDTH + 1];

@@ -22,7 +22,4 @@ void progress_say(struct progress *progress, const char *format, ...)
 void progress_step(struct progress *progress, int64_t step, int64_t steps, double seconds,
                    double loss, double tokens_per_second);
 
-/* Removes the live line. */
-void progress_clear(const struct progress *progress);
-
 #endif

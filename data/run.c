@@ -50,7 +50,9 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
             snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
     }
     // What an earlier run left there would speak of another model.
-    static const char *const files[] = {"summary.json", "sample.txt", "model.safetensors"};
+    static const char *const files[] = {"summary.json",      "summary.json.tmp",
+                                        "sample.txt",        "sample.txt.tmp",
+                                        "model.safetensors", "model.safetensors.tmp"};
     char path[4096];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         path_of(run, files[i], path, sizeof path);

@@ -39,7 +39,7 @@ static void relu_forward(size_t count, real *y, const real *x) {
     for (size_t begin = 0; begin < count; begin += BLOCK) {
         size_t end = block_end(begin, count);
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) y[i] = x[i] > 0 ? x[i] : 0;
+        for (size_t i = begin; i < end; i++) y[i] = x[i] < 0 ? 0 : x[i]; // NaN passes
     }
 }
 

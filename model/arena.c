@@ -20,15 +20,18 @@ void *arena_take(struct arena *arena, size_t count, size_t size) {
     return piece;
 }
 
+static size_t allocated; // by all arenas
+
 void arena_allocate(struct arena *arena, const char *what) {
     size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     double gib = 1024.0 * 1024 * 1024;
-    if (arena->used > machine)
+    if (arena->used > machine || allocated > machine - arena->used)
         die(STATUS_MACHINE,
-            "memory: %s needs %.1f GiB, this machine has %.1f GiB (try a smaller --batch-size, "
-            "--block-size, --n-embd or --n-layer)",
-            what, (double)arena->used / gib, (double)machine / gib);
+            "memory: %s needs %.1f GiB beside %.1f GiB, this machine has %.1f GiB (try a smaller "
+            "--batch-size, --block-size, --n-embd or --n-layer)",
+            what, (double)arena->used / gib, (double)allocated / gib, (double)machine / gib);
     arena->bytes = arena->used;
+    allocated += arena->bytes;
     arena->used = 0;
     arena->base = aligned_alloc(ALIGNMENT, arena->bytes ? arena->bytes : ALIGNMENT);
     if (!arena->base)
@@ -39,5 +42,6 @@ void arena_allocate(struct arena *arena, const char *what) {
 
 void arena_free(struct arena *arena) {
     free(arena->base);
+    allocated -= arena->bytes;
     *arena = (struct arena){0};
 }

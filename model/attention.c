@@ -37,7 +37,7 @@ static size_t scores_size(size_t T) {
     return ROWS * T;
 }
 
-static size_t round_up(size_t reals) { // to 64 bytes
+static size_t round_up(size_t reals) { // to a multiple of 64 bytes
     return (reals + 15) / 16 * 16;
 }
 

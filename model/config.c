@@ -99,7 +99,7 @@ const struct option config_options[] = {
      .help = "largest norm of the gradient; 0: no limit"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53),
      .help = "of weights, batches, dropout and the sample"},
-    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 4096), .of_call = 1,
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .of_call = 1,
      .help = "threads; auto: one for each core (OMP_NUM_THREADS). The result is the same for any "
              "number"},
 

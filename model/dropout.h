@@ -25,7 +25,7 @@ static inline real dropout_factor(struct dropout d, uint64_t i) {
     return random_bits(d.key, i) >> 32 < d.threshold ? 0 : d.scale;
 }
 
-/* y (count) = x times its factors; y may be x. */
+/* y (count) = x times its factors. */
 static inline void dropout_apply(struct dropout d, size_t count, real *y, const real *x) {
 #pragma omp parallel for
     for (size_t begin = 0; begin < count; begin += BLOCK) {

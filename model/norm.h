@@ -65,7 +65,7 @@ struct norm {
     real *saved;
 };
 
-/* The table, ended by a row without a name. */
+/* The table, ended by NULL. */
 extern const struct norm_kind *const norm_kinds[];
 
 const struct norm_kind *norm_find(const char *name); // NULL if there is none

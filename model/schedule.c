@@ -1,6 +1,13 @@
 /* Warm-up: rate (step + 1) / (warmup + 1). Then, with x the share of the way from the end of
-   warm-up to step `decay`: cosine    least + (rate - least) (1 + cos(pi x)) / 2    Loshchilov and
-   Hutter 2017, equation 5 linear    least + (rate - least) (1 - x) constant  rate */
+   warm-up to step `decay`:
+
+   cosine:    least + (rate - least) (1 + cos(pi x)) / 2
+
+   linear:    least + (rate - least) (1 - x)
+
+   constant:  rate
+
+   Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983). */
 #include "schedule.h"
 #include <math.h>
 

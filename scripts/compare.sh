@@ -2,14 +2,15 @@
 # Every norm in every placement with five seeds on one corpus, and the table of what came out:
 #   scripts/compare.sh CORPUS [OPTION of ./train]...
 #
-# Runs go side by side, one thread each, into runs/compare/ (or $COMPARE_DIR); a run that has ended is
-# not done again, so the command can be repeated after an interruption.
+# Runs go side by side, one thread each, into a folder of runs/ that the arguments name (or into
+# $COMPARE_DIR); a run that has ended is not done again, so the command can be repeated after an
+# interruption. Exit status 1 if a run did not end; one that diverged has ended.
 set -eu
 if [ $# -eq 0 ] || [ "${1#--}" != "$1" ]; then
     echo "Usage: scripts/compare.sh CORPUS [OPTION of ./train]..." >&2
     exit 2
 fi
-folder=${COMPARE_DIR:-runs/compare}
+folder=${COMPARE_DIR:-runs/compare-$(printf '%s\n' "$@" | cksum | cut -d ' ' -f 1)}
 jobs=$(nproc)
 mkdir -p "$folder"
 for seed in 1 2 3 4 5; do
@@ -21,4 +22,9 @@ for seed in 1 2 3 4 5; do
         done
     done
 done | xargs -0 -r -n 4 -P "$jobs" ./train --quiet --force --threads=1 "$@" || true
-"${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/table.py" "$folder"/*/
+ended=$(find "$folder" -name summary.json | wc -l)
+[ "$ended" -gt 0 ] && "${PYTHON:-python3}" "$(dirname "$0")/table.py" "$folder"/*/
+if [ "$ended" -lt 40 ]; then
+    echo "compare: $((40 - ended)) of 40 runs have not ended (see above)" >&2
+    exit 1
+fi

@@ -86,7 +86,7 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
     double worst = 0;
     size_t where = 0;
     for (size_t i = 0; i < count; i++) {
-        const real keep = x[i], h = (real)1e-3;
+        const real keep = x[i], h = (real)3e-4;
         const real steps[] = {-2, -1, 1, 2};
         double at[4];
         for (int k = 0; k < 4; k++) {
