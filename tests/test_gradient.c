@@ -155,6 +155,85 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     cr_expect(kind->name != NULL);
 }
 
+/* A sub-layer alone, with rows that the table does not have: every norm there is, and a factor. */
+
+struct sublayer_case {
+    struct sublayer sublayer;
+    struct pass pass;
+    struct sublayer_scratch scratch;
+    real *x, *dy;
+    size_t count;
+};
+
+static double sublayer_value(void *context) {
+    struct sublayer_case *c = context;
+    return dot(c->count, sublayer_forward(&c->sublayer, &c->pass, c->x, &c->scratch), c->dy);
+}
+
+static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
+                           size_t heads) {
+    enum { B = 2, T = 5, C = 6, REALS = 1 << 15 };
+    struct tensor tensors[3][32];
+    struct arena arena = {.base = calloc(REALS, sizeof(real))};
+    struct tensor_lists lists = {0};
+    struct tensor_list *list[] = {&lists.param, &lists.state, &lists.fixed};
+    for (int i = 0; i < 3; i++)
+        *list[i] = (struct tensor_list){.tensor = tensors[i],
+                                        .value = arena_reals(&arena, 2048),
+                                        .grad = arena_reals(&arena, 2048)};
+    struct sublayer_options options = {.placement = placement,
+                                       .norm = norm,
+                                       .norm_options = {1e-5, 0.1, true, true},
+                                       .activation = activations,
+                                       .C = C,
+                                       .heads = heads,
+                                       .proj_deviation = 0.3,
+                                       .dropout = 0.2,
+                                       .bias = true,
+                                       .seed = 1};
+    struct sublayer_case c = {.pass = {{B, T, NULL, true}, 3}, .count = B * T * C};
+    sublayer_attach(&c.sublayer, &options, B, T, &lists, &arena);
+    for (int i = 0; i < 3; i++) c.scratch.stream[i] = arena_reals(&arena, c.count);
+    for (int i = 0; i < 2; i++) c.scratch.wide[i] = arena_reals(&arena, 4 * c.count);
+    c.scratch.scratch = arena_reals(&arena, sublayer_scratch_size(&c.sublayer, B, T, 1));
+    real *dx = arena_reals(&arena, c.count);
+    cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
+    for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
+    c.x = random_reals(c.count, 1);
+    c.dy = random_reals(c.count, 2);
+    real *dy = random_reals(c.count, 2), *noise = random_reals(lists.param.size, 3);
+    for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * noise[i];
+    sublayer_value(&c);
+    sublayer_backward(&c.sublayer, &c.pass, dx, dy, &c.scratch);
+    double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
+    expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
+    for (size_t i = 0; i < lists.param.count; i++) {
+        const struct tensor *t = &lists.param.tensor[i];
+        expect_gradient(t->name, sublayer_value, &c, t->size, lists.param.value + t->offset,
+                        lists.param.grad + t->offset, typical);
+    }
+    free(c.x);
+    free(c.dy);
+    free(dy);
+    free(noise);
+    free(arena.base);
+}
+
+ParameterizedTestParameters(gradient, sublayer) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, gradient, sublayer) {
+    static const struct placement rows_of_its_own[] = {
+        {.name = "all", .pre = true, .out = true, .post = true, .a = 1.7},
+        {.name = "out", .out = true, .a = 0.6},
+        {.name = "sandwich", .pre = true, .out = true, .a = 1},
+    };
+    for (int row = 0; row < 3; row++)
+        for (size_t heads = 0; heads <= 2; heads += 2)
+            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], heads);
+}
+
 /* The other operations. */
 
 struct attention_case {
