@@ -69,7 +69,7 @@ help:
 	@echo 'make clean    remove what was built (runs and corpora stay)'
 
 demo: train
-	./train --max-iters=1000
+	./train --max-iters=1000 --eval-interval=100 --eval-iters=50
 	@scripts/deps.sh plot && scripts/plot.py "$$(ls -td runs/*/ | head -n 1)"
 
 test:

@@ -17,13 +17,13 @@ for seed in 1 2 3 4 5; do
     for norm in none ln bn rms; do
         for placement in pre post; do
             run=$folder/$norm-$placement-s$seed
-            [ -e "$run/summary.json" ] ||
+            grep -qsE '"exit_reason": "(done|diverged)"' "$run/summary.json" ||
                 printf '%s\0' "--norm=$norm" "--placement=$placement" "--seed=$seed" "--out=$run"
         done
     done
 done | xargs -0 -r -n 4 -P "$jobs" ./train --quiet --force --threads=1 "$@" || true
-ended=$(find "$folder" -name summary.json | wc -l)
-[ "$ended" -gt 0 ] && "${PYTHON:-python3}" "$(dirname "$0")/table.py" "$folder"/*/
+ended=$(find "$folder" -name summary.json -exec grep -lE '"exit_reason": "(done|diverged)"' {} + | wc -l)
+[ "$ended" -eq 0 ] || "${PYTHON:-python3}" "$(dirname "$0")/table.py" "$folder"/*/
 if [ "$ended" -lt 40 ]; then
     echo "compare: $((40 - ended)) of 40 runs have not ended (see above)" >&2
     exit 1
