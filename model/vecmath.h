@@ -8,7 +8,7 @@
    infinity, NaN stays NaN.
 
    erf(x) = x p(x^2) for |x| < 1, and sign(x) (1 - exp(-q(|x|))) beyond, q a fit of -ln erfc on
-   [1, 3.95]. Error below 2.5 ulp.
+   [1, 3.95]. Error below 2.6 ulp (2.47 where products are contracted, 2.53 where not).
 
    The polynomials are weighted minimax fits (Lawson's iteration on Chebyshev nodes); tests measure
    the errors against libm. */
