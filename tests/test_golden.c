@@ -103,15 +103,16 @@ ParameterizedTest(struct pair *pair, golden, model) {
         if (step == 0) {
             first = losses[0];
             norm_of_gradient = (real)grad_norm;
-            double typical = largest(param->size, param->grad);
+            // A sum that cancels is rounded as its terms are: a bias before bn has gradient 0 in
+            // theory, and in floats what rounding left of terms as large as other gradients.
+            double typical = largest(param->size, param->grad) * (in_double() ? 1e-2 : 1e-1);
             expect_golden(path, "logits", B * T * V, model.logits, tolerance, 0);
             expect_golden(path, "loss", 1, &first, tolerance, 0);
             expect_golden(path, "grad_norm", 1, &norm_of_gradient, tolerance, 0);
             for (size_t i = 0; i < param->count; i++) {
                 const struct tensor *t = &param->tensor[i];
                 snprintf(key, sizeof key, "grad:%s", t->name);
-                expect_golden(path, key, t->size, param->grad + t->offset, tolerance,
-                              1e-2 * typical);
+                expect_golden(path, key, t->size, param->grad + t->offset, tolerance, typical);
             }
         }
         adam_step(&adam, param, 1e-2, grad_norm);
