@@ -30,7 +30,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 TESTS        := $(wildcard tests/*.c)
 MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c \
                   test_matmul.c test_model.c test_norm.c)
-FLOAT_TESTS  := $(filter-out tests/test_gradient.c tests/bench.c,$(TESTS))
+FLOAT_TESTS  := $(filter-out tests/test_gradient.c,$(TESTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
 .PHONY: all help test check data demo plots asan archs lint install clean FORCE

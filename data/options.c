@@ -219,8 +219,8 @@ static void read_file(const struct option *table, void *settings, const char *pa
     fclose(file);
 }
 
-/* Goes through argv; `files` only reads the files that OPTION_FILE names, otherwise only they are
-   passed by. */
+/* Goes through argv: with `files` only to read the files that OPTION_FILE names, so that they stand
+   before all else, then without to set every option. */
 static void read_arguments(const struct option *table, void *settings, int argc, char **argv,
                            bool files) {
     bool named = true; // until "--"

@@ -30,7 +30,7 @@ struct tokens {
     bool training;
 };
 
-/* A tensor of a norm, named as in PyTorch: `size(C)` reals, all `start` at first. */
+/* A tensor of a norm, named as in PyTorch: C reals or one, all `start` at first. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // one number, not one for each channel

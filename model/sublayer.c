@@ -8,6 +8,11 @@
 #include "blocks.h"
 #include <stdio.h>
 
+/* What the two kinds of sub-layer are called in a state dict, after "transformer.h.0.". */
+struct sublayer_names {
+    const char *norm, *in, *proj;
+};
+
 static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
 

@@ -10,11 +10,6 @@
 #include "norm.h"
 #include "placement.h"
 
-/* What the two kinds of sub-layer are called in a state dict, after "transformer.h.0.". */
-struct sublayer_names {
-    const char *norm, *in, *proj; // "ln_1", "attn.c_attn", "attn.c_proj"
-};
-
 struct sublayer {
     size_t C, hidden, mixed;             // widths before and after `inner`: 3C, C or 4C, 4C
     size_t heads;                        // of attention; 0: this is the MLP
