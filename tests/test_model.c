@@ -249,6 +249,35 @@ Test(model, evaluation_moves_nothing) {
     model_free(&model);
 }
 
+Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
+    struct model_config config = small_config(0, 0); // no norm: a dropped element passes x on
+    config.n_embd = 60;
+    config.dropout = 0.5;
+    struct model model;
+    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
+    enum { COUNT = SMALL_B * SMALL_T * 60, MASKS = 8 };
+    static bool dropped[MASKS][COUNT];
+    for (int step = 0, k = 0; step < 2; step++) {
+        model_forward(&model, &batch, true, step);
+        for (int l = 0; l < 2; l++) {
+            const struct sublayer *sublayers[] = {&model.layer[l].attention, &model.layer[l].mlp};
+            for (int i = 0; i < 2; i++, k++)
+                for (int n = 0; n < COUNT; n++)
+                    dropped[k][n] = sublayers[i]->sum[n] == sublayers[i]->x[n];
+        }
+    }
+    for (int j = 0; j < MASKS; j++)
+        for (int k = 0; k < j; k++) {
+            int same = 0;
+            for (int n = 0; n < COUNT; n++) same += dropped[j][n] == dropped[k][n];
+            cr_expect(same > COUNT * 4 / 10 && same < COUNT * 6 / 10, "masks %d and %d: %d of %d",
+                      j, k, same, COUNT);
+        }
+    batch_free(&batch);
+    model_free(&model);
+}
+
 Test(schedule, warms_up_and_decays) {
     struct schedule s = {SCHEDULE_COSINE, 100, 2000, 1e-3, 1e-4};
     cr_expect_float_eq(schedule_rate(&s, 0), 1e-3 / 101, 1e-12);
