@@ -27,19 +27,22 @@ SOURCES  := $(wildcard model/*.c data/*.c)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
 # Every test runs on floats; those of the mathematics run on doubles too.
-TESTS        := $(wildcard tests/*.c)
+TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c))
 MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c \
                   test_matmul.c test_model.c test_norm.c)
 FLOAT_TESTS  := $(filter-out tests/test_gradient.c,$(TESTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check data demo plots asan archs lint install clean FORCE
+.PHONY: all help test check bench data demo plots asan archs lint install clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
 	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
+	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/bench: $(BUILD)/float/tests/bench.o $(OBJECTS)
 	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
@@ -60,6 +63,7 @@ help:
 	@echo 'make          build ./train'
 	@echo 'make demo     train on the built-in grammar and draw the loss curve'
 	@echo 'make test     build and run every test'
+	@echo 'make bench    how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)'
 	@echo 'make data     get real corpora into data/corpora/'
 	@echo 'make plots    draw the loss curves of all runs in runs/'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
@@ -85,6 +89,9 @@ asan:
 archs:
 	@for arch in x86-64-v2 x86-64-v3 native; do \
 	    $(MAKE) --no-print-directory test ARCH=$$arch || exit 1; done
+
+bench: $(BUILD)/bench
+	@$(BUILD)/bench $(BENCH)
 
 data:
 	@data/get_corpora.sh

@@ -130,7 +130,7 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
         model_forward(&t->model, &t->batch, true, count);
         loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
     }
-    *norm = adam_grad_norm(&t->model.lists.param);
+    *norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
     return loss;
 }
@@ -262,6 +262,7 @@ int main(int argc, char **argv) {
 
     open_corpus(&t);
     model_init(&t.model, &t.config.model, t.corpus.V, t.config.batch_size, t.config.seed);
+    t.model.threads = (size_t)t.config.team;
     adam_init(&t.adam, &t.config.adam, &t.model.lists.param);
     t.batch = batch_make(t.config.batch_size, t.config.model.block_size);
     open_run(&t);

@@ -4,51 +4,35 @@
 
    Hendrycks and Gimpel 2016 (arXiv:1606.08415). */
 #include "activation.h"
-#include "blocks.h"
 #include "vecmath.h"
 
-static inline real gaussian_cdf(real x) {
-    return (real)0.5 * (1 + erf_real(x * (real)0.70710678118654752));
-}
-
-static inline real gaussian_density(real x) {
-    return (real)0.39894228040143268 * exp_real((real)-0.5 * x * x);
-}
-
 static void gelu_forward(size_t count, real *y, const real *x) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) y[i] = x[i] * gaussian_cdf(x[i]);
+    for (size_t i = 0; i < count; i++) {
+        real density;
+        y[i] = x[i] * normal_real(x[i], &density);
     }
 }
 
-static void gelu_backward(size_t count, real *dx, const real *dy, const real *x) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
+static void gelu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
 #pragma omp simd
-        for (size_t i = begin; i < end; i++)
-            dx[i] = dy[i] * (gaussian_cdf(x[i]) + x[i] * gaussian_density(x[i]));
+    for (size_t i = 0; i < count; i++) {
+        real density, integral = normal_real(x[i], &density);
+        y[i] = x[i] * integral;
+        dx[i] = dy[i] * (integral + x[i] * density);
     }
 }
 
 static void relu_forward(size_t count, real *y, const real *x) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) y[i] = x[i] < 0 ? 0 : x[i]; // NaN passes
-    }
+    for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i]; // NaN passes
 }
 
-static void relu_backward(size_t count, real *dx, const real *dy, const real *x) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
+static void relu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) dx[i] = x[i] > 0 ? dy[i] : 0;
+    for (size_t i = 0; i < count; i++) {
+        y[i] = x[i] < 0 ? 0 : x[i];
+        dx[i] = x[i] > 0 ? dy[i] : 0;
     }
 }
 

@@ -11,8 +11,9 @@ struct adam_options {
 
 struct adam {
     struct adam_options options;
-    real *m, *v;  // moments, laid out as the parameters
-    int64_t step; // updates done
+    real *m, *v;     // moments, laid out as the parameters
+    double *squares; // of each BLOCK of the gradient, summed
+    int64_t step;    // updates done
     struct arena arena;
 };
 
@@ -22,10 +23,10 @@ void adam_init(struct adam *adam, const struct adam_options *options,
 void adam_free(struct adam *adam);
 
 /* The gradient's L2 norm over all parameters. */
-double adam_grad_norm(const struct tensor_list *list);
+double adam_grad_norm(struct adam *adam, const struct tensor_list *list);
 
 /* One update of every parameter at rate `lr` with the gradient, scaled down to norm grad_clip if
    `grad_norm` is larger. */
-void adam_step(struct adam *adam, const struct tensor_list *list, double lr, double grad_norm);
+void adam_step(struct adam *adam, struct tensor_list *list, double lr, double grad_norm);
 
 #endif

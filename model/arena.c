@@ -3,9 +3,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64 };
+enum {
+    ALIGNMENT = 64,
+    HUGE_PAGE = 1 << 21, // large arenas ask for pages of this size, where the system has them
+};
 
 void *arena_take(struct arena *arena, size_t count, size_t size) {
     size_t bytes, used;
@@ -33,10 +37,15 @@ void arena_allocate(struct arena *arena, const char *what) {
     arena->bytes = arena->used;
     allocated += arena->bytes;
     arena->used = 0;
-    arena->base = aligned_alloc(ALIGNMENT, arena->bytes ? arena->bytes : ALIGNMENT);
+    size_t alignment = arena->bytes < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
+    arena->base = aligned_alloc(alignment,
+                                (arena->bytes + alignment - 1) / alignment * alignment + alignment);
     if (!arena->base)
         die(STATUS_MACHINE, "memory: no %.1f GiB for %s to be had", (double)arena->bytes / gib,
             what);
+#ifdef MADV_HUGEPAGE
+    if (alignment == HUGE_PAGE) madvise(arena->base, arena->bytes, MADV_HUGEPAGE);
+#endif
     memset(arena->base, 0, arena->bytes);
 }
 

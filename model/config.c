@@ -100,8 +100,8 @@ const struct option config_options[] = {
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53),
      .help = "of weights, batches, dropout and the sample"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .of_call = 1,
-     .help = "threads; auto: one for each core (OMP_NUM_THREADS). The result is the same for any "
-             "number"},
+     .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
+             "small for them. The result is the same for any number"},
 
     {NULL, OPTION_HEADING, .help = "Watching"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .of_call = 1,
@@ -145,6 +145,7 @@ void config_parse(struct config *config, int argc, char **argv) {
         die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
             schedule->rate);
     if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
+    config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);
 }

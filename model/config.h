@@ -19,6 +19,7 @@ struct config {
     struct model_config model;
     // training
     int64_t max_iters, batch_size, grad_accum, seed, threads;
+    int64_t team; // threads of a pass, 0: as many as its work is worth
     struct schedule schedule;
     struct adam_options adam;
     // watching

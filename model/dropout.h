@@ -6,7 +6,6 @@
 #define DROPOUT_H
 
 #include "../data/random.h"
-#include "blocks.h"
 #include "real.h"
 #include <stddef.h>
 
@@ -25,14 +24,11 @@ static inline real dropout_factor(struct dropout d, uint64_t i) {
     return random_bits(d.key, i) >> 32 < d.threshold ? 0 : d.scale;
 }
 
-/* y (count) = x times its factors. */
-static inline void dropout_apply(struct dropout d, size_t count, real *y, const real *x) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
+/* y (count) = x times its factors, x beginning at element `first`. */
+static inline void dropout_apply(struct dropout d, size_t first, size_t count, real *y,
+                                 const real *x) {
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) y[i] = x[i] * dropout_factor(d, i);
-    }
+    for (size_t i = 0; i < count; i++) y[i] = x[i] * dropout_factor(d, first + i);
 }
 
 #endif

@@ -3,13 +3,15 @@
 #define EMBEDDING_H
 
 #include "dropout.h"
+#include "team.h"
 
-/* x (B,T,C) from ids (B,T), wte (V,C), wpe (block,C). */
-void embedding_forward(size_t B, size_t T, size_t C, real *x, const int32_t *ids, const real *wte,
-                       const real *wpe, struct dropout dropout);
+/* The rows of x (B,T,C) from ids (B,T), wte (V,C), wpe (block,C); by the calling thread. */
+void embedding_forward(struct rows rows, size_t T, size_t C, real *x, const int32_t *ids,
+                       const real *wte, const real *wpe, struct dropout dropout);
 
-/* dwte (V,C) and dwpe (block,C) += from dx (B,T,C). */
-void embedding_backward(size_t B, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
+/* dwte (V,C) and dwpe (block,C) += from dx (N,C), N = B T; by every thread of the team, each its
+   own channels, after a barrier. */
+void embedding_backward(size_t N, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
                         const int32_t *ids, struct dropout dropout);
 
 #endif

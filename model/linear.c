@@ -1,45 +1,75 @@
 /* y = x W^T + b. With dy: dx = dy W, dW = dy^T x, db = sum over tokens of dy. */
 #include "linear.h"
 #include "matmul.h"
+#include "profile.h"
+#include "simd.h"
 #include <stdio.h>
+#include <string.h>
+
+void linear_share(struct linear *linear, struct param weight, size_t in, size_t out,
+                  struct arena *arena) {
+    size_t padded = whole_vectors(out);
+    *linear = (struct linear){.in = in, .out = out, .weight = weight, .padded = padded};
+    linear->transposed = arena_reals(arena, in * padded);
+}
 
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
-                   double deviation, struct tensor_list *params) {
+                   double deviation, size_t N, struct tensor_list *params, struct arena *arena) {
     char full[sizeof params->tensor->name];
-    *linear = (struct linear){.in = in, .out = out};
     snprintf(full, sizeof full, "%s.weight", name);
-    linear->weight = tensor_take(params, full, out, in, 0, deviation);
+    linear_share(linear, tensor_take(params, full, out, in, 0, deviation), in, out, arena);
     snprintf(full, sizeof full, "%s.bias", name);
-    if (bias) linear->bias = tensor_take(params, full, out, 0, 0, 0);
+    if (!bias) return;
+    linear->bias = tensor_take(params, full, out, 0, 0, 0);
+    linear->db = arena_reals(arena, row_blocks(N) * out);
 }
 
-size_t linear_scratch(size_t in, size_t out) {
-    size_t forward = matmul_workspace(in, out), gradient = matmul_workspace(out, in);
-    size_t weight = matmul_workspace(SIZE_MAX, in);
-    size_t most = forward > gradient ? forward : gradient;
-    return most > weight ? most : weight;
+void linear_prepare(const struct linear *linear) {
+    struct rows own = team_share(linear->out, 64 / sizeof(real)); // rows of W
+    matmul_transpose(own.end - own.begin, linear->in, linear->transposed + own.begin,
+                     linear->padded, linear->weight.value + own.begin * linear->in, linear->in);
 }
 
-void linear_forward(const struct linear *linear, size_t N, real *y, const real *x, real *scratch) {
+void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
+    matmul(M, linear->out, linear->in, rows_of(x, linear->in),
+           rows_of(linear->transposed, linear->padded), rows_of(y, linear->out),
+           linear->bias.value ? MATMUL_BIAS : MATMUL_ZERO, linear->bias.value);
+    profile_lap(PROFILE_FORWARD);
+}
+
+void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx,
+                     const real *dy) {
     size_t in = linear->in, out = linear->out;
-    matmul(N, out, in, rows(x, in), transposed(rows(linear->weight.value, in)), rows(y, out),
-           linear->bias.value ? MATMUL_BIAS : MATMUL_ZERO, linear->bias.value, scratch);
-}
-
-void linear_backward(const struct linear *linear, size_t N, real *dx, const real *dy, const real *x,
-                     real *scratch) {
-    size_t in = linear->in, out = linear->out;
-    matmul(N, in, out, rows(dy, out), rows(linear->weight.value, in), rows(dx, in), MATMUL_ZERO,
-           NULL, scratch);
-    matmul(out, in, N, transposed(rows(dy, out)), rows(x, in), rows(linear->weight.grad, in),
-           MATMUL_ADD, NULL, scratch);
-    if (!linear->bias.grad) return;
-    enum { COLUMNS = 32 }; // summed by one thread, over the tokens in order
-#pragma omp parallel for
-    for (size_t begin = 0; begin < out; begin += COLUMNS) {
-        size_t end = begin + COLUMNS < out ? begin + COLUMNS : out;
-        for (size_t n = 0; n < N; n++)
+    matmul(M, in, out, rows_of(dy, out), rows_of(linear->weight.value, in), rows_of(dx, in),
+           MATMUL_ZERO, NULL);
+    if (linear->db) {
+        real *db = linear->db + block * out;
+        memcpy(db, dy, out * sizeof(real));
+        for (size_t m = 1; m < M; m++)
 #pragma omp simd
-            for (size_t c = begin; c < end; c++) linear->bias.grad[c] += dy[n * out + c];
+            for (size_t c = 0; c < out; c++) db[c] += dy[m * out + c];
     }
+    profile_lap(PROFILE_INPUT);
+}
+
+void linear_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
+                     const real *x) {
+    // threads in a grid over dW: as many rows of it as there are tiles, columns for the rest
+    enum { TILE_ROWS = 8, TILE_COLUMNS = 64 };
+    size_t in = linear->in, out = linear->out;
+    size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+    size_t most = (out + TILE_ROWS - 1) / TILE_ROWS, down = threads < most ? threads : most;
+    size_t across = threads / down;
+    if (thread < down * across) {
+        struct rows o = share_of(thread % down, down, out, TILE_ROWS);
+        struct rows i = share_of(thread / down, across, in, TILE_COLUMNS);
+        matmul(o.end - o.begin, i.end - i.begin, N, transposed(rows_of(dy + o.begin, dy_row)),
+               rows_of(x + i.begin, in), rows_of(linear->weight.grad + o.begin * in + i.begin, in),
+               MATMUL_ADD, NULL);
+    }
+    profile_lap(PROFILE_WEIGHT);
+}
+
+void linear_bias_gradient(const struct linear *linear, size_t N) {
+    if (linear->db) team_add_blocks(N, linear->out, linear->bias.grad, linear->db);
 }

@@ -1,30 +1,31 @@
 /* loss = ln sum_v exp(z_v) - z_target, with the largest z taken out of the sum;
    dloss/dz_v = softmax(z)_v - [v = target]. */
 #include "loss.h"
+#include "reduce.h"
 #include "vecmath.h"
 #include <string.h>
 
-void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, const real *logits,
+void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
                         const int32_t *targets, real scale) {
-#pragma omp parallel for
+    size_t row = whole_vectors(V);
     for (size_t n = 0; n < N; n++) {
-        const real *z = logits + n * V;
-        real *dz = dlogits ? dlogits + n * V : NULL;
+        real *z = logits + n * row, *dz = dlogits ? dlogits + n * row : z;
         if (targets[n] < 0) {
             losses[n] = 0;
-            if (dz) memset(dz, 0, V * sizeof(real));
+            if (dlogits) memset(dz, 0, row * sizeof(real));
             continue;
         }
-        real largest = z[0], sum = 0;
-#pragma omp simd reduction(max : largest)
-        for (size_t v = 0; v < V; v++) largest = z[v] > largest ? z[v] : largest;
-#pragma omp simd reduction(+ : sum)
-        for (size_t v = 0; v < V; v++) sum += exp_real(z[v] - largest);
-        losses[n] = log_real(sum) + largest - z[targets[n]];
-        if (!dz) continue;
+        real target = z[targets[n]];
+        for (size_t v = V; v < row; v++) z[v] = -INFINITY; // no character has these
+        real largest = row_largest(row, z);
+#pragma omp simd
+        for (size_t v = 0; v < row; v++) dz[v] = exp_nonpositive(z[v] - largest);
+        real sum = row_sum(row, dz);
+        losses[n] = log_real(sum) + largest - target;
+        if (!dlogits) continue;
         real share = scale / sum;
 #pragma omp simd
-        for (size_t v = 0; v < V; v++) dz[v] = share * exp_real(z[v] - largest);
+        for (size_t v = 0; v < row; v++) dz[v] *= share;
         dz[targets[n]] -= scale;
     }
 }

@@ -1,21 +1,19 @@
 /* Matrix products: C (M,N) = start + A (M,K) B (K,N).
 
    The three products of a linear layer y = x W^T + b, W (OC,IC), are this one with other strides:
-     forward          y  (N,OC)  = b + x (N,IC) W^T        B transposed
+     forward          y  (N,OC)  = b + x (N,IC) W^T        W transposed once for each update
      input gradient   dx (N,IC)  = dy (N,OC) W
      weight gradient  dW (OC,IC) += dy^T (OC,N) x (N,IC)   A transposed, the sum is over tokens
 
-   The fast form (after Goto and van de Geijn 2008, and BLIS, Van Zee and van de Geijn 2015): B is
-   packed into panels of PANEL columns, each row of a panel contiguous, BLOCK_K rows at a time, so
-   that a panel stays in the first-level cache while all of A passes by. The innermost tile keeps
-   TILE_M x TILE_V vectors of C in registers and makes one rank-1 update a step: TILE_V vectors of
-   B, one element of A at a time for TILE_V multiply-adds. A is read where it lies.
-
-   Work is shared out by tiles of C, so no sum is split between threads. */
+   The fast form (register tiles after Goto and van de Geijn 2008): the innermost tile keeps TILE_M
+   x TILE_V vectors of C in registers and makes one rank-1 update a step: TILE_V vectors of B, one
+   element of A at a time for TILE_V multiply-adds. BLOCK_K steps at a time, a strip of B as wide as
+   the tile stays in the cache while BLOCK_M rows of A pass by. Nothing is packed: with B row-major,
+   both A and B are read where they lie at the speed of packed copies, measured on every shape of
+   training (PERFORMANCE.md); only the columns that do not fill a vector go through a buffer. */
 #include "matmul.h"
 #include "simd.h"
 #include <stdbool.h>
-#include <string.h>
 
 #if SIMD_REGISTERS >= 32
 enum { TILE_M = 8, TILE_V = 3 };
@@ -24,18 +22,12 @@ enum { TILE_M = 6, TILE_V = 2 };
 #endif
 
 enum {
-    BLOCK_M = 8 * TILE_M, // rows of C that are one piece of work
-    BLOCK_K = 256,        // rows of B packed at a time
+    BLOCK_M = 24 * TILE_M, // rows of A and C,
+    BLOCK_K = 256,         // rows of B that meet before the next
 };
-
-#define PANEL ((size_t)(TILE_V * LANES)) // columns of a packed panel
 
 static inline size_t least(size_t a, size_t b) {
     return a < b ? a : b;
-}
-
-static inline size_t panels(size_t N) {
-    return (N + PANEL - 1) / PANEL;
 }
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
@@ -50,22 +42,50 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
         }
 }
 
-/* c (m, v vectors) = first + a (m,K) b (K, v vectors), m and v constants at each call.
-   `first` points to the values that the sums start from, `first_row` apart (0: the same for every
-   row); b's rows are PANEL apart. */
-SIMD_INLINE void tile(const size_t m, const size_t v, size_t K, const real *a, size_t row,
-                      size_t column, const real *b, const real *first, size_t first_row, real *c,
-                      size_t c_row) {
+/* A part of a product that works on K rows of B: its left-hand side, its right-hand side, what the
+   sums start from (rows `first_row` apart, 0: the same for every row) and where they go. `last` is
+   how many columns its last vector has. */
+struct part {
+    size_t K, last;
+    struct matrix a, b;
+    const real *first;
+    size_t first_row;
+    real *c;
+    size_t c_row;
+};
+
+/* Vector j of v at p: whole, but the last one if `cut` is set. */
+SIMD_INLINE vec load(const real *p, size_t j, const size_t v, const bool cut, size_t last) {
+    return cut && j == v - 1 ? vec_load_first(p + j * LANES, last) : vec_load(p + j * LANES);
+}
+
+SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut, size_t last) {
+    if (cut && j == v - 1)
+        vec_store_first(p + j * LANES, x, last);
+    else
+        vec_store(p + j * LANES, x);
+}
+
+/* c (m, v vectors) = first + a (m,K) b (K, v vectors); m, v and cut constants at each call. */
+SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t last, size_t K,
+                      const real *a, size_t row, size_t column, const real *b, size_t b_row,
+                      const real *first, size_t first_row, real *c, size_t c_row) {
+    // C's lines are asked for now, so that the stores at the end need not wait for them
+#pragma GCC unroll 8
+    for (size_t i = 0; i < m; i++)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < v; j++) __builtin_prefetch(c + i * c_row + j * LANES, 1);
+
     vec sum[TILE_M][TILE_V];
 #pragma GCC unroll 8
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) sum[i][j] = vec_load(first + i * first_row + j * LANES);
+        for (size_t j = 0; j < v; j++) sum[i][j] = load(first + i * first_row, j, v, cut, last);
 
-    for (size_t k = 0; k < K; k++, a += column, b += PANEL) {
+    for (size_t k = 0; k < K; k++, a += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) bk[j] = vec_load(b + j * LANES);
+        for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
 #pragma GCC unroll 8
         for (size_t i = 0; i < m; i++) {
             vec ai = vec_splat(a[i * row]);
@@ -77,122 +97,103 @@ SIMD_INLINE void tile(const size_t m, const size_t v, size_t K, const real *a, s
 #pragma GCC unroll 8
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) vec_store(c + i * c_row + j * LANES, sum[i][j]);
+        for (size_t j = 0; j < v; j++) store(c + i * c_row, sum[i][j], j, v, cut, last);
 }
 
-/* One packed panel's share of a product: c (M, n <= PANEL) = first + a (M,K) b (K,PANEL). */
-struct share {
-    size_t n, K;
-    struct matrix a;
-    const real *b;
-    const real *first;
-    size_t first_row;
-    real *c;
-    size_t c_row;
-};
-
-/* Rows i .. i+m of it, m a constant. A tile writes whole vectors, so columns that do not fill the
-   last one go through a buffer. */
-SIMD_INLINE void share_rows(const size_t m, size_t i, const struct share *s) {
-    const real *a = s->a.data + i * s->a.row, *first = s->first + i * s->first_row;
-    real *c = s->c + i * s->c_row;
-    size_t first_row = s->first_row, c_row = s->c_row;
-    real buffer[TILE_M * TILE_V * LANES] __attribute__((aligned(64)));
-    bool whole = s->n % LANES == 0;
-    if (!whole) {
-        memset(buffer, 0, sizeof buffer);
-        for (size_t r = 0; r < m; r++)
-            memcpy(buffer + r * PANEL, first + r * first_row, s->n * sizeof(real));
-        first = c = buffer;
-        first_row = c_row = PANEL;
-    }
-    size_t row = s->a.row, column = s->a.column;
-    switch ((s->n + LANES - 1) / LANES) {
-    case 1:
-        tile(m, 1, s->K, a, row, column, s->b, first, first_row, c, c_row);
-        break;
-    case 2:
-        tile(m, 2, s->K, a, row, column, s->b, first, first_row, c, c_row);
-        break;
-    default:
-        tile(m, TILE_V, s->K, a, row, column, s->b, first, first_row, c, c_row);
-        break;
-    }
-    if (!whole)
-        for (size_t r = 0; r < m; r++)
-            memcpy(s->c + (i + r) * s->c_row, buffer + r * PANEL, s->n * sizeof(real));
+/* Rows i .. M of a part as long as m of them are left; returns the first that remains. */
+SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, size_t i, size_t M,
+                         const struct part *p) {
+    for (; i + m <= M; i += m)
+        tile(m, v, cut, p->last, p->K, p->a.data + i * p->a.row, p->a.row, p->a.column, p->b.data,
+             p->b.row, p->first + i * p->first_row, p->first_row, p->c + i * p->c_row, p->c_row);
+    return i;
 }
 
-static void share_product(size_t M, struct share s) {
-    size_t i = 0;
-    for (; i + TILE_M <= M; i += TILE_M) share_rows(TILE_M, i, &s);
-    for (; i + 4 <= M; i += 4) share_rows(4, i, &s);
-    for (; i + 2 <= M; i += 2) share_rows(2, i, &s);
-    for (; i < M; i++) share_rows(1, i, &s);
+/* All M rows of a part that is v vectors wide. */
+SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct part *p) {
+    size_t i = tiles(TILE_M, v, cut, 0, M, p);
+    i = tiles(4, v, cut, i, M, p);
+    i = tiles(2, v, cut, i, M, p);
+    tiles(1, v, cut, i, M, p);
 }
 
 static const real zeros[TILE_V * LANES];
 
-/* Panel p of b (K,N) into packed (K,PANEL), columns beyond N as zeros. */
-static void pack_panel(size_t p, size_t K, size_t N, struct matrix b, real *packed) {
-    size_t n = least(N - p * PANEL, PANEL);
-    const real *from = b.data + p * PANEL * b.column;
-    if (b.column == 1)
-        for (size_t k = 0; k < K; k++) {
-            memcpy(packed + k * PANEL, from + k * b.row, n * sizeof(real));
-            memset(packed + k * PANEL + n, 0, (PANEL - n) * sizeof(real));
-        }
-    else
-        for (size_t j = 0; j < PANEL; j++)
-            for (size_t k = 0; k < K; k++)
-                packed[k * PANEL + j] = j < n ? from[k * b.row + j * b.column] : 0;
-}
-
-size_t matmul_packed_size(size_t K, size_t N) {
-    return panels(N) * PANEL * K;
-}
-
-size_t matmul_workspace(size_t K, size_t N) {
-    return matmul_packed_size(least(K, BLOCK_K), N);
-}
-
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
-            enum matmul_start start, const real *bias, real *workspace) {
-    size_t blocks = (M + BLOCK_M - 1) / BLOCK_M;
-#pragma omp parallel
-    for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) {
-        size_t depth = least(K - k, BLOCK_K);
-        bool add = k > 0 || start == MATMUL_ADD;
-#pragma omp for schedule(static)
-        for (size_t p = 0; p < panels(N); p++)
-            pack_panel(p, depth, N, (struct matrix){b.data + k * b.row, b.row, b.column},
-                       workspace + p * PANEL * depth);
-#pragma omp for collapse(2) schedule(static)
-        for (size_t block = 0; block < blocks; block++)
-            for (size_t p = 0; p < panels(N); p++) {
-                size_t i = block * BLOCK_M, j = p * PANEL;
+            enum matmul_start start, const real *bias) {
+    for (size_t i = 0; i < M; i += BLOCK_M)
+        for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) {
+            size_t m = least(M - i, BLOCK_M);
+            bool add = k > 0 || start == MATMUL_ADD;
+            for (size_t j = 0, v; j < N; j += v * LANES) {
+                size_t vectors = (N - j + LANES - 1) / LANES; // four are better two and two
+                v = vectors == 4 ? 2 : least(vectors, TILE_V);
                 real *out = c.data + i * c.row + j;
-                const real *first = add ? out : start == MATMUL_BIAS ? bias + j : zeros;
-                struct matrix left = {a.data + i * a.row + k * a.column, a.row, a.column};
-                share_product(least(M - i, BLOCK_M),
-                              (struct share){least(N - j, PANEL), depth, left,
-                                             workspace + p * PANEL * depth, first, add ? c.row : 0,
-                                             out, c.row});
+                struct part part = {.K = least(K - k, BLOCK_K),
+                                    .last = N - j - (v - 1) * LANES,
+                                    .a = {a.data + i * a.row + k * a.column, a.row, a.column},
+                                    .b = rows_of(b.data + k * b.row + j, b.row),
+                                    .first = add                    ? out
+                                             : start == MATMUL_BIAS ? bias + j
+                                                                    : zeros,
+                                    .first_row = add ? c.row : 0,
+                                    .c = out,
+                                    .c_row = c.row};
+                bool cut = part.last < (size_t)LANES;
+                if (v == 1 && cut)
+                    strip(1, true, m, &part);
+                else if (v == 1)
+                    strip(1, false, m, &part);
+                else if (v == 2 && cut)
+                    strip(2, true, m, &part);
+                else if (v == 2)
+                    strip(2, false, m, &part);
+                else if (cut)
+                    strip(TILE_V, true, m, &part);
+                else
+                    strip(TILE_V, false, m, &part);
             }
-    }
+        }
 }
 
-void matmul_pack(size_t K, size_t N, struct matrix b, real *packed) {
-    for (size_t p = 0; p < panels(N); p++) pack_panel(p, K, N, b, packed + p * PANEL * K);
-}
-
-void matmul_packed(size_t M, size_t N, size_t K, struct matrix a, const real *packed,
-                   size_t packed_K, struct matrix c, enum matmul_start start) {
-    bool add = start == MATMUL_ADD;
-    for (size_t p = 0; p < panels(N); p++) {
-        real *out = c.data + p * PANEL;
-        share_product(M, (struct share){least(N - p * PANEL, PANEL), K, a,
-                                        packed + p * PANEL * packed_K, add ? out : zeros,
-                                        add ? c.row : 0, out, c.row});
+#ifdef SIMD_SHUFFLES
+/* LANES x LANES elements: each pass of interleaving the first half of the vectors with the second
+   moves one bit of an element's place from column to row. */
+static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
+    vec a[LANES], b[LANES];
+#    pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) a[i] = vec_load(from + (size_t)i * from_row);
+#    pragma GCC unroll 4
+    for (int pass = 1; pass < LANES; pass *= 2) {
+#    pragma GCC unroll 16
+        for (int i = 0; i < LANES / 2; i++) {
+            b[2 * i] = vec_interleave(a[i], a[i + LANES / 2], 0);
+            b[2 * i + 1] = vec_interleave(a[i], a[i + LANES / 2], 1);
+        }
+#    pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) a[i] = b[i];
     }
+#    pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) vec_store(to + (size_t)i * to_row, a[i]);
+}
+#else
+static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
+    for (int y = 0; y < LANES; y++)
+        for (int x = 0; x < LANES; x++)
+            to[(size_t)y * to_row + (size_t)x] = from[(size_t)x * from_row + (size_t)y];
+}
+#endif
+
+void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, const real *from,
+                      size_t from_row) {
+    for (size_t i = 0; i < rows; i += LANES)
+        for (size_t j = 0; j < columns; j += LANES) {
+            if (i + LANES <= rows && j + LANES <= columns) {
+                transpose_square(to + j * to_row + i, to_row, from + i * from_row + j, from_row);
+                continue;
+            }
+            for (size_t y = j; y < least(columns, j + LANES); y++)
+                for (size_t x = i; x < least(rows, i + LANES); x++)
+                    to[y * to_row + x] = from[x * from_row + y];
+        }
 }

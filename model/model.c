@@ -1,26 +1,28 @@
 /* ids (B,T) -> wte + wpe -> L x (attention, MLP) -> final norm -> wte^T -> logits (B,T,V) -> loss.
-   The head is the token embedding transposed, so dwte gets a share from either end. */
+   The head is the token embedding transposed, so dwte gets a share from either end.
+
+   Logits are never stored as a whole: the head takes HEAD_ROWS tokens at a time from logits to
+   dlogits to its gradients, and a thread keeps the logits of ROWS tokens. */
 #include "model.h"
 #include "embedding.h"
 #include "loss.h"
 #include "matmul.h"
+#include "profile.h"
+#include "simd.h"
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
-static size_t most(size_t a, size_t b) {
-    return a > b ? a : b;
-}
+enum { HEAD_ROWS = 1024 };
 
-static struct linear head(const struct model *model) {
-    return (struct linear){.in = model->C, .out = model->V, .weight = model->wte};
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
 }
 
 /* Declares every tensor and takes every buffer, in the data's order. Runs twice: see arena.h. */
 static void lay_out(struct model *m) {
     const struct model_config *config = &m->config;
     const struct placement *placement = &placements[config->placement];
-    size_t B = m->B, T = m->T, C = m->C, N = B * T;
+    size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = whole_vectors(m->V);
     struct arena *arena = &m->arena;
     struct tensor_lists *lists = &m->lists;
     struct sublayer_options options = {
@@ -36,34 +38,31 @@ static void lay_out(struct model *m) {
     };
     m->wte = tensor_take(&lists->param, "transformer.wte.weight", m->V, C, 0, 0.02);
     m->wpe = tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, 0.02);
-    m->embedded = arena_reals(arena, N * C);
+    m->last = m->embedded = arena_reals(arena, N * C);
     m->layer = arena_take(arena, m->L, sizeof *m->layer);
-    size_t scratch = linear_scratch(C, m->V);
-    struct layer uncounted; // while counting there are no layers yet
+    struct layer uncounted, *layer = &uncounted; // while counting there are no layers yet
     for (size_t l = 0; l < m->L; l++) {
-        struct layer *layer = m->layer ? &m->layer[l] : &uncounted;
+        if (m->layer) layer = &m->layer[l];
         options.layer = l;
         options.heads = config->n_head;
-        sublayer_attach(&layer->attention, &options, B, T, lists, arena);
+        sublayer_attach(&layer->attention, &options, m->last, B, T, lists, arena);
         options.heads = 0;
-        sublayer_attach(&layer->mlp, &options, B, T, lists, arena);
-        size_t threads = omp_get_max_threads();
-        scratch = most(scratch, sublayer_scratch_size(&layer->attention, B, T, threads));
-        scratch = most(scratch, sublayer_scratch_size(&layer->mlp, B, T, threads));
+        sublayer_attach(&layer->mlp, &options, layer->attention.y, B, T, lists, arena);
+        m->last = layer->mlp.y;
     }
+    sublayer_scratch_attach(&m->scratch[0], &layer->attention, B, T, m->most_threads, arena);
+    sublayer_scratch_attach(&m->scratch[1], &layer->mlp, B, T, m->most_threads, arena);
     bool final = config->final_norm == FINAL_NORM_AUTO ? placement->final
                                                        : config->final_norm == FINAL_NORM_ON;
     norm_attach(&m->final, final ? options.norm : norm_find("none"), &options.norm_options,
                 "transformer.ln_f", N, C, lists, arena);
-    if (m->final.kind->scratch) scratch = most(scratch, m->final.kind->scratch(N, C));
-    if (m->final.kind->forward) m->final_out = arena_reals(arena, N * C);
-    m->logits = arena_reals(arena, N * m->V);
-    m->dlogits = arena_reals(arena, N * m->V);
+    m->final_out = m->final.kind->forward ? arena_reals(arena, N * C) : NULL;
+    m->top = m->final_out ? m->final_out : m->last;
+    linear_share(&m->head, m->wte, C, m->V, arena);
+    m->logits = arena_reals(arena, m->most_threads * ROWS * logits_row);
+    m->dlogits = arena_reals(arena, least(N, HEAD_ROWS) * logits_row);
     m->losses = arena_reals(arena, N);
-    for (int i = 0; i < 2; i++) m->flow[i] = arena_reals(arena, N * C);
-    for (int i = 0; i < 3; i++) m->scratch.stream[i] = arena_reals(arena, N * C);
-    for (int i = 0; i < 2; i++) m->scratch.wide[i] = arena_reals(arena, N * 4 * C);
-    m->scratch.scratch = arena_reals(arena, scratch);
+    for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
 }
 
 /* Takes what the lists themselves need; `count` and `size` are known from the first pass. */
@@ -86,7 +85,8 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,
-                            .seed = seed};
+                            .seed = seed,
+                            .most_threads = (size_t)omp_get_max_threads()};
     lay_out(model);
     struct tensor_lists counted = model->lists;
     lay_out_lists(model, counted);
@@ -102,6 +102,20 @@ void model_free(struct model *model) {
     arena_free(&model->arena);
 }
 
+/* How many threads a pass over N tokens is worth: below some millions of operations for each,
+   waiting for one another costs more than it brings. */
+static int team_size(const struct model *m, size_t N) {
+    size_t threads = m->threads;
+    if (!threads) {
+        const double worth = 8e6;
+        double parameters = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
+        double operations = (double)N * (6 * parameters + 12 * (double)(m->L * m->C * m->T));
+        double most = operations / worth;
+        threads = most < 1 ? 1 : most < 1e6 ? (size_t)most : (size_t)1e6;
+    }
+    return (int)least(least(threads, m->most_threads), row_blocks(N));
+}
+
 static struct pass pass_of(const struct batch *batch, bool training, uint64_t step) {
     return (struct pass){{batch->B, batch->T, batch->valid, training}, step};
 }
@@ -111,54 +125,174 @@ static struct dropout embedding_dropout(const struct model *m, const struct pass
     return dropout_make(p, random_key(m->seed, "embedding", pass->step));
 }
 
+/* The linear layers made ready for changed weights, by every thread of the team. */
+static void prepare(const struct model *m) {
+    for (size_t l = 0; l < m->L; l++) {
+        sublayer_prepare(&m->layer[l].attention);
+        sublayer_prepare(&m->layer[l].mlp);
+    }
+    linear_prepare(&m->head);
+    profile_lap(PROFILE_PACK);
+    team_barrier();
+}
+
+/* What follows is the work of each thread of a team. Teams of one do without OpenMP's region, which
+   costs as much as a small model's step. */
+
+static void forward_work(struct model *m, const struct batch *batch, const struct pass *pass) {
+    size_t N = batch->B * batch->T, C = m->C;
+    struct rows own = own_rows(N);
+    if (m->prepared != m->lists.param.version) prepare(m);
+    embedding_forward(own, batch->T, C, m->embedded, batch->ids, m->wte.value, m->wpe.value,
+                      embedding_dropout(m, pass));
+    for (size_t l = 0; l < m->L; l++) {
+        sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
+        sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
+    }
+    norm_statistics(&m->final, &pass->tokens, m->last);
+    for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
+        norm_forward(&m->final, &pass->tokens, row_block(n, own), m->final_out + n * C,
+                     m->last + n * C);
+}
+
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
     struct pass pass = pass_of(batch, training, step);
-    size_t B = batch->B, T = batch->T, N = B * T;
-    real *x = m->embedded;
-    embedding_forward(B, T, m->C, x, batch->ids, m->wte.value, m->wpe.value,
-                      embedding_dropout(m, &pass));
-    for (size_t l = 0; l < m->L; l++) {
-        x = sublayer_forward(&m->layer[l].attention, &pass, x, &m->scratch);
-        x = sublayer_forward(&m->layer[l].mlp, &pass, x, &m->scratch);
+    int threads = team_size(m, batch->B * batch->T);
+    profile_lap(PROFILE_OTHER);
+    if (threads == 1)
+        forward_work(m, batch, &pass);
+    else {
+#pragma omp parallel num_threads(threads)
+        forward_work(m, batch, &pass);
     }
-    m->last = x;
-    m->top = norm_forward(&m->final, &pass.tokens, m->final_out, x, m->scratch.scratch);
-    struct linear lm_head = head(m);
-    linear_forward(&lm_head, N, m->logits, m->top, m->scratch.scratch);
+    m->prepared = m->lists.param.version;
+    profile_lap(PROFILE_WAIT);
+}
+
+/* The logits of M <= ROWS tokens from `begin` on, whole_vectors(V) apart; the thread's own. */
+static real *head_forward(const struct model *m, size_t begin, size_t M) {
+    size_t row = whole_vectors(m->V);
+    real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
+    matmul(M, row, m->C, rows_of(m->top + begin * m->C, m->C), rows_of(m->head.transposed, row),
+           rows_of(logits, row), MATMUL_ZERO, NULL);
+    profile_lap(PROFILE_FORWARD);
+    return logits;
+}
+
+const real *model_logits(struct model *m, size_t n) {
+    return head_forward(m, n, 1);
+}
+
+static void loss_work(struct model *m, const struct batch *batch) {
+    struct rows own = own_rows(batch->B * batch->T);
+    for (size_t n = own.begin; n < own.end; n += ROWS) {
+        size_t M = row_block(n, own).end - n;
+        loss_cross_entropy(M, m->V, m->losses + n, NULL, head_forward(m, n, M), batch->targets + n,
+                           0);
+    }
+    profile_lap(PROFILE_LOSS);
 }
 
 size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
     size_t N = batch->B * batch->T;
-    loss_cross_entropy(N, m->V, m->losses, NULL, m->logits, batch->targets, 0);
+    int threads = team_size(m, N);
+    if (threads == 1)
+        loss_work(m, batch);
+    else {
+#pragma omp parallel num_threads(threads)
+        loss_work(m, batch);
+    }
+    profile_lap(PROFILE_WAIT);
     return loss_sum(N, m->losses, batch->targets, sum);
+}
+
+/* Losses, the head's gradient, and dtop (N,C), by every thread of the team. */
+static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *targets,
+                          real scale) {
+    size_t row = whole_vectors(m->V), C = m->C;
+    for (size_t first = 0; first < N; first += HEAD_ROWS) {
+        size_t count = least(N - first, HEAD_ROWS);
+        struct rows own = own_rows(count);
+        team_barrier();
+        for (size_t i = own.begin; i < own.end; i += ROWS) {
+            size_t M = row_block(i, own).end - i, n = first + i;
+            real *logits = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
+            loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
+            profile_lap(PROFILE_LOSS);
+            matmul(M, C, m->V, rows_of(dlogits, row), rows_of(m->wte.value, C),
+                   rows_of(dtop + n * C, C), MATMUL_ZERO, NULL);
+            profile_lap(PROFILE_INPUT);
+        }
+        team_barrier();
+        linear_gradient(&m->head, count, m->dlogits, row, m->top + first * C);
+    }
+    team_barrier();
+}
+
+static void backward_work(struct model *m, const struct batch *batch, const struct pass *pass,
+                          real scale) {
+    size_t N = batch->B * batch->T, C = m->C;
+    struct rows own = own_rows(N);
+    size_t turn = m->final_out ? 1 : 0; // flow[turn] is the gradient in hand
+    head_backward(m, N, m->flow[0], batch->targets, scale);
+    norm_gradient_statistics(&m->final, &pass->tokens, m->flow[0], m->last);
+    for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
+        norm_backward(&m->final, &pass->tokens, row_block(n, own), m->flow[1] + n * C,
+                      m->flow[0] + n * C, m->last + n * C);
+    for (size_t l = m->L; l-- > 0; turn = (turn + 2) % 3) {
+        real *dy = m->flow[turn], *between = m->flow[(turn + 1) % 3], *dx = m->flow[(turn + 2) % 3];
+        sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
+        sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
+    }
+    team_barrier();
+    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, m->flow[turn], batch->ids,
+                       embedding_dropout(m, pass));
+    for (size_t l = 0; l < m->L; l++) {
+        sublayer_gradient(&m->layer[l].attention, N);
+        sublayer_gradient(&m->layer[l].mlp, N);
+    }
+    norm_gradient(&m->final, N);
+    profile_lap(PROFILE_OTHER);
 }
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     struct pass pass = pass_of(batch, true, step);
-    size_t B = batch->B, T = batch->T, N = B * T, valid = 0;
+    size_t N = batch->B * batch->T, valid = 0;
     for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
     if (!valid) return 0;
-    double sum;
-    loss_cross_entropy(N, m->V, m->losses, m->dlogits, m->logits, batch->targets,
-                       (real)(scale / (double)valid));
-    loss_sum(N, m->losses, batch->targets, &sum);
-
-    struct linear lm_head = head(m);
-    real *dx = m->flow[0], *other = m->flow[1];
-    linear_backward(&lm_head, N, dx, m->dlogits, m->top, m->scratch.scratch);
-    real *dlast = norm_backward(&m->final, &pass.tokens, other, dx, m->last, m->scratch.scratch);
-    if (dlast == other) other = dx, dx = dlast;
-    for (size_t l = m->L; l-- > 0;) {
-        sublayer_backward(&m->layer[l].mlp, &pass, other, dx, &m->scratch);
-        sublayer_backward(&m->layer[l].attention, &pass, dx, other, &m->scratch);
+    real share = (real)(scale / (double)valid);
+    int threads = team_size(m, N);
+    profile_lap(PROFILE_OTHER);
+    if (threads == 1)
+        backward_work(m, batch, &pass, share);
+    else {
+#pragma omp parallel num_threads(threads)
+        backward_work(m, batch, &pass, share);
     }
-    embedding_backward(B, T, m->C, m->wte.grad, m->wpe.grad, dx, batch->ids,
-                       embedding_dropout(m, &pass));
+    profile_lap(PROFILE_WAIT);
+    double sum;
+    loss_sum(N, m->losses, batch->targets, &sum);
     return sum / (double)valid;
 }
 
+/* Each thread its share of each tensor, as it writes it. */
+static void zero_work(struct tensor_list *list) {
+    for (size_t k = 0; k < list->count; k++) {
+        struct rows own = team_share(list->tensor[k].size, BLOCK);
+        memset(list->grad + list->tensor[k].offset + own.begin, 0,
+               (own.end - own.begin) * sizeof(real));
+    }
+}
+
 void model_zero_grad(struct model *m) {
-    memset(m->lists.param.grad, 0, m->lists.param.size * sizeof(real));
+    int threads = team_size(m, m->B * m->T);
+    if (threads == 1)
+        zero_work(&m->lists.param);
+    else {
+#pragma omp parallel num_threads(threads)
+        zero_work(&m->lists.param);
+    }
+    profile_lap(PROFILE_OTHER);
 }
 
 size_t model_parameters(const struct model *m) {

@@ -24,19 +24,25 @@ struct model {
     struct model_config config;
     size_t B, T, C, V, L; // B and T are the largest that fit
     uint64_t seed;
+    size_t threads;      // of a pass; 0: as many as its work is worth
+    size_t most_threads; // that fit: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C)
     struct layer *layer;   // (L)
     struct norm final;
+    struct linear head;
+    uint64_t prepared; // version of the weights that the linear layers are ready for
     // activations and their gradients
-    real *embedded;         // (B,T,C)
-    real *last, *final_out; // (B,T,C) the last layer's output (not owned), the final norm's
-    real *top;              // (B,T,C) what the head reads (not owned)
-    real *logits, *dlogits; // (B,T,V)
-    real *losses;           // (B,T)
-    real *flow[2];          // (B,T,C) gradients of the residual stream, in turn
-    struct sublayer_scratch scratch;
-    struct arena arena; // all of the memory above
+    real *embedded;  // (B,T,C)
+    real *last;      // (B,T,C) the last layer's output (not owned)
+    real *final_out; // (B,T,C) the final norm's, NULL if there is none
+    real *top;       // (B,T,C) what the head reads (not owned)
+    real *dlogits;   // (HEAD_ROWS,whole_vectors(V)) of the tokens that the head has in hand
+    real *logits;    // (threads,ROWS,whole_vectors(V))
+    real *losses;    // (B,T)
+    real *flow[3];   // (B,T,C) gradients of the residual stream, in turn
+    struct sublayer_scratch scratch[2]; // of attention, of MLPs
+    struct arena arena;                 // all of the memory above
 };
 
 /* Makes a model for batches of up to B x config->block_size tokens of a vocabulary of V, with
@@ -45,9 +51,13 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* Logits (B,T,V) of the batch in model->logits. In training bn-like norms use and move their batch
-   statistics and dropout is on, keyed by `step`; in evaluation neither. */
+/* The batch through all layers, up to what the head reads. In training bn-like norms use and move
+   their batch statistics and dropout is on, keyed by `step`; in evaluation neither. Whoever changed
+   weights has counted it in lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
+
+/* After forward: the logits (V) of token n of the batch's B T, until the next call. */
+const real *model_logits(struct model *model, size_t n);
 
 /* After forward: the sum of the losses of valid targets (nats) in *sum; returns how many there are.
  */

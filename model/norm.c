@@ -1,6 +1,7 @@
 /* The table of norms, and what all of them share. To add one: write norm_x.c, declare its row here,
    list it. */
 #include "norm.h"
+#include "profile.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
                                      t->scalar ? 0 : C, 0, t->start, 0);
+        norm->sum[i] = arena_reals(arena, row_blocks(tokens) * (t->scalar ? 1 : C));
     }
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
@@ -37,22 +39,53 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (kind->saved) norm->saved = arena_reals(arena, kind->saved(tokens, C));
 }
 
-real *norm_forward(const struct norm *norm, const struct tokens *tokens, real *y, real *x,
-                   real *scratch) {
+bool norm_pools(const struct norm *norm) {
+    return norm->kind->statistics != NULL;
+}
+
+void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
+    if (!norm_pools(norm)) return;
+    team_barrier();
+    norm->kind->statistics(norm, tokens, x);
+    profile_lap(PROFILE_NORM);
+    team_barrier();
+}
+
+void norm_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x) {
+    if (!norm_pools(norm)) return;
+    team_barrier();
+    norm->kind->gradient_statistics(norm, tokens, dy, x);
+    profile_lap(PROFILE_NORM);
+    team_barrier();
+}
+
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                         real *y, const real *x) {
     if (!norm->kind->forward) return x;
-    norm->kind->forward(norm, tokens, y, x, scratch);
+    norm->kind->forward(norm, tokens, rows, y, x);
+    profile_lap(PROFILE_NORM);
     return y;
 }
 
-real *norm_backward(const struct norm *norm, const struct tokens *tokens, real *dx, real *dy,
-                    const real *x, real *scratch) {
+static size_t size_of(const struct norm *norm, int i) {
+    return norm->kind->param[i].scalar ? 1 : norm->C;
+}
+
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                          real *dx, const real *dy, const real *x) {
     if (!norm->kind->backward) return dy;
-    norm->kind->backward(norm, tokens, dx, dy, x, scratch);
+    real *sum[NORM_TENSORS] = {0};
+    for (int i = 0; norm->kind->param[i].name; i++) {
+        sum[i] = norm->sum[i] + rows.begin / ROWS * size_of(norm, i);
+        memset(sum[i], 0, size_of(norm, i) * sizeof(real));
+    }
+    norm->kind->backward(norm, tokens, rows, dx, dy, x, sum);
+    profile_lap(PROFILE_NORM);
     return dx;
 }
 
-void norm_add_chunks(real *sum, const real *partial, size_t row, size_t C) {
-    for (size_t chunk = 0; chunk < TOKEN_CHUNKS; chunk++)
-#pragma omp simd
-        for (size_t c = 0; c < C; c++) sum[c] += partial[chunk * row + c];
+void norm_gradient(const struct norm *norm, size_t tokens) {
+    for (int i = 0; norm->kind->param[i].name; i++)
+        team_add_blocks(tokens, size_of(norm, i), norm->param[i].grad, norm->sum[i]);
 }

@@ -9,6 +9,7 @@
 #define NORM_H
 
 #include "arena.h"
+#include "team.h"
 #include "tensor.h"
 #include <stdbool.h>
 
@@ -39,21 +40,27 @@ struct norm_tensor {
 
 struct norm; // one norm at one site of the model
 
+/* What a kind is. Its functions are called by every thread of the team (team.h): forward and
+   backward for one block of rows at a time, y, x and the like pointing to the block's first row. */
 struct norm_kind {
     const char *name;    // as in --norm=NAME
     const char *formula; // in a line
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
-    /* Reals that forward keeps for backward, and reals of scratch that either may use. */
+    /* Reals that forward or statistics keep. */
     size_t (*saved)(size_t tokens, size_t C);
-    size_t (*scratch)(size_t tokens, size_t C);
-    /* y = norm(x). NULL in the identity, which norm_forward() passes by. */
-    void (*forward)(const struct norm *norm, const struct tokens *tokens, real *y, const real *x,
-                    real *scratch);
-    /* dx = gradient of the input (written), param[].grad += gradients of the parameters; after
-       forward of the same x. */
-    void (*backward)(const struct norm *norm, const struct tokens *tokens, real *dx, const real *dy,
-                     const real *x, real *scratch);
+    /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() passes by. */
+    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
+                    const real *x);
+    /* dx (rows,C) = gradient of the input; sum[i] += the block's part of parameter i's gradient.
+       After forward of the same x. */
+    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                     real *dx, const real *dy, const real *x, real *const *sum);
+    /* Of kinds that pool over tokens, else NULL: what must be known of all of x (B,T,C), or of dy,
+       before forward or backward of the first block. Called between barriers. */
+    void (*statistics)(const struct norm *norm, const struct tokens *tokens, const real *x);
+    void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
+                                const real *dy, const real *x);
 };
 
 struct norm {
@@ -61,6 +68,7 @@ struct norm {
     struct norm_options options;
     size_t C;
     struct param param[NORM_TENSORS]; // in the order of the row
+    real *sum[NORM_TENSORS];          // (row_blocks,size) of each parameter's gradient
     real *state[NORM_TENSORS];
     real *saved;
 };
@@ -71,27 +79,27 @@ extern const struct norm_kind *const norm_kinds[];
 const struct norm_kind *norm_find(const char *name); // NULL if there is none
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
-   its saved values, for up to `tokens` tokens, from the arena. */
+   its memory, for up to `tokens` tokens, from the arena. */
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t tokens, size_t C,
                  struct tensor_lists *lists, struct arena *arena);
 
-/* norm(x) in y, or x itself where the norm is the identity; likewise dx or dy. x and y may not
-   overlap. */
-real *norm_forward(const struct norm *norm, const struct tokens *tokens, real *y, real *x,
-                   real *scratch);
-real *norm_backward(const struct norm *norm, const struct tokens *tokens, real *dx, real *dy,
-                    const real *x, real *scratch);
+/* Before forward and backward, by every thread of the team, of x or dy (B,T,C) that need not be
+   complete yet. Nothing happens where the kind does not pool over tokens. */
+bool norm_pools(const struct norm *norm);
+void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
+void norm_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x);
 
-/* For kinds that sum over tokens: the tokens in a fixed number of chunks, each summed by one thread
-   and the chunks then added in order, so that the sum does not depend on the number of threads. */
-enum { TOKEN_CHUNKS = 32 };
+/* norm(x) of a block of rows in y, or x itself where the norm is the identity; likewise dx or dy. x
+   and y may not overlap. */
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                         real *y, const real *x);
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                          real *dx, const real *dy, const real *x);
 
-static inline size_t chunk_begin(size_t chunk, size_t tokens) {
-    return chunk * tokens / TOKEN_CHUNKS;
-}
-
-/* sum (C) += the chunks' partial sums, row `chunk` of which begins at partial + chunk * row. */
-void norm_add_chunks(real *sum, const real *partial, size_t row, size_t C);
+/* Adds the blocks' sums to the parameters' gradients, by every thread of the team; after a barrier.
+ */
+void norm_gradient(const struct norm *norm, size_t tokens);
 
 #endif

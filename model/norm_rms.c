@@ -9,64 +9,44 @@
    Zhang and Sennrich 2019, equation 4 (arXiv:1910.07467); eps inside the root, as PyTorch's and
    LLaMA's RMSNorm have it (the authors' own code adds it outside). No beta. */
 #include "norm.h"
+#include "reduce.h"
 #include "vecmath.h"
-#include <string.h>
 
 static size_t saved(size_t tokens, size_t C) {
     (void)C;
-    return tokens; // rstd (B,T)
+    return tokens; // rstd of each
 }
 
-static size_t scratch_size(size_t tokens, size_t C) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
+                    const real *x) {
     (void)tokens;
-    return TOKEN_CHUNKS * C; // partial dgamma (C) of each chunk
-}
-
-static void forward(const struct norm *norm, const struct tokens *tokens, real *y, const real *x,
-                    real *scratch) {
-    (void)scratch;
-    size_t N = tokens->B * tokens->T, C = norm->C;
+    size_t C = norm->C;
     const real *gamma = norm->param[0].value; // (C)
-    real *rstd = norm->saved;                 // (B,T)
-    real eps = (real)norm->options.eps;
-#pragma omp parallel for
-    for (size_t n = 0; n < N; n++) {
-        const real *xn = x + n * C;
-        real *yn = y + n * C;
-        real squares = 0;
-#pragma omp simd reduction(+ : squares)
-        for (size_t c = 0; c < C; c++) squares += xn[c] * xn[c];
-        real r = 1 / sqrt_real(squares / (real)C + eps);
+    real *saved = norm->saved + rows.begin, eps = (real)norm->options.eps;
+    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, y += C) {
+        real rstd = saved[n] = 1 / sqrt_real(row_dot(C, x, x) / (real)C + eps);
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) yn[c] = xn[c] * r * gamma[c];
-        rstd[n] = r;
+        for (size_t c = 0; c < C; c++) y[c] = x[c] * rstd * gamma[c];
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, real *dx, const real *dy,
-                     const real *x, real *scratch) {
-    size_t N = tokens->B * tokens->T, C = norm->C;
-    const real *gamma = norm->param[0].value; // (C)
-    const real *rstd = norm->saved;           // (B,T)
-#pragma omp parallel for schedule(static)
-    for (size_t chunk = 0; chunk < TOKEN_CHUNKS; chunk++) {
-        real *dgamma = scratch + chunk * C;
-        memset(dgamma, 0, C * sizeof(real));
-        for (size_t n = chunk_begin(chunk, N); n < chunk_begin(chunk + 1, N); n++) {
-            const real *xn = x + n * C, *dyn = dy + n * C;
-            real *dxn = dx + n * C;
-            real r = rstd[n], along = 0;
-#pragma omp simd reduction(+ : along)
-            for (size_t c = 0; c < C; c++) {
-                along += gamma[c] * dyn[c] * xn[c] * r;
-                dgamma[c] += dyn[c] * xn[c] * r;
-            }
-            along /= (real)C;
+static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                     real *dx, const real *dy, const real *x, real *const *sum) {
+    (void)tokens;
+    size_t C = norm->C;
+    const real *gamma = norm->param[0].value, *saved = norm->saved + rows.begin;
+    real *dgamma = sum[0]; // (C)
+    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, dy += C, dx += C) {
+        real rstd = saved[n];
 #pragma omp simd
-            for (size_t c = 0; c < C; c++) dxn[c] = r * (gamma[c] * dyn[c] - xn[c] * r * along);
+        for (size_t c = 0; c < C; c++) {
+            dgamma[c] += dy[c] * (x[c] * rstd);
+            dx[c] = gamma[c] * dy[c]; // g
         }
+        real along = row_dot(C, dx, x) * rstd / (real)C;
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) dx[c] = rstd * (dx[c] - x[c] * rstd * along);
     }
-    norm_add_chunks(norm->param[0].grad, scratch, C, C);
 }
 
 const struct norm_kind norm_rms = {
@@ -74,7 +54,6 @@ const struct norm_kind norm_rms = {
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .param = {{"weight", false, 1}},
     .saved = saved,
-    .scratch = scratch_size,
     .forward = forward,
     .backward = backward,
 };

@@ -39,7 +39,7 @@ void sample_ids(struct model *model, int32_t *ids, size_t count, size_t more,
         size_t length = count + i, T = length < model->T ? length : model->T;
         struct batch window = {.B = 1, .T = T, .ids = ids + length - T};
         model_forward(model, &window, false, 0);
-        ids[length] = sample_draw(model->V, model->logits + (T - 1) * model->V, options,
-                                  random_uniform(key, i));
+        ids[length] =
+            sample_draw(model->V, model_logits(model, T - 1), options, random_uniform(key, i));
     }
 }

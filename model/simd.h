@@ -5,8 +5,10 @@
 #define SIMD_H
 
 #include "real.h"
+#include <stddef.h>
 
 #if defined(__AVX512F__)
+#    include <immintrin.h>
 #    define SIMD_BYTES     64
 #    define SIMD_REGISTERS 32
 #elif defined(__AVX__)
@@ -38,8 +40,66 @@ SIMD_INLINE void vec_store(real *p, vec v) {
     *(vec_anywhere *)p = v;
 }
 
+/* The first n < LANES lanes, the others 0 or left alone. */
+SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
+#ifdef __AVX512F__
+    return sizeof(real) == sizeof(float) ? (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p)
+                                         : (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
+#else
+    vec v = {0};
+    for (size_t i = 0; i < n; i++) v[i] = p[i];
+    return v;
+#endif
+}
+
+SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
+#ifdef __AVX512F__
+    if (sizeof(real) == sizeof(float))
+        _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+    else
+        _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
+#else
+    for (size_t i = 0; i < n; i++) p[i] = v[i];
+#endif
+}
+
 SIMD_INLINE vec vec_splat(real x) {
     return x - (vec){0};
+}
+
+/* Shuffles, where the compiler has them for any machine: vec_interleave() is a0 b0 a1 b1 ... of the
+   lower (half 0) or the upper half of the lanes, vec_fold() moves lane i + shift to lane i. */
+#if defined(__GNUC__) && !defined(__clang__)
+#    define SIMD_SHUFFLES 1
+typedef __typeof__((vec){0} < (vec){0}) vec_index;
+
+SIMD_INLINE vec vec_interleave(vec a, vec b, const int half) {
+    vec_index index;
+    for (int i = 0; i < LANES; i++) index[i] = half * LANES / 2 + i / 2 + i % 2 * LANES;
+    return __builtin_shuffle(a, b, index);
+}
+
+SIMD_INLINE vec vec_fold(vec v, const int shift) {
+    vec_index index;
+    for (int i = 0; i < LANES; i++) index[i] = (i + shift) % LANES;
+    return __builtin_shuffle(v, index);
+}
+#else
+SIMD_INLINE vec vec_fold(vec v, const int shift) {
+    vec folded;
+    for (int i = 0; i < LANES; i++) folded[i] = v[(i + shift) % LANES];
+    return folded;
+}
+#endif
+
+SIMD_INLINE vec vec_larger(vec a, vec b) { // of each lane; b where a is NaN
+    for (int i = 0; i < LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+}
+
+/* n rounded up to whole vectors. The compiler sees that a loop up to there leaves no scalar end. */
+static inline size_t whole_vectors(size_t n) {
+    return (n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
 #endif

@@ -1,11 +1,15 @@
 /* y = POST(a x + drop(OUT(proj(inner(in(PRE(x)))))))
 
    Backward, from dy to dx, each line one operation's:
-     dsum = POST'(dy),  dout = drop(dsum),  dproj = OUT'(dout)
-     dafter = proj'(dproj),  dbefore = inner'(dafter),  dnormed = in'(dbefore)
-     dx = a dsum + PRE'(dnormed) */
+     dsum = POST'(dy),  dout = drop(dsum),  dprojected = OUT'(dout)
+     dafter = proj'(dprojected),  dbefore = inner'(dafter),  dnormed = in'(dbefore)
+     dx = a dsum + PRE'(dnormed)
+
+   Both directions are cut into stages where a token meets others: attention, and norms that pool
+   over tokens. Between two such meetings a thread takes its rows block by block through all
+   operations, so that a block's values are used again while they lie in the cache. */
 #include "sublayer.h"
-#include "blocks.h"
+#include "profile.h"
 #include <stdio.h>
 
 /* What the two kinds of sub-layer are called in a state dict, after "transformer.h.0.". */
@@ -16,16 +20,12 @@ struct sublayer_names {
 static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
 
-static size_t most(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static bool is_norm(const struct norm *norm) {
     return norm->kind->forward != NULL;
 }
 
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, size_t B, size_t T,
-                     struct tensor_lists *lists, struct arena *arena) {
+void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x, size_t B,
+                     size_t T, struct tensor_lists *lists, struct arena *arena) {
     const struct placement *placement = o->placement;
     const struct sublayer_names *names = o->heads ? &attention_names : &mlp_names;
     size_t N = B * T, C = o->C;
@@ -38,6 +38,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, size_
                            .a = placement->a,
                            .dropout = o->dropout,
                            .seed = o->seed,
+                           .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
     // The first norm of a sub-layer has nanoGPT's name, the others say where they stand.
@@ -53,27 +54,49 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, size_
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->hidden, o->bias, 0.02, &lists->param);
+    linear_attach(&s->in, name, C, s->hidden, o->bias, 0.02, N, &lists->param, arena);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
-    linear_attach(&s->proj, name, s->mixed, C, o->bias, o->proj_deviation, &lists->param);
+    linear_attach(&s->proj, name, s->mixed, C, o->bias, o->proj_deviation, N, &lists->param, arena);
 
     if (is_norm(&s->pre)) s->normed = arena_reals(arena, N * C);
     s->before = arena_reals(arena, N * s->hidden);
-    s->after = arena_reals(arena, N * s->mixed);
-    if (s->heads) s->logsum = arena_reals(arena, N * s->heads);
+    if (s->heads) {
+        s->after = arena_reals(arena, N * C);
+        s->logsum = arena_reals(arena, N * s->heads);
+    }
     if (is_norm(&s->out)) s->projected = arena_reals(arena, N * C);
-    s->sum = arena_reals(arena, N * C);
+    s->sum = s->y = arena_reals(arena, N * C);
     if (is_norm(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
-size_t sublayer_scratch_size(const struct sublayer *s, size_t B, size_t T, size_t threads) {
-    size_t size =
-        most(linear_scratch(s->in.in, s->in.out), linear_scratch(s->proj.in, s->proj.out));
-    if (s->heads) size = most(size, threads * attention_scratch(T, s->C, s->heads));
-    const struct norm *norms[] = {&s->pre, &s->out, &s->post};
-    for (int i = 0; i < 3; i++)
-        if (norms[i]->kind->scratch) size = most(size, norms[i]->kind->scratch(B * T, s->C));
-    return size;
+void sublayer_scratch_attach(struct sublayer_scratch *w, const struct sublayer *s, size_t B,
+                             size_t T, size_t threads, struct arena *arena) {
+    size_t N = B * T, C = s->C;
+    *w = (struct sublayer_scratch){.own_size = ROWS * (s->mixed + C)};
+    if (!is_norm(&s->out)) w->projected = arena_reals(arena, N * C);
+    if (is_norm(&s->post)) w->dsum = arena_reals(arena, N * C);
+    if (s->dropout > 0) w->dout = arena_reals(arena, N * C);
+    if (is_norm(&s->out)) w->dprojected = arena_reals(arena, N * C);
+    if (s->heads) {
+        size_t attention = attention_scratch(T, C, s->heads);
+        if (attention > w->own_size) w->own_size = attention;
+        w->dafter = arena_reals(arena, N * C);
+    } else {
+        w->after = arena_reals(arena, N * s->mixed);
+    }
+    w->dbefore = arena_reals(arena, N * s->hidden);
+    w->dnormed = arena_reals(arena, N * C);
+    w->own_size = (w->own_size + 15) / 16 * 16; // 64 bytes
+    w->own = arena_reals(arena, threads * w->own_size);
+}
+
+static real *own_scratch(const struct sublayer_scratch *w) {
+    return w->own + (size_t)omp_get_thread_num() * w->own_size;
+}
+
+void sublayer_prepare(const struct sublayer *s) {
+    linear_prepare(&s->in);
+    linear_prepare(&s->proj);
 }
 
 /* The dropout of one of the sub-layer's two places in this pass; none in evaluation. */
@@ -84,84 +107,215 @@ static struct dropout dropout_at(const struct sublayer *s, const struct pass *pa
                                  : 0);
 }
 
-/* sum (count) = a x + drop(f). */
-static void residual_forward(size_t count, real *sum, real a, const real *x, const real *f,
-                             struct dropout drop) {
+/* sum (count) = a x + drop(f), elements counted from `first`. */
+static void residual_forward(size_t first, size_t count, real *sum, real a, const real *x,
+                             const real *f, struct dropout drop) {
     if (drop.threshold) {
-#pragma omp parallel for
-        for (size_t begin = 0; begin < count; begin += BLOCK) {
-            size_t end = block_end(begin, count);
 #pragma omp simd
-            for (size_t i = begin; i < end; i++) sum[i] = a * x[i] + f[i] * dropout_factor(drop, i);
-        }
+        for (size_t i = 0; i < count; i++)
+            sum[i] = a * x[i] + f[i] * dropout_factor(drop, first + i);
     } else {
-#pragma omp parallel for
-        for (size_t begin = 0; begin < count; begin += BLOCK) {
-            size_t end = block_end(begin, count);
 #pragma omp simd
-            for (size_t i = begin; i < end; i++) sum[i] = a * x[i] + f[i];
-        }
+        for (size_t i = 0; i < count; i++) sum[i] = a * x[i] + f[i];
     }
+    profile_lap(PROFILE_ELEMENTWISE);
 }
 
 /* dx (count) = a dsum + dinner. */
 static void residual_backward(size_t count, real *dx, real a, const real *dsum,
                               const real *dinner) {
-#pragma omp parallel for
-    for (size_t begin = 0; begin < count; begin += BLOCK) {
-        size_t end = block_end(begin, count);
 #pragma omp simd
-        for (size_t i = begin; i < end; i++) dx[i] = a * dsum[i] + dinner[i];
+    for (size_t i = 0; i < count; i++) dx[i] = a * dsum[i] + dinner[i];
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* The stages: PRE and in; inner and proj; OUT and the sum; POST. Each begins where a token may have
+   to meet others. Backward goes through them from the last to the first. */
+enum stage { IN, PROJ, SUM, Y, STAGES };
+
+static bool meets(const struct sublayer *s, int stage) {
+    const bool meeting[STAGES] = {[IN] = norm_pools(&s->pre),
+                                  [PROJ] = s->heads > 0,
+                                  [SUM] = norm_pools(&s->out),
+                                  [Y] = norm_pools(&s->post)};
+    return meeting[stage];
+}
+
+/* One call of forward or backward, with the buffers that it uses. */
+struct call {
+    struct sublayer *s;
+    const struct pass *pass;
+    const struct sublayer_scratch *w;
+    struct dropout drop;
+    real *own, *projected;                     // forward
+    const real *dy, *dsum, *dout, *dprojected; // backward
+    real *dx;
+};
+
+/* Element `offset` of a buffer, NULL of a buffer that is not there. */
+static inline real *from(real *buffer, size_t offset) {
+    return buffer ? buffer + offset : NULL;
+}
+
+/* What each stage does with a block of M rows, from token n = rows.begin on. */
+
+static void in_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    const struct sublayer *s = c->s;
+    const real *normed =
+        norm_forward(&s->pre, &c->pass->tokens, rows, from(s->normed, n * s->C), s->x + n * s->C);
+    linear_forward(&s->in, M, s->before + n * s->hidden, normed);
+}
+
+static void proj_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    (void)rows;
+    const struct sublayer *s = c->s;
+    real *after = s->heads ? s->after + n * s->C : c->own;
+    if (!s->heads) {
+        s->activation->forward(M * s->hidden, after, s->before + n * s->hidden);
+        profile_lap(PROFILE_ELEMENTWISE);
+    }
+    linear_forward(&s->proj, M, c->projected + n * s->C, after);
+}
+
+static void sum_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    const struct sublayer *s = c->s;
+    const real *f = norm_forward(&s->out, &c->pass->tokens, rows, c->own, c->projected + n * s->C);
+    residual_forward(n * s->C, M * s->C, s->sum + n * s->C, (real)s->a, s->x + n * s->C, f,
+                     c->drop);
+}
+
+static void y_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    (void)M;
+    const struct sublayer *s = c->s;
+    norm_forward(&s->post, &c->pass->tokens, rows, s->y + n * s->C, s->sum + n * s->C);
+}
+
+static void y_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    const struct sublayer *s = c->s;
+    size_t at = n * s->C;
+    const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows, from(c->w->dsum, at),
+                                     c->dy + at, s->sum + at);
+    if (!c->drop.threshold) return;
+    dropout_apply(c->drop, at, M * s->C, c->w->dout + at, dsum);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+static void sum_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    const struct sublayer *s = c->s;
+    size_t at = n * s->C;
+    const real *dprojected =
+        norm_backward(&s->out, &c->pass->tokens, rows, from(c->w->dprojected, at), c->dout + at,
+                      from(s->projected, at));
+    real *dafter = s->heads ? c->w->dafter + at : c->own;
+    linear_backward(&s->proj, n / ROWS, M, dafter, dprojected);
+}
+
+static void proj_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    (void)rows;
+    const struct sublayer *s = c->s;
+    real *dbefore = c->w->dbefore + n * s->hidden;
+    if (!s->heads) {
+        s->activation->backward(M * s->hidden, dbefore, c->w->after + n * s->mixed, c->own,
+                                s->before + n * s->hidden);
+        profile_lap(PROFILE_ELEMENTWISE);
+    }
+    linear_backward(&s->in, n / ROWS, M, c->w->dnormed + n * s->C, dbefore);
+}
+
+static void in_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+    const struct sublayer *s = c->s;
+    size_t at = n * s->C;
+    const real *dinner =
+        norm_backward(&s->pre, &c->pass->tokens, rows, c->own, c->w->dnormed + at, s->x + at);
+    residual_backward(M * s->C, c->dx + at, (real)s->a, c->dsum + at, dinner);
+}
+
+typedef void stage_function(const struct call *c, struct rows rows, size_t n, size_t M);
+static stage_function *const forward_stages[STAGES] = {in_forward, proj_forward, sum_forward,
+                                                       y_forward};
+static stage_function *const backward_stages[STAGES] = {in_backward, proj_backward, sum_backward,
+                                                        y_backward};
+
+/* The thread's blocks of rows, each through the stages first .. last in this order, up or down. */
+static void run_stages(const struct call *c, stage_function *const *stages, int first, int last) {
+    struct rows own = own_rows(c->pass->tokens.B * c->pass->tokens.T);
+    int step = first <= last ? 1 : -1;
+    for (size_t n = own.begin; n < own.end; n += ROWS) {
+        struct rows rows = row_block(n, own);
+        for (int stage = first; stage != last + step; stage += step)
+            stages[stage](c, rows, n, rows.end - n);
     }
 }
 
-static void inner_forward(struct sublayer *s, const struct pass *pass, real *scratch) {
-    size_t B = pass->tokens.B, T = pass->tokens.T;
-    if (s->heads)
-        attention_forward(B, T, s->C, s->heads, s->after, s->logsum, s->before,
-                          dropout_at(s, pass, "attention"), scratch);
+static void attention_meets(const struct call *c, bool backward) {
+    const struct sublayer *s = c->s;
+    const struct tokens *tokens = &c->pass->tokens;
+    struct dropout drop = dropout_at(s, c->pass, "attention");
+    team_barrier();
+    if (backward)
+        attention_backward(tokens->B, tokens->T, s->C, s->heads, c->w->dbefore, c->w->dafter,
+                           s->logsum, s->before, drop, c->own);
     else
-        s->activation->forward(B * T * s->hidden, s->after, s->before);
+        attention_forward(tokens->B, tokens->T, s->C, s->heads, s->after, s->logsum, s->before,
+                          drop, c->own);
+    team_barrier();
 }
 
-static void inner_backward(struct sublayer *s, const struct pass *pass, real *dbefore,
-                           const real *dafter, real *scratch) {
-    size_t B = pass->tokens.B, T = pass->tokens.T;
-    if (s->heads)
-        attention_backward(B, T, s->C, s->heads, dbefore, dafter, s->after, s->logsum, s->before,
-                           dropout_at(s, pass, "attention"), scratch);
-    else
-        s->activation->backward(B * T * s->hidden, dbefore, dafter, s->before);
+/* The meeting at the begin of a stage, all threads together. */
+static void meet_forward(const struct call *c, int stage) {
+    const struct sublayer *s = c->s;
+    const struct tokens *tokens = &c->pass->tokens;
+    if (stage == IN) norm_statistics(&s->pre, tokens, s->x);
+    if (stage == PROJ && s->heads) attention_meets(c, false);
+    if (stage == SUM) norm_statistics(&s->out, tokens, c->projected);
+    if (stage == Y) norm_statistics(&s->post, tokens, s->sum);
 }
 
-real *sublayer_forward(struct sublayer *s, const struct pass *pass, real *x,
+static void meet_backward(const struct call *c, int stage) {
+    const struct sublayer *s = c->s;
+    const struct tokens *tokens = &c->pass->tokens;
+    if (stage == Y) norm_gradient_statistics(&s->post, tokens, c->dy, s->sum);
+    if (stage == SUM) norm_gradient_statistics(&s->out, tokens, c->dout, s->projected);
+    if (stage == PROJ && s->heads) attention_meets(c, true);
+    if (stage == IN) norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, s->x);
+}
+
+void sublayer_forward(struct sublayer *s, const struct pass *pass,
+                      const struct sublayer_scratch *w) {
+    struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
+    c.own = own_scratch(w);
+    c.projected = s->projected ? s->projected : w->projected;
+    for (int first = IN, last; first < STAGES; first = last + 1) {
+        for (last = first; last + 1 < STAGES && !meets(s, last + 1);) last++;
+        meet_forward(&c, first);
+        run_stages(&c, forward_stages, first, last);
+    }
+}
+
+void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *w) {
-    const struct tokens *tokens = &pass->tokens;
-    size_t N = tokens->B * tokens->T;
-    s->x = x;
-    real *normed = norm_forward(&s->pre, tokens, s->normed, x, w->scratch);
-    linear_forward(&s->in, N, s->before, normed, w->scratch);
-    inner_forward(s, pass, w->scratch);
-    real *projected = s->projected ? s->projected : w->stream[0];
-    linear_forward(&s->proj, N, projected, s->after, w->scratch);
-    real *out = norm_forward(&s->out, tokens, w->stream[1], projected, w->scratch);
-    residual_forward(N * s->C, s->sum, (real)s->a, x, out, dropout_at(s, pass, "residual"));
-    return norm_forward(&s->post, tokens, s->y, s->sum, w->scratch);
+    struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
+    c.own = own_scratch(w);
+    c.dy = dy;
+    c.dsum = w->dsum ? w->dsum : dy;
+    c.dout = c.drop.threshold ? w->dout : c.dsum;
+    c.dprojected = w->dprojected ? w->dprojected : c.dout;
+    c.dx = dx;
+    for (int first = Y, last; first >= IN; first = last - 1) {
+        for (last = first; last - 1 >= IN && !meets(s, last - 1);) last--;
+        meet_backward(&c, first);
+        run_stages(&c, backward_stages, first, last);
+    }
+    team_barrier();
+    size_t N = pass->tokens.B * pass->tokens.T;
+    const real *after = s->heads ? s->after : w->after, *normed = s->normed ? s->normed : s->x;
+    linear_gradient(&s->proj, N, c.dprojected, s->C, after);
+    linear_gradient(&s->in, N, w->dbefore, s->hidden, normed);
 }
 
-void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, real *dy,
-                       const struct sublayer_scratch *w) {
-    const struct tokens *tokens = &pass->tokens;
-    size_t N = tokens->B * tokens->T;
-    struct dropout drop = dropout_at(s, pass, "residual");
-    real *dsum = norm_backward(&s->post, tokens, w->stream[0], dy, s->sum, w->scratch);
-    real *dout = dsum;
-    if (drop.threshold) dropout_apply(drop, N * s->C, dout = w->stream[1], dsum);
-    real *dprojected = norm_backward(&s->out, tokens, w->stream[2], dout, s->projected, w->scratch);
-    linear_backward(&s->proj, N, w->wide[0], dprojected, s->after, w->scratch);
-    inner_backward(s, pass, w->wide[1], w->wide[0], w->scratch);
-    real *dnormed = w->stream[1], *normed = s->normed ? s->normed : s->x;
-    linear_backward(&s->in, N, dnormed, w->wide[1], normed, w->scratch);
-    real *dinner = norm_backward(&s->pre, tokens, w->stream[2], dnormed, s->x, w->scratch);
-    residual_backward(N * s->C, dx, (real)s->a, dsum, dinner);
+void sublayer_gradient(const struct sublayer *s, size_t N) {
+    const struct norm *norms[] = {&s->pre, &s->out, &s->post};
+    for (int i = 0; i < 3; i++) norm_gradient(norms[i], N);
+    linear_bias_gradient(&s->in, N);
+    linear_bias_gradient(&s->proj, N);
 }

@@ -19,22 +19,30 @@ struct sublayer {
     struct linear in, proj;
     double dropout;
     uint64_t seed, site; // of dropout's streams
+    const real *x;       // (B,T,C) the input, not owned
     // What forward keeps for backward; a buffer of an identity stays NULL.
-    real *x;         // (B,T,C) the input, not owned
     real *normed;    // (B,T,C) PRE(x)
     real *before;    // (B,T,hidden) in(normed)
-    real *after;     // (B,T,mixed) inner(before)
+    real *after;     // (B,T,C) attention's output; the MLP computes inner(before) again
     real *logsum;    // (B,NH,T) of attention
     real *projected; // (B,T,C) proj(after), kept only for OUT
     real *sum;       // (B,T,C) a x + drop(OUT(projected))
-    real *y;         // (B,T,C) POST(sum)
+    real *y;         // (B,T,C) POST(sum), or sum
 };
 
-/* Memory that all sub-layers share: gradients on their way, and scratch. */
+/* Memory that the sub-layers of a kind, attention or MLP, share: gradients on their way. Where an
+   operation is the identity its gradient is that of the one before, and the buffer stays NULL. */
 struct sublayer_scratch {
-    real *stream[3]; // (B,T,C)
-    real *wide[2];   // (B,T,4C)
-    real *scratch;   // of linear, attention and norm
+    real *projected;  // (B,T,C) of forward, where OUT is the identity
+    real *dsum;       // (B,T,C) POST'(dy)
+    real *dout;       // (B,T,C) drop(dsum)
+    real *dprojected; // (B,T,C) OUT'(dout)
+    real *dafter;     // (B,T,C) of attention
+    real *after;      // (B,T,4C) of the MLP, computed again
+    real *dbefore;    // (B,T,hidden)
+    real *dnormed;    // (B,T,C)
+    real *own;        // (threads,own_size), a piece for each thread
+    size_t own_size;
 };
 
 /* One forward and backward pass: which tokens, and the step that keys dropout. */
@@ -55,20 +63,29 @@ struct sublayer_options {
     uint64_t seed;
 };
 
-/* Declares layer `layer`'s sub-layer (attention if `heads` > 0, else MLP) and takes its memory for
-   up to B sequences of T tokens. */
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, size_t B, size_t T,
-                     struct tensor_lists *lists, struct arena *arena);
+/* Declares layer `layer`'s sub-layer (attention if `heads` > 0, else MLP) of the input x (B,T,C)
+   and takes its memory for up to B sequences of T tokens. */
+void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
+                     size_t B, size_t T, struct tensor_lists *lists, struct arena *arena);
 
-/* Reals of scratch that a sub-layer uses on `threads` threads. */
-size_t sublayer_scratch_size(const struct sublayer *s, size_t B, size_t T, size_t threads);
+/* Takes what all sub-layers like this one share, for as many threads. */
+void sublayer_scratch_attach(struct sublayer_scratch *scratch, const struct sublayer *s, size_t B,
+                             size_t T, size_t threads, struct arena *arena);
 
-/* y (B,T,C) of x (B,T,C); the result lies in the sub-layer, or is x where nothing was done. */
-real *sublayer_forward(struct sublayer *s, const struct pass *pass, real *x,
+/* After a change of the weights; then a barrier. This and what follows is called by every thread of
+   the team. */
+void sublayer_prepare(const struct sublayer *s);
+
+/* s->y (B,T,C) of s->x. A thread needs its own rows of x, and makes its own rows of y. */
+void sublayer_forward(struct sublayer *s, const struct pass *pass,
+                      const struct sublayer_scratch *scratch);
+
+/* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy may not be
+   overwritten before a barrier that comes after it. */
+void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* dx (B,T,C) from dy (B,T,C), two buffers; parameter gradients are added. */
-void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, real *dy,
-                       const struct sublayer_scratch *scratch);
+/* The gradients of biases and norms, of N tokens; after a barrier. */
+void sublayer_gradient(const struct sublayer *s, size_t N);
 
 #endif

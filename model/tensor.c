@@ -37,7 +37,8 @@ const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real
     return NULL;
 }
 
-void tensor_initialize(const struct tensor_list *list, uint64_t seed) {
+void tensor_initialize(struct tensor_list *list, uint64_t seed) {
+    list->version++;
     for (size_t i = 0; i < list->count; i++) {
         const struct tensor *t = &list->tensor[i];
         real *value = list->value + t->offset;

@@ -30,6 +30,7 @@ struct tensor_list {
     size_t count;          // tensors taken
     size_t size;           // reals taken, each tensor from a multiple of 64 bytes on
     real *value, *grad;    // bases, NULL while counting; state has no grad
+    uint64_t version;      // counts changes of the values
 };
 
 /* What a model is made of. */
@@ -49,6 +50,6 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
 const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real *values);
 
 /* Initial values: one random stream for each tensor, keyed by seed and name. */
-void tensor_initialize(const struct tensor_list *list, uint64_t seed);
+void tensor_initialize(struct tensor_list *list, uint64_t seed);
 
 #endif

@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 real *random_reals(size_t count, uint64_t key) {
     real *x = malloc((count + 1) * sizeof(real));
@@ -105,7 +106,8 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
-    *lone = (struct lone_norm){.options = {1e-5, 0.1, true, true}, .tokens = {B, T, NULL, true}};
+    *lone = (struct lone_norm){
+        .options = {1e-5, 0.1, true, true}, .tokens = {B, T, NULL, true}, .threads = 1};
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
     for (int pass = 0; pass < 2; pass++) {
@@ -120,7 +122,6 @@ void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", B * T, C, &lone->lists,
                     &lone->arena);
-        lone->scratch = arena_reals(&lone->arena, kind->scratch ? kind->scratch(B * T, C) : 0);
         if (pass) break;
         counted = lone->lists;
         lone->lists = (struct tensor_lists){0};
@@ -134,4 +135,36 @@ void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t
 
 void lone_norm_free(struct lone_norm *lone) {
     arena_free(&lone->arena);
+}
+
+void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x) {
+    size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
+#pragma omp parallel num_threads(lone->threads)
+    {
+        struct rows own = own_rows(N);
+        norm_statistics(&lone->norm, &lone->tokens, x);
+        for (size_t n = own.begin; n < own.end; n += ROWS)
+            norm_forward(&lone->norm, &lone->tokens, row_block(n, own), y + n * C, x + n * C);
+    }
+}
+
+void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, const real *x) {
+    size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
+#pragma omp parallel num_threads(lone->threads)
+    {
+        struct rows own = own_rows(N);
+        norm_gradient_statistics(&lone->norm, &lone->tokens, dy, x);
+        for (size_t n = own.begin; n < own.end; n += ROWS)
+            norm_backward(&lone->norm, &lone->tokens, row_block(n, own), dx + n * C, dy + n * C,
+                          x + n * C);
+        team_barrier();
+        norm_gradient(&lone->norm, N);
+    }
+}
+
+real *copy_logits(struct model *model, size_t N) {
+    real *logits = malloc(N * model->V * sizeof(real));
+    for (size_t n = 0; n < N; n++)
+        memcpy(logits + n * model->V, model_logits(model, n), model->V * sizeof(real));
+    return logits;
 }

@@ -45,6 +45,9 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 /* The largest |x|. */
 double largest(size_t count, const real *x);
 
+/* After a forward: the logits (N,V) of the batch's first N tokens; the test frees them. */
+real *copy_logits(struct model *model, size_t N);
+
 /* One norm over B x T tokens of C channels, with memory of its own. */
 struct lone_norm {
     struct norm norm;
@@ -52,10 +55,15 @@ struct lone_norm {
     struct tensor_lists lists;
     struct tokens tokens;
     struct arena arena;
-    real *scratch;
+    int threads; // 1 at first
 };
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C);
 void lone_norm_free(struct lone_norm *lone);
+
+/* All of its tokens at once, as the model goes through them: y = norm(x); dx, and the gradients of
+   what it learns added to. A norm that passes its input by writes nothing. */
+void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x);
+void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, const real *x);
 
 #endif

@@ -61,17 +61,31 @@ static void release(struct space s) {
     free(s.dqkv);
 }
 
+/* Forward by so many threads; likewise backward, of `want` as the gradient of the output. */
+static void forward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
+                    struct dropout dropout) {
+#pragma omp parallel num_threads(threads)
+    attention_forward(B, T, C, NH, s->out, s->logsum, s->qkv, dropout,
+                      s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+}
+
+static void backward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
+                     struct dropout dropout) {
+#pragma omp parallel num_threads(threads)
+    attention_backward(B, T, C, NH, s->dqkv, s->want, s->logsum, s->qkv, dropout,
+                       s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+}
+
 static void check(size_t B, size_t T, size_t C, size_t NH, double p) {
     struct space s = make(B, T, C, NH);
     struct dropout dropout = dropout_make(p, 11);
     reference(B, T, C, NH, s.want, s.qkv, dropout);
-    attention_forward(B, T, C, NH, s.out, s.logsum, s.qkv, dropout, s.scratch);
+    forward(&s, 2, B, T, C, NH, dropout);
     expect_close("attention", B * T * C, s.out, s.want, in_double() ? 1e-13 : 3e-6);
     release(s);
 }
 
 Test(attention, equals_its_formula) {
-    omp_set_num_threads(2);
     const size_t lengths[] = {1, 2, 15, 31, 32, 33, 64, 65, 100};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         check(2, lengths[i], 6, 2, 0);
@@ -103,8 +117,7 @@ Test(attention, huge_scores_stay_finite) {
     struct space s = make(1, T, C, 1);
     for (size_t i = 0; i < T * 3 * C; i++) s.qkv[i] *= 1000;
     attention_forward(1, T, C, 1, s.out, s.logsum, s.qkv, dropout_make(0, 0), s.scratch);
-    attention_backward(1, T, C, 1, s.dqkv, s.want, s.out, s.logsum, s.qkv, dropout_make(0, 0),
-                       s.scratch);
+    attention_backward(1, T, C, 1, s.dqkv, s.want, s.logsum, s.qkv, dropout_make(0, 0), s.scratch);
     for (size_t i = 0; i < T * C; i++) cr_assert(isfinite(s.out[i]));
     for (size_t i = 0; i < T * 3 * C; i++) cr_assert(isfinite(s.dqkv[i]));
     release(s);
@@ -116,10 +129,8 @@ Test(attention, same_bits_for_any_number_of_threads) {
     struct space one = make(B, T, C, NH), many = make(B, T, C, NH);
     for (int threads = 1; threads <= 8; threads++) {
         struct space *s = threads == 1 ? &one : &many;
-        omp_set_num_threads(threads);
-        attention_forward(B, T, C, NH, s->out, s->logsum, s->qkv, dropout, s->scratch);
-        attention_backward(B, T, C, NH, s->dqkv, s->want, s->out, s->logsum, s->qkv, dropout,
-                           s->scratch);
+        forward(s, threads, B, T, C, NH, dropout);
+        backward(s, threads, B, T, C, NH, dropout);
         if (threads == 1) continue;
         cr_expect(difference(B * T * C, one.out, many.out) == 0, "%d threads", threads);
         cr_expect(difference(B * T * 3 * C, one.dqkv, many.dqkv) == 0, "%d threads", threads);

@@ -167,8 +167,8 @@ Test(cli, the_same_bits_for_any_number_of_threads) {
             snprintf(one, sizeof one, "%s1", kinds[kind]);
             snprintf(folder, sizeof folder, "%s%d", kinds[kind], threads[i]);
             snprintf(options, sizeof options,
-                     "--norm=%s --threads=%d --n-layer=2 --n-embd=12 --n-head=3 --block-size=13 "
-                     "--batch-size=5 --dropout=0.1 --sample=20 --out=%s text.txt",
+                     "--norm=%s --threads=%d --n-layer=2 --n-embd=12 --n-head=3 --block-size=37 "
+                     "--batch-size=9 --dropout=0.1 --sample=20 --out=%s text.txt",
                      kinds[kind], threads[i], folder);
             run(options);
             if (!i) continue;

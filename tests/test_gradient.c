@@ -3,6 +3,7 @@
 #include "../data/corpus.h"
 #include "../model/embedding.h"
 #include "../model/loss.h"
+#include "../model/simd.h"
 #include "support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -32,6 +33,7 @@ struct model_case {
 static double model_value(void *context) {
     struct model_case *c = context;
     double sum;
+    c->model.lists.param.version++; // a weight has been moved
     model_forward(&c->model, &c->batch, true, 3);
     return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
 }
@@ -43,6 +45,7 @@ static void check_model(const struct model_config *config, unsigned char *valid)
     struct tensor_list *param = &c.model.lists.param;
     real *noise = random_reals(param->size, 2);
     for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
     c.batch.targets[3] = -1; // not every token has a target
     c.batch.valid = valid;
     if (valid)
@@ -97,6 +100,77 @@ ParameterizedTest(struct pair *pair, gradient, model_without_bias_or_affine) {
     check_model(&config, NULL);
 }
 
+/* A model of many tokens, shared out over threads: one tensor at a time, along a direction. */
+
+struct direction_case {
+    struct model_case whole;
+    real *from, *along; // the tensor's values, and their way
+    struct tensor tensor;
+    real t;
+};
+
+static double direction_value(void *context) {
+    struct direction_case *c = context;
+    real *value = c->whole.model.lists.param.value + c->tensor.offset;
+    for (size_t i = 0; i < c->tensor.size; i++) value[i] = c->from[i] + c->t * c->along[i];
+    return model_value(&c->whole);
+}
+
+ParameterizedTestParameters(gradient, model_of_many_tokens) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, gradient, model_of_many_tokens) {
+    enum { SEQUENCES = 36, LENGTH = 37, TOKENS = SEQUENCES * LENGTH }; // more than the head's 1024
+    struct model_config config = small_config(pair->norm, pair->placement);
+    unsigned char valid[TOKENS];
+    config.block_size = LENGTH;
+    config.dropout = 0.1;
+    struct direction_case c = {.whole = {.batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 7)}};
+    struct model *model = &c.whole.model;
+    omp_set_num_threads(2);
+    model_init(model, &config, SMALL_V, SEQUENCES, 1);
+    model->threads = 2;
+    struct tensor_list *param = &model->lists.param;
+    real *noise = random_reals(param->size, 2), slopes[64];
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+    for (size_t n = 0; n < TOKENS; n++) {
+        valid[n] = n % LENGTH < 30 && n / ROWS != 2;
+        if (!valid[n]) c.whole.batch.targets[n] = -1;
+    }
+    size_t targets = 0;
+    for (size_t n = 0; n < TOKENS; n++) targets += valid[n];
+    c.whole.batch.valid = valid;
+    model_zero_grad(model);
+    model_forward(model, &c.whole.batch, true, 3);
+    model_backward(model, &c.whole.batch, 3, (double)targets);
+    double typical = 0;
+    cr_assert(param->count <= 64);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < param->count; k++) {
+            c.tensor = param->tensor[k];
+            c.along = random_reals(c.tensor.size, 100 + k);
+            for (size_t i = 0; i < c.tensor.size; i++)
+                c.along[i] /= (real)sqrt((double)c.tensor.size);
+            if (pass == 0) {
+                slopes[k] = (real)dot(c.tensor.size, c.along, param->grad + c.tensor.offset);
+                typical = fmax(typical, fabs((double)slopes[k]));
+            } else {
+                c.from = random_reals(c.tensor.size, 1);
+                memcpy(c.from, param->value + c.tensor.offset, c.tensor.size * sizeof(real));
+                expect_gradient(c.tensor.name, direction_value, &c, 1, &c.t, &slopes[k], typical);
+                memcpy(param->value + c.tensor.offset, c.from, c.tensor.size * sizeof(real));
+                free(c.from);
+            }
+            free(c.along);
+        }
+    free(noise);
+    c.whole.batch.valid = NULL;
+    batch_free(&c.whole.batch);
+    model_free(model);
+}
+
 /* Norms alone: the input's gradient too. */
 
 struct norm_case {
@@ -107,7 +181,7 @@ struct norm_case {
 
 static double norm_value(void *context) {
     struct norm_case *c = context;
-    c->lone.norm.kind->forward(&c->lone.norm, &c->lone.tokens, c->y, c->x, c->lone.scratch);
+    lone_norm_forward(&c->lone, c->y, c->x);
     return dot(c->count, c->y, c->dy);
 }
 
@@ -126,7 +200,7 @@ static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t 
     norm_value(&c); // so that the running statistics are not those of the start
     c.lone.tokens.training = training;
     norm_value(&c);
-    c.lone.norm.kind->backward(&c.lone.norm, &c.lone.tokens, dx, c.dy, c.x, c.lone.scratch);
+    lone_norm_backward(&c.lone, dx, c.dy, c.x);
     expect_gradient("dx", norm_value, &c, c.count, c.x, dx, 1);
     for (int i = 0; kind->param[i].name; i++)
         expect_gradient(kind->param[i].name, norm_value, &c, kind->param[i].scalar ? 1 : C,
@@ -150,7 +224,11 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     check_norm(kind, 3, 7, 11, NULL, true);
     check_norm(kind, 3, 7, 11, valid, true);
     check_norm(kind, 3, 7, 11, NULL, false);
-    check_norm(kind, 9, 5, 17, NULL, true); // more tokens than chunks
+    unsigned char most[10 * 7]; // more than two blocks of tokens, the first all pads
+    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    check_norm(kind, 10, 7, 17, NULL, true);
+    check_norm(kind, 10, 7, 17, most, true);
+    check_norm(kind, 10, 7, 17, most, false);
     check_norm(kind, 2, 2, 1, NULL, true);
     cr_expect(kind->name != NULL);
 }
@@ -167,12 +245,14 @@ struct sublayer_case {
 
 static double sublayer_value(void *context) {
     struct sublayer_case *c = context;
-    return dot(c->count, sublayer_forward(&c->sublayer, &c->pass, c->x, &c->scratch), c->dy);
+    sublayer_prepare(&c->sublayer);
+    sublayer_forward(&c->sublayer, &c->pass, &c->scratch);
+    return dot(c->count, c->sublayer.y, c->dy);
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
                            size_t heads) {
-    enum { B = 2, T = 5, C = 6, REALS = 1 << 15 };
+    enum { B = 2, T = 5, C = 6, REALS = 1 << 16 };
     struct tensor tensors[3][32];
     struct arena arena = {.base = calloc(REALS, sizeof(real))};
     struct tensor_lists lists = {0};
@@ -192,19 +272,18 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .bias = true,
                                        .seed = 1};
     struct sublayer_case c = {.pass = {{B, T, NULL, true}, 3}, .count = B * T * C};
-    sublayer_attach(&c.sublayer, &options, B, T, &lists, &arena);
-    for (int i = 0; i < 3; i++) c.scratch.stream[i] = arena_reals(&arena, c.count);
-    for (int i = 0; i < 2; i++) c.scratch.wide[i] = arena_reals(&arena, 4 * c.count);
-    c.scratch.scratch = arena_reals(&arena, sublayer_scratch_size(&c.sublayer, B, T, 1));
+    c.x = random_reals(c.count, 1);
+    sublayer_attach(&c.sublayer, &options, c.x, B, T, &lists, &arena);
+    sublayer_scratch_attach(&c.scratch, &c.sublayer, B, T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
     cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
     for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
-    c.x = random_reals(c.count, 1);
     c.dy = random_reals(c.count, 2);
-    real *dy = random_reals(c.count, 2), *noise = random_reals(lists.param.size, 3);
+    real *noise = random_reals(lists.param.size, 3);
     for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * noise[i];
     sublayer_value(&c);
-    sublayer_backward(&c.sublayer, &c.pass, dx, dy, &c.scratch);
+    sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
+    sublayer_gradient(&c.sublayer, B * T);
     double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
     expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
     for (size_t i = 0; i < lists.param.count; i++) {
@@ -214,7 +293,6 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     }
     free(c.x);
     free(c.dy);
-    free(dy);
     free(noise);
     free(arena.base);
 }
@@ -257,7 +335,7 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward(B, T, C, NH, dqkv, c.dout, c.out, c.logsum, c.qkv, c.dropout, c.scratch);
+    attention_backward(B, T, C, NH, dqkv, c.dout, c.logsum, c.qkv, c.dropout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
     free(c.qkv);
     free(c.out);
@@ -277,42 +355,55 @@ Test(gradient, attention) {
 struct linear_case {
     struct linear linear;
     size_t N;
-    real *x, *y, *dy, *scratch;
+    real *x, *y, *dy;
 };
 
 static double linear_value(void *context) {
     struct linear_case *c = context;
-    linear_forward(&c->linear, c->N, c->y, c->x, c->scratch);
+    linear_prepare(&c->linear);
+    for (size_t n = 0; n < c->N; n += ROWS) {
+        size_t M = c->N - n < ROWS ? c->N - n : ROWS;
+        linear_forward(&c->linear, M, c->y + n * c->linear.out, c->x + n * c->linear.in);
+    }
     return dot(c->N * c->linear.out, c->y, c->dy);
 }
 
-Test(gradient, linear) {
-    enum { N = 13, IN = 7, OUT = 5 };
-    struct linear_case c = {.linear = {IN,
-                                       OUT,
-                                       {random_reals(IN * OUT, 1), calloc(IN * OUT, sizeof(real))},
-                                       {random_reals(OUT, 2), calloc(OUT, sizeof(real))}},
-                            .N = N,
-                            .x = random_reals(N * IN, 3),
-                            .y = random_reals(N * OUT, 4),
-                            .dy = random_reals(N * OUT, 5),
-                            .scratch = random_reals(linear_scratch(IN, OUT), 6)};
-    real *dx = random_reals(N * IN, 7);
-    linear_backward(&c.linear, N, dx, c.dy, c.x, c.scratch);
-    expect_gradient("dx", linear_value, &c, N * IN, c.x, dx, 1);
-    expect_gradient("dW", linear_value, &c, IN * OUT, c.linear.weight.value, c.linear.weight.grad,
+static void check_linear(size_t N, size_t in, size_t out, bool bias) {
+    struct tensor tensors[2];
+    struct arena arena = {.base = calloc(1 << 14, sizeof(real))};
+    struct tensor_list list = {
+        .tensor = tensors, .value = arena_reals(&arena, 4096), .grad = arena_reals(&arena, 4096)};
+    struct linear_case c = {.N = N,
+                            .x = random_reals(N * in, 3),
+                            .y = random_reals(N * out, 4),
+                            .dy = random_reals(N * out, 5)};
+    linear_attach(&c.linear, "layer", in, out, bias, 0.4, N, &list, &arena);
+    cr_assert(arena.used < (1 << 14) * sizeof(real) && list.size < 4096);
+    tensor_initialize(&list, 1);
+    real *dx = random_reals(N * in, 7);
+    for (size_t n = 0; n < N; n += ROWS) {
+        size_t M = N - n < ROWS ? N - n : ROWS;
+        linear_backward(&c.linear, n / ROWS, M, dx + n * in, c.dy + n * out);
+    }
+    linear_gradient(&c.linear, N, c.dy, out, c.x);
+    linear_bias_gradient(&c.linear, N);
+    expect_gradient("dx", linear_value, &c, N * in, c.x, dx, 1);
+    expect_gradient("dW", linear_value, &c, in * out, c.linear.weight.value, c.linear.weight.grad,
                     1);
-    expect_gradient("db", linear_value, &c, OUT, c.linear.bias.value, c.linear.bias.grad, 1);
-    real *all[] = {c.x,
-                   c.y,
-                   c.dy,
-                   c.scratch,
-                   dx,
-                   c.linear.weight.value,
-                   c.linear.weight.grad,
-                   c.linear.bias.value,
-                   c.linear.bias.grad};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    if (bias)
+        expect_gradient("db", linear_value, &c, out, c.linear.bias.value, c.linear.bias.grad, 1);
+    cr_expect_eq(list.count, bias ? 2 : 1);
+    free(c.x);
+    free(c.y);
+    free(c.dy);
+    free(dx);
+    free(arena.base);
+}
+
+Test(gradient, linear) {
+    check_linear(13, 7, 5, true);
+    check_linear(13, 7, 5, false);
+    check_linear(75, 19, 21, true); // several blocks of tokens
 }
 
 struct elementwise_case {
@@ -334,9 +425,12 @@ Test(gradient, activations) {
                                      random_reals(COUNT, 3)};
         for (size_t i = 0; i < COUNT; i++) // ReLU has no derivative at 0
             if (fabs((double)c.x[i]) < 0.01) c.x[i] = 1;
-        real *dx = random_reals(COUNT, 4);
-        a->backward(COUNT, dx, c.dy, c.x);
+        real *dx = random_reals(COUNT, 4), *again = random_reals(COUNT, 5);
+        a->forward(COUNT, c.y, c.x);
+        a->backward(COUNT, dx, again, c.dy, c.x);
+        cr_expect(difference(COUNT, again, c.y) == 0, "%s: another y", a->name);
         expect_gradient(a->name, activation_value, &c, COUNT, c.x, dx, 1);
+        free(again);
         free(c.x);
         free(c.y);
         free(c.dy);
@@ -346,28 +440,36 @@ Test(gradient, activations) {
 
 struct loss_case {
     size_t N, V;
-    real *losses, *logits;
+    real *losses, *logits, *spent; // a copy of the logits, which are used up
     int32_t *targets;
 };
 
 static double loss_value(void *context) {
     struct loss_case *c = context;
     double sum;
-    loss_cross_entropy(c->N, c->V, c->losses, NULL, c->logits, c->targets, 0);
+    memcpy(c->spent, c->logits, c->N * whole_vectors(c->V) * sizeof(real));
+    loss_cross_entropy(c->N, c->V, c->losses, NULL, c->spent, c->targets, 0);
     loss_sum(c->N, c->losses, c->targets, &sum);
     return 0.7 * sum;
 }
 
 Test(gradient, cross_entropy) {
     enum { N = 9, V = 11 };
+    size_t row = whole_vectors(V);
     int32_t targets[N] = {0, 10, -1, 3, 3, 7, -1, 1, 2};
-    struct loss_case c = {N, V, random_reals(N, 1), random_reals(N * V, 2), targets};
-    real *dlogits = random_reals(N * V, 3);
-    loss_cross_entropy(N, V, c.losses, dlogits, c.logits, targets, (real)0.7);
-    expect_gradient("dlogits", loss_value, &c, N * V, c.logits, dlogits, 1);
-    for (size_t v = 0; v < V; v++) cr_expect(dlogits[2 * V + v] == 0, "no target, no gradient");
+    struct loss_case c = {
+        N, V, random_reals(N, 1), random_reals(N * row, 2), random_reals(N * row, 3), targets};
+    real *dlogits = random_reals(N * row, 4);
+    memcpy(c.spent, c.logits, N * row * sizeof(real));
+    loss_cross_entropy(N, V, c.losses, dlogits, c.spent, targets, (real)0.7);
+    for (size_t n = 0; n < N; n++) {
+        expect_gradient("dlogits", loss_value, &c, V, c.logits + n * row, dlogits + n * row, 1);
+        for (size_t v = targets[n] < 0 ? 0 : V; v < row; v++)
+            cr_expect(dlogits[n * row + v] == 0, "no target or no logit, no gradient");
+    }
     free(c.losses);
     free(c.logits);
+    free(c.spent);
     free(dlogits);
 }
 
@@ -379,7 +481,8 @@ struct embedding_case {
 
 static double embedding_value(void *context) {
     struct embedding_case *c = context;
-    embedding_forward(2, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
+    embedding_forward((struct rows){0, 4}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
+    embedding_forward((struct rows){4, 6}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
     return dot(30, c->x, c->dx);
 }
 
@@ -387,7 +490,7 @@ Test(gradient, embedding) {
     struct embedding_case c = {random_reals(20, 1), random_reals(15, 2), random_reals(30, 3),
                                random_reals(30, 4), {3, 0, 3, 2, 1, 3},  dropout_make(0.3, 5)};
     real dwte[20] = {0}, dwpe[15] = {0};
-    embedding_backward(2, 3, 5, dwte, dwpe, c.dx, c.ids, c.dropout);
+    embedding_backward(6, 3, 5, dwte, dwpe, c.dx, c.ids, c.dropout);
     expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
     expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
     free(c.wte);

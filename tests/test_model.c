@@ -5,6 +5,7 @@
 #include "../model/adam.h"
 #include "../model/sample.h"
 #include "../model/schedule.h"
+#include "../model/simd.h"
 #include "support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static double fit(struct model *model, struct adam *adam, const struct batch *ba
         model_forward(model, batch, true, step);
         loss = model_backward(model, batch, step, 1);
         adam_step(adam, &model->lists.param, lr * fmin(1, (step + 1) / 100.0),
-                  adam_grad_norm(&model->lists.param));
+                  adam_grad_norm(adam, &model->lists.param));
     }
     return loss;
 }
@@ -75,15 +76,16 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     train_small(&model, &config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     size_t row = SMALL_T * SMALL_V;
-    real *before = malloc(SMALL_B * row * sizeof(real));
     model_forward(&model, &batch, false, 0);
-    memcpy(before, model.logits, SMALL_B * row * sizeof(real));
+    real *before = copy_logits(&model, SMALL_B * SMALL_T);
     batch.ids[3] = (batch.ids[3] + 1) % SMALL_V; // token 3 of sequence 0
     model_forward(&model, &batch, false, 0);
-    cr_expect(difference(3 * SMALL_V, model.logits, before) == 0, "earlier tokens");
-    cr_expect(difference(SMALL_V, model.logits + 3 * SMALL_V, before + 3 * SMALL_V) > 0, "itself");
-    cr_expect(difference(2 * row, model.logits + row, before + row) == 0, "other sequences");
+    real *after = copy_logits(&model, SMALL_B * SMALL_T);
+    cr_expect(difference(3 * SMALL_V, after, before) == 0, "earlier tokens");
+    cr_expect(difference(SMALL_V, after + 3 * SMALL_V, before + 3 * SMALL_V) > 0, "itself");
+    cr_expect(difference(2 * row, after + row, before + row) == 0, "other sequences");
     free(before);
+    free(after);
     batch_free(&batch);
     model_free(&model);
 }
@@ -103,27 +105,48 @@ ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) 
         size_t from = i > SMALL_T ? i - SMALL_T : 0;
         struct batch window = {.B = 1, .T = i - from, .ids = ids + from};
         model_forward(&model, &window, false, 0);
-        const real *logits = model.logits + (window.T - 1) * SMALL_V;
+        const real *logits = model_logits(&model, window.T - 1);
         for (size_t v = 0; v < SMALL_V; v++) cr_expect(logits[v] <= logits[ids[i]]);
     }
     model_free(&model);
 }
 
-static real *weights_after(const struct model_config *config, int threads, size_t *size) {
+/* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
+   in evaluation. There are enough tokens for 8 threads. */
+struct trained {
+    real *values;
+    size_t count;
+    double loss;
+};
+
+static struct trained train_by(const struct model_config *config, size_t threads, int most) {
+    enum { SEQUENCES = 9, CHARACTERS = 33 };
     struct model model;
     struct adam adam;
-    omp_set_num_threads(threads);
-    struct batch batch = make_batch(3, config->block_size, 33, 3);
-    model_init(&model, config, 33, 3, 1);
+    struct trained trained;
+    omp_set_num_threads(most);
+    struct batch batch = make_batch(SEQUENCES, config->block_size, CHARACTERS, 3);
+    model_init(&model, config, CHARACTERS, SEQUENCES, 1);
+    omp_set_num_threads(8);
+    model.threads = threads;
     adam_init(&adam, &adam_defaults, &model.lists.param);
     fit(&model, &adam, &batch, 5, 1e-2);
-    *size = model.lists.param.size;
-    real *weights = malloc(*size * sizeof(real));
-    memcpy(weights, model.lists.param.value, *size * sizeof(real));
+    size_t piece = ROWS * whole_vectors(CHARACTERS); // of logits, which all tokens of a thread need
+    for (size_t thread = 0; threads && thread < (size_t)most; thread++)
+        cr_expect((model.logits[thread * piece] != 0) == (thread < threads),
+                  "thread %zu of %zu has %s", thread, threads,
+                  thread < threads ? "nothing to do" : "something to do");
+    model_forward(&model, &batch, false, 0);
+    model_loss(&model, &batch, &trained.loss);
+    size_t weights = model.lists.param.size, states = model.lists.state.size;
+    trained.count = weights + states;
+    trained.values = malloc(trained.count * sizeof(real));
+    memcpy(trained.values, model.lists.param.value, weights * sizeof(real));
+    if (states) memcpy(trained.values + weights, model.lists.state.value, states * sizeof(real));
     batch_free(&batch);
     adam_free(&adam);
     model_free(&model);
-    return weights;
+    return trained;
 }
 
 ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
@@ -135,16 +158,20 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
     config.n_embd = 40;
     config.block_size = 37;
     config.dropout = 0.1;
-    size_t size;
-    real *one = weights_after(&config, 1, &size);
-    const int threads[] = {2, 3, 8};
-    for (int i = 0; i < 3; i++) {
-        real *many = weights_after(&config, threads[i], &size);
-        cr_expect(!memcmp(one, many, size * sizeof(real)), "%d threads", threads[i]);
-        free(many);
+    struct trained one = train_by(&config, 1, 8);
+    const struct {
+        size_t threads;
+        int most;
+    } teams[] = {{2, 8}, {3, 8}, {8, 8}, {0, 8}, {8, 3}}; // 0: as many as the work is worth
+    for (size_t i = 0; i < sizeof teams / sizeof *teams; i++) {
+        struct trained many = train_by(&config, teams[i].threads, teams[i].most);
+        cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
+                      one.loss == many.loss,
+                  "%zu threads of %d", teams[i].threads, teams[i].most);
+        free(many.values);
     }
-    cr_expect(size > 1000 && difference(size, one, one) == 0, "and no NaN");
-    free(one);
+    cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
+    free(one.values);
 }
 
 Test(model, runs_of_different_norms_are_paired) {
@@ -226,6 +253,57 @@ Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
     model_free(&model);
 }
 
+ParameterizedTestParameters(model, many_tokens_are_the_sum_of_their_halves) {
+    return every_pair();
+}
+
+/* More tokens than the head takes at a time, against halves that it takes at once. */
+ParameterizedTest(struct pair *pair, model, many_tokens_are_the_sum_of_their_halves) {
+    enum { SEQUENCES = 40, LENGTH = 37, HALF = SEQUENCES / 2 * LENGTH };
+    struct model_config config = small_config(pair->norm, pair->placement);
+    if (norm_kinds[pair->norm]->statistics) return; // pools over tokens: a half is something else
+    config.block_size = LENGTH;
+    omp_set_num_threads(3);
+    struct model model;
+    model_init(&model, &config, SMALL_V, SEQUENCES, 1);
+    model.threads = 3;
+    struct batch whole = make_batch(SEQUENCES, LENGTH, SMALL_V, 1), half = whole;
+    whole.targets[5] = -1;
+    whole.targets[HALF + 5] = -1; // as many in each half
+    size_t size = model.lists.param.size, count = 2 * HALF * SMALL_V;
+    real *want = malloc(size * sizeof(real));
+    double sum, part[2];
+    model_zero_grad(&model);
+    model_forward(&model, &whole, true, 0);
+    double loss = model_backward(&model, &whole, 0, 1), halves = 0;
+    cr_expect_eq(model_loss(&model, &whole, &sum), 2 * HALF - 2);
+    real *logits = copy_logits(&model, 2 * HALF), *again = malloc(count * sizeof(real));
+    memcpy(want, model.lists.param.grad, size * sizeof(real));
+    model_zero_grad(&model);
+    half.B = SEQUENCES / 2;
+    for (int i = 0; i < 2; i++) {
+        half.ids = whole.ids + i * HALF;
+        half.targets = whole.targets + i * HALF;
+        model_forward(&model, &half, true, 0);
+        halves += model_backward(&model, &half, 0, 0.5) / 2;
+        cr_expect_eq(model_loss(&model, &half, &part[i]), HALF - 1);
+        real *own = copy_logits(&model, HALF);
+        memcpy(again + count / 2 * i, own, count / 2 * sizeof(real));
+        free(own);
+    }
+    double error = in_double() ? 1e-13 : 1e-5;
+    expect_close("gradient", size, model.lists.param.grad, want, error);
+    expect_close("logits", count, again, logits, error);
+    cr_expect(fabs(loss - halves) < 0.1 * error, "%g, not %g", loss, halves);
+    cr_expect(fabs(sum / (part[0] + part[1]) - 1) < 0.1 * error);
+    cr_expect(fabs(loss * (2 * HALF - 2) / sum - 1) < 0.1 * error);
+    free(want);
+    free(logits);
+    free(again);
+    batch_free(&whole);
+    model_free(&model);
+}
+
 Test(model, evaluation_moves_nothing) {
     struct model_config config = small_config(2, 0); // bn
     config.dropout = 0.5;
@@ -233,17 +311,19 @@ Test(model, evaluation_moves_nothing) {
     train_small(&model, &config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     size_t count = SMALL_B * SMALL_T * SMALL_V, states = model.lists.state.size;
-    real *logits = malloc(count * sizeof(real)), *state = malloc(states * sizeof(real));
+    real *logits[3], *state = malloc(states * sizeof(real));
     model_forward(&model, &batch, false, 0);
-    memcpy(logits, model.logits, count * sizeof(real));
+    logits[0] = copy_logits(&model, SMALL_B * SMALL_T);
     memcpy(state, model.lists.state.value, states * sizeof(real));
     model_forward(&model, &batch, false, 1);
-    cr_expect(difference(count, logits, model.logits) == 0);
+    logits[1] = copy_logits(&model, SMALL_B * SMALL_T);
+    cr_expect(difference(count, logits[0], logits[1]) == 0);
     cr_expect(states > 0 && difference(states, state, model.lists.state.value) == 0);
     model_forward(&model, &batch, true, 1);
-    cr_expect(difference(count, logits, model.logits) > 0);
+    logits[2] = copy_logits(&model, SMALL_B * SMALL_T);
+    cr_expect(difference(count, logits[0], logits[2]) > 0);
     cr_expect(difference(states, state, model.lists.state.value) > 0);
-    free(logits);
+    for (int i = 0; i < 3; i++) free(logits[i]);
     free(state);
     batch_free(&batch);
     model_free(&model);

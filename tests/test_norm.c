@@ -4,11 +4,10 @@
 #include "support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { B = 3, T = 7, N = B * T, C = 19, COUNT = N * C };
+enum { B = 10, T = 7, N = B * T, C = 19, COUNT = N * C }; // three blocks of ROWS tokens
 
 static double tolerance(void) {
     return in_double() ? 1e-12 : 2e-5;
@@ -20,7 +19,7 @@ static struct lone_norm apply(const char *name, real *y, const real *x) {
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find(name), B, T, C);
     lone.norm.options.eps = 1e-20;
-    norm_forward(&lone.norm, &lone.tokens, y, (real *)x, lone.scratch);
+    lone_norm_forward(&lone, y, x);
     return lone;
 }
 
@@ -101,7 +100,7 @@ static void expect_orthogonal(const char *name, bool over_tokens, bool to_one) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     for (size_t i = 0; i < COUNT; i++) x[i] = 100 * x[i] + 30;
     struct lone_norm lone = apply(name, y, x);
-    norm_backward(&lone.norm, &lone.tokens, dx, dy, x, lone.scratch);
+    lone_norm_backward(&lone, dx, dy, x);
     size_t lines = over_tokens ? C : N, length = over_tokens ? N : C, step = over_tokens ? C : 1;
     for (size_t l = 0; l < lines; l++) {
         size_t first = over_tokens ? l : l * C;
@@ -165,11 +164,11 @@ Test(norm, batch_leaves_pads_out_of_its_statistics) {
     lone_norm_init(&a, norm_find("bn"), B, T, C);
     lone_norm_init(&b, norm_find("bn"), B, T, C);
     a.tokens.valid = b.tokens.valid = valid;
-    norm_forward(&a.norm, &a.tokens, y, x, a.scratch);
+    lone_norm_forward(&a, y, x);
     for (size_t n = 0; n < N; n++) // other pads,
         for (size_t c = 0; c < C; c++)
             if (!valid[n]) x[n * C + c] = 1000;
-    norm_forward(&b.norm, &b.tokens, z, x, b.scratch);
+    lone_norm_forward(&b, z, x);
     for (size_t n = 0; n < N; n++) // the same tokens
         if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0);
     cr_expect(difference(C, a.norm.state[0], b.norm.state[0]) == 0);
@@ -179,14 +178,42 @@ Test(norm, batch_leaves_pads_out_of_its_statistics) {
     free(x);
 }
 
+Test(norm, batch_counts_valid_tokens_wherever_they_are) {
+    real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
+    real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
+    unsigned char valid[N];
+    size_t count = 0;
+    for (size_t n = 0; n < N; n++) { // none in the first block, not all in the others
+        valid[n] = n >= ROWS + 3 && n % 5 != 1;
+        if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
+    }
+    struct lone_norm padded, compact;
+    lone_norm_init(&padded, norm_find("bn"), B, T, C);
+    lone_norm_init(&compact, norm_find("bn"), 1, count, C);
+    padded.tokens.valid = valid;
+    lone_norm_forward(&padded, y, x);
+    lone_norm_forward(&compact, z, few);
+    cr_assert(count > 20 && count < ROWS);
+    for (int i = 0; i < 2; i++)
+        expect_close("running", C, padded.norm.state[i], compact.norm.state[i], tolerance() / 10);
+    for (size_t n = 0, k = 0; n < N; n++)
+        if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, tolerance());
+    lone_norm_free(&padded);
+    lone_norm_free(&compact);
+    free(x);
+    free(y);
+    free(few);
+    free(z);
+}
+
 Test(norm, batch_in_evaluation_treats_each_token_alone) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     struct lone_norm bn = apply("bn", y, x);
     real before = bn.norm.state[0][3];
     bn.tokens.training = false;
-    norm_forward(&bn.norm, &bn.tokens, y, x, bn.scratch);
+    lone_norm_forward(&bn, y, x);
     for (size_t c = 0; c < C; c++) x[c] = 77; // another first token
-    norm_forward(&bn.norm, &bn.tokens, z, x, bn.scratch);
+    lone_norm_forward(&bn, z, x);
     cr_expect(difference(C, y, z) > 1);
     cr_expect(difference(COUNT - C, y + C, z + C) == 0);
     cr_expect(bn.norm.state[0][3] == before && bn.norm.state[2][0] == 1);
@@ -201,7 +228,7 @@ Test(norm, extreme_tokens_stay_finite) {
         if (!(*kind)->forward) continue;
         struct lone_norm lone;
         lone_norm_init(&lone, *kind, B, T, C);
-        (*kind)->forward(&lone.norm, &lone.tokens, y, x, lone.scratch);
+        lone_norm_forward(&lone, y, x);
         for (size_t i = 0; i < COUNT; i++) cr_expect(isfinite(y[i]), "%s", (*kind)->name);
         lone_norm_free(&lone);
     }
@@ -211,9 +238,51 @@ Test(norm, none_passes_its_input_by) {
     real x[COUNT] = {0}, y[COUNT];
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("none"), B, T, C);
-    cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, y, x, lone.scratch), x);
-    cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, y, x, x, lone.scratch), x);
+    struct rows all = {0, N};
+    cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
+    cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
     lone_norm_free(&lone);
+}
+
+/* What a norm of a kind makes of `tokens` tokens by so many threads: y, dx, its gradient, its
+ * state.
+ */
+enum { WIDE = 131 }; // channels for every thread
+struct made {
+    real *y, *dx, *grad, *state;
+    size_t count, grads, states;
+};
+
+static struct made make(const struct norm_kind *kind, int threads, size_t tokens,
+                        const unsigned char *valid, bool training) {
+    struct lone_norm lone;
+    lone_norm_init(&lone, kind, 1, tokens, WIDE);
+    lone.threads = threads;
+    lone.tokens.valid = valid;
+    size_t count = tokens * WIDE;
+    struct made made = {random_reals(count, 3), random_reals(count, 4), NULL, NULL, count,
+                        lone.lists.param.size,  lone.lists.state.size};
+    real *x = random_reals(count, 1), *dy = random_reals(count, 2);
+    for (size_t i = 0; i < made.grads; i++) lone.lists.param.value[i] += (real)0.01 * (real)(i % 7);
+    lone_norm_forward(&lone, made.y, x);
+    lone.tokens.training = training;
+    lone_norm_forward(&lone, made.y, x);
+    lone_norm_backward(&lone, made.dx, dy, x);
+    made.grad = malloc((made.grads + 1) * sizeof(real));
+    made.state = malloc((made.states + 1) * sizeof(real));
+    memcpy(made.grad, lone.lists.param.grad, made.grads * sizeof(real));
+    memcpy(made.state, lone.lists.state.value, made.states * sizeof(real));
+    lone_norm_free(&lone);
+    free(x);
+    free(dy);
+    return made;
+}
+
+static void made_free(struct made made) {
+    free(made.y);
+    free(made.dx);
+    free(made.grad);
+    free(made.state);
 }
 
 ParameterizedTestParameters(norm, same_bits_for_any_number_of_threads) {
@@ -222,24 +291,24 @@ ParameterizedTestParameters(norm, same_bits_for_any_number_of_threads) {
 
 ParameterizedTest(struct pair *pair, norm, same_bits_for_any_number_of_threads) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[2][COUNT], dx[2][COUNT], grad[2][COUNT] = {0};
+    const size_t tokens[] = {1, 21, 64, 70, 100, 300}; // 300: more blocks than threads
+    unsigned char valid[300];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 11 > 3 && n / ROWS != 1;
     int compared = 0;
-    for (int threads = 1; kind->forward && threads <= 8; threads++, compared++) {
-        int at = threads > 1;
-        struct lone_norm lone;
-        omp_set_num_threads(threads);
-        lone_norm_init(&lone, kind, B, T, C);
-        kind->forward(&lone.norm, &lone.tokens, y[at], x, lone.scratch);
-        kind->backward(&lone.norm, &lone.tokens, dx[at], dy, x, lone.scratch);
-        memcpy(grad[at], lone.lists.param.grad, lone.lists.param.size * sizeof(real));
-        lone_norm_free(&lone);
-        if (!at) continue;
-        cr_expect(difference(COUNT, y[0], y[1]) == 0);
-        cr_expect(difference(COUNT, dx[0], dx[1]) == 0);
-        cr_expect(difference(COUNT, grad[0], grad[1]) == 0);
-    }
-    cr_expect(compared == 8 || !kind->forward);
-    free(x);
-    free(dy);
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        for (int way = 0; way < 4; way++) {
+            const unsigned char *pads = way & 1 ? valid : NULL;
+            struct made one = make(kind, 1, tokens[i], pads, way < 2);
+            for (int threads = 2; threads <= 8; threads++, compared++) {
+                struct made many = make(kind, threads, tokens[i], pads, way < 2);
+                cr_expect(difference(one.count, one.y, many.y) == 0, "%d threads", threads);
+                cr_expect(difference(one.count, one.dx, many.dx) == 0, "%d threads", threads);
+                cr_expect(difference(one.grads, one.grad, many.grad) == 0, "%d threads", threads);
+                cr_expect(difference(one.states, one.state, many.state) == 0, "%d threads",
+                          threads);
+                made_free(many);
+            }
+            made_free(one);
+        }
+    cr_expect_eq(compared, 6 * 4 * 7);
 }

@@ -1,0 +1,73 @@
+/* How threads share a pass over the model.
+
+   model_forward(), model_backward() and adam_step() each open one parallel region, and everything
+   below them is called by every thread of the team: each thread does its own share, and calls
+   team_barrier() where it needs what others made. Tokens are shared out in blocks of ROWS
+   rows, the same ones in every operation, so that a thread meets again the rows that it wrote, and
+   a chain of operations runs block by block while the rows lie in the cache.
+
+   Blocks have fixed places. A compiler may contract other products in the vector body of a loop
+   than in its scalar end, and sums over tokens are made block by block and added in order, so
+   neither depends on the number of threads. */
+#ifndef TEAM_H
+#define TEAM_H
+
+#include "profile.h"
+#include "real.h"
+#include <omp.h>
+#include <stddef.h>
+
+enum {
+    ROWS = 32,    // tokens in a block
+    BLOCK = 2048, // elements in a block of a loop that knows no tokens
+};
+
+/* Tokens begin .. end; where they are a block, they begin at a multiple of ROWS. */
+struct rows {
+    size_t begin, end;
+};
+
+static inline size_t row_blocks(size_t N) {
+    return (N + ROWS - 1) / ROWS;
+}
+
+/* Waits until all threads of the team are here. (OpenMP's own barrier costs a system call even
+   where there is nobody to wait for.) */
+static inline void team_barrier(void) {
+    if (omp_get_num_threads() == 1) return;
+#pragma omp barrier
+    profile_lap(PROFILE_WAIT);
+}
+
+/* The share of one of so many threads of 0 .. count, in whole units. */
+static inline struct rows share_of(size_t thread, size_t threads, size_t count, size_t unit) {
+    size_t units = (count + unit - 1) / unit;
+    size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
+    return (struct rows){begin < count ? begin : count, end < count ? end : count};
+}
+
+/* The calling thread's share. */
+static inline struct rows team_share(size_t count, size_t unit) {
+    return share_of((size_t)omp_get_thread_num(), (size_t)omp_get_num_threads(), count, unit);
+}
+
+static inline struct rows own_rows(size_t N) {
+    return team_share(N, ROWS);
+}
+
+/* The block that starts at `begin`. */
+static inline struct rows row_block(size_t begin, struct rows own) {
+    return (struct rows){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
+}
+
+/* Sums over tokens of `columns` quantities: partial (row_blocks(N), columns), a row for each block,
+   written by the thread that owns it. Adds them to sum (columns), each thread its own columns;
+   after a barrier. */
+static inline void team_add_blocks(size_t N, size_t columns, real *sum, const real *partial) {
+    struct rows own = team_share(columns, 64 / sizeof(real));
+    for (size_t block = 0; block < row_blocks(N); block++)
+#pragma omp simd
+        for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[block * columns + c];
+}
+
+#endif
