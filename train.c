@@ -8,6 +8,7 @@
 #include "data/random.h"
 #include "data/run.h"
 #include "model/files.h"
+#include "model/profile.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -123,15 +124,18 @@ static double evaluate(struct training *t) {
 static double update(struct training *t, int64_t step, double lr, double *norm) {
     int64_t accum = t->config.grad_accum;
     double loss = 0;
+    if (t->config.profile) profile_resume();
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
         corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
+        profile_lap(PROFILE_BATCH);
         model_forward(&t->model, &t->batch, true, count);
         loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
     }
     *norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
+    profile_stop();
     return loss;
 }
 
@@ -291,6 +295,8 @@ int main(int argc, char **argv) {
     progress_say(&t.progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  t.outcome.exit_reason, (long long)t.outcome.steps, t.outcome.seconds,
                  t.outcome.tokens_per_second, t.run.folder);
+    if (t.config.profile && t.outcome.steps) profile_print(stdout, (double)t.outcome.steps);
+    flush_output();
     run_close(&t.run);
     batch_free(&t.batch);
     adam_free(&t.adam);

@@ -59,6 +59,7 @@ static void norm_work(struct adam *adam, const struct tensor_list *list) {
             squares[begin / BLOCK] = sum;
         }
     }
+    team_barrier();
 }
 
 double adam_grad_norm(struct adam *adam, const struct tensor_list *list) {
@@ -104,6 +105,7 @@ static void step_work(struct adam *adam, struct tensor_list *list, struct update
             }
         }
     }
+    team_barrier();
 }
 
 void adam_step(struct adam *adam, struct tensor_list *list, double lr, double grad_norm) {

@@ -114,6 +114,8 @@ const struct option config_options[] = {
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST),
      .help =
          "at most so many batches in an evaluation, spread evenly; 0: all of the validation part"},
+    {"profile", OPTION_FLAG, AT(profile), .of_call = 1,
+     .help = "where the time of training went, by operation, at the end"},
     {"quiet", OPTION_FLAG, AT(quiet), .of_call = 1, .help = "nothing on the terminal but errors"},
 
     {NULL, OPTION_HEADING, .help = "Keeping and using"},

@@ -153,6 +153,7 @@ static void forward_work(struct model *m, const struct batch *batch, const struc
     for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
         norm_forward(&m->final, &pass->tokens, row_block(n, own), m->final_out + n * C,
                      m->last + n * C);
+    team_barrier();
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
@@ -191,6 +192,7 @@ static void loss_work(struct model *m, const struct batch *batch) {
                            0);
     }
     profile_lap(PROFILE_LOSS);
+    team_barrier();
 }
 
 size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
@@ -239,6 +241,7 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
     for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
         norm_backward(&m->final, &pass->tokens, row_block(n, own), m->flow[1] + n * C,
                       m->flow[0] + n * C, m->last + n * C);
+    team_barrier(); // backward through a layer shares rows out otherwise
     for (size_t l = m->L; l-- > 0; turn = (turn + 2) % 3) {
         real *dy = m->flow[turn], *between = m->flow[(turn + 1) % 3], *dx = m->flow[(turn + 2) % 3];
         sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
@@ -253,6 +256,7 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
     }
     norm_gradient(&m->final, N);
     profile_lap(PROFILE_OTHER);
+    team_barrier();
 }
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
@@ -282,6 +286,7 @@ static void zero_work(struct tensor_list *list) {
         memset(list->grad + list->tensor[k].offset + own.begin, 0,
                (own.end - own.begin) * sizeof(real));
     }
+    team_barrier();
 }
 
 void model_zero_grad(struct model *m) {

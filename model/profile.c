@@ -22,6 +22,10 @@ static double seconds[PROFILE_PARTS], last;
 
 void profile_start(void) {
     for (int i = 0; i < PROFILE_PARTS; i++) seconds[i] = 0;
+    profile_resume();
+}
+
+void profile_resume(void) {
     last = omp_get_wtime();
     profile_on = true;
 }

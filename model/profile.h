@@ -26,9 +26,10 @@ enum profile_part {
 extern const char *const profile_name[PROFILE_PARTS];
 extern bool profile_on;
 
-/* Starts from zero, or stops. */
+/* Starts from zero, stops, goes on where it stopped. */
 void profile_start(void);
 void profile_stop(void);
+void profile_resume(void);
 
 void profile_add(enum profile_part part);
 

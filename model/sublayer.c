@@ -7,7 +7,9 @@
 
    Both directions are cut into stages where a token meets others: attention, and norms that pool
    over tokens. Between two such meetings a thread takes its rows block by block through all
-   operations, so that a block's values are used again while they lie in the cache. */
+   operations, so that a block's values are used again while they lie in the cache. Backward goes
+   slab by slab, and after each slab all threads add its part to the weights' gradients, from values
+   that were just made; the sum over tokens runs from slab to slab in order. */
 #include "sublayer.h"
 #include "profile.h"
 #include <stdio.h>
@@ -69,6 +71,18 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     if (is_norm(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
+/* Tokens of a slab: enough blocks for all threads, and a multiple of the products' depth, so that
+   their sums are cut at the same tokens whatever the number of threads. */
+static size_t slab_rows(size_t threads) {
+    return 256 * ((threads * ROWS + 255) / 256);
+}
+
+/* Tokens of which an MLP keeps the values inside it: the slab in hand, and the one before, which
+   other threads may still be reading. */
+static size_t kept_rows(size_t threads) {
+    return 2 * slab_rows(threads);
+}
+
 void sublayer_scratch_attach(struct sublayer_scratch *w, const struct sublayer *s, size_t B,
                              size_t T, size_t threads, struct arena *arena) {
     size_t N = B * T, C = s->C;
@@ -77,15 +91,16 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, const struct sublayer *
     if (is_norm(&s->post)) w->dsum = arena_reals(arena, N * C);
     if (s->dropout > 0) w->dout = arena_reals(arena, N * C);
     if (is_norm(&s->out)) w->dprojected = arena_reals(arena, N * C);
+    w->dnormed = arena_reals(arena, N * C);
     if (s->heads) {
         size_t attention = attention_scratch(T, C, s->heads);
         if (attention > w->own_size) w->own_size = attention;
         w->dafter = arena_reals(arena, N * C);
     } else {
+        if (N > kept_rows(threads)) N = kept_rows(threads);
         w->after = arena_reals(arena, N * s->mixed);
     }
     w->dbefore = arena_reals(arena, N * s->hidden);
-    w->dnormed = arena_reals(arena, N * C);
     w->own_size = (w->own_size + 15) / 16 * 16; // 64 bytes
     w->own = arena_reals(arena, threads * w->own_size);
 }
@@ -150,11 +165,17 @@ struct call {
     real *own, *projected;                     // forward
     const real *dy, *dsum, *dout, *dprojected; // backward
     real *dx;
+    size_t slab, kept; // slab_rows(), kept_rows()
 };
 
 /* Element `offset` of a buffer, NULL of a buffer that is not there. */
 static inline real *from(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
+}
+
+/* Where a token's values inside the sub-layer lie: an MLP keeps those of a few tokens only. */
+static inline size_t inner_row(const struct call *c, size_t n) {
+    return c->s->heads ? n : n % c->kept;
 }
 
 /* What each stage does with a block of M rows, from token n = rows.begin on. */
@@ -213,10 +234,10 @@ static void sum_backward(const struct call *c, struct rows rows, size_t n, size_
 static void proj_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
     (void)rows;
     const struct sublayer *s = c->s;
-    real *dbefore = c->w->dbefore + n * s->hidden;
+    real *dbefore = c->w->dbefore + inner_row(c, n) * s->hidden;
     if (!s->heads) {
-        s->activation->backward(M * s->hidden, dbefore, c->w->after + n * s->mixed, c->own,
-                                s->before + n * s->hidden);
+        s->activation->backward(M * s->hidden, dbefore, c->w->after + inner_row(c, n) * s->mixed,
+                                c->own, s->before + n * s->hidden);
         profile_lap(PROFILE_ELEMENTWISE);
     }
     linear_backward(&s->in, n / ROWS, M, c->w->dnormed + n * s->C, dbefore);
@@ -236,14 +257,15 @@ static stage_function *const forward_stages[STAGES] = {in_forward, proj_forward,
 static stage_function *const backward_stages[STAGES] = {in_backward, proj_backward, sum_backward,
                                                         y_backward};
 
-/* The thread's blocks of rows, each through the stages first .. last in this order, up or down. */
-static void run_stages(const struct call *c, stage_function *const *stages, int first, int last) {
-    struct rows own = own_rows(c->pass->tokens.B * c->pass->tokens.T);
+/* The thread's share of these rows, block by block through the stages first .. last, up or down. */
+static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
+                       struct rows all) {
+    struct rows own = own_rows(all.end - all.begin);
     int step = first <= last ? 1 : -1;
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        struct rows rows = row_block(n, own);
+    for (size_t i = own.begin; i < own.end; i += ROWS) {
+        size_t n = all.begin + i, M = row_block(i, own).end - i;
         for (int stage = first; stage != last + step; stage += step)
-            stages[stage](c, rows, n, rows.end - n);
+            stages[stage](c, (struct rows){n, n + M}, n, M);
     }
 }
 
@@ -280,6 +302,21 @@ static void meet_backward(const struct call *c, int stage) {
     if (stage == IN) norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, s->x);
 }
 
+/* The slab's part of the weights' gradients, as far as the stages first .. last made them known. */
+static void weight_gradients(const struct call *c, int first, int last, struct rows slab) {
+    const struct sublayer *s = c->s;
+    bool proj = first >= SUM && SUM >= last, in = first >= PROJ && PROJ >= last;
+    if (!proj && !in) return;
+    team_barrier();
+    size_t n = slab.begin, M = slab.end - n, inner = inner_row(c, n);
+    const real *after = s->heads ? s->after : c->w->after;
+    const real *normed = s->normed ? s->normed : s->x;
+    if (proj)
+        linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, after + inner * s->mixed);
+    if (in)
+        linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed + n * s->C);
+}
+
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
@@ -288,29 +325,32 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     for (int first = IN, last; first < STAGES; first = last + 1) {
         for (last = first; last + 1 < STAGES && !meets(s, last + 1);) last++;
         meet_forward(&c, first);
-        run_stages(&c, forward_stages, first, last);
+        run_stages(&c, forward_stages, first, last,
+                   (struct rows){0, pass->tokens.B * pass->tokens.T});
     }
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *w) {
     struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
+    size_t N = pass->tokens.B * pass->tokens.T;
     c.own = own_scratch(w);
     c.dy = dy;
     c.dsum = w->dsum ? w->dsum : dy;
     c.dout = c.drop.threshold ? w->dout : c.dsum;
     c.dprojected = w->dprojected ? w->dprojected : c.dout;
     c.dx = dx;
+    c.slab = slab_rows((size_t)omp_get_num_threads());
+    c.kept = 2 * c.slab;
     for (int first = Y, last; first >= IN; first = last - 1) {
         for (last = first; last - 1 >= IN && !meets(s, last - 1);) last--;
         meet_backward(&c, first);
-        run_stages(&c, backward_stages, first, last);
+        for (size_t n = 0; n < N; n += c.slab) {
+            struct rows slab = {n, n + c.slab < N ? n + c.slab : N};
+            run_stages(&c, backward_stages, first, last, slab);
+            weight_gradients(&c, first, last, slab);
+        }
     }
-    team_barrier();
-    size_t N = pass->tokens.B * pass->tokens.T;
-    const real *after = s->heads ? s->after : w->after, *normed = s->normed ? s->normed : s->x;
-    linear_gradient(&s->proj, N, c.dprojected, s->C, after);
-    linear_gradient(&s->in, N, w->dbefore, s->hidden, normed);
 }
 
 void sublayer_gradient(const struct sublayer *s, size_t N) {

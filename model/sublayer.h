@@ -38,8 +38,8 @@ struct sublayer_scratch {
     real *dout;       // (B,T,C) drop(dsum)
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dafter;     // (B,T,C) of attention
-    real *after;      // (B,T,4C) of the MLP, computed again
-    real *dbefore;    // (B,T,hidden)
+    real *after;      // (kept,4C) of the MLP, computed again for the tokens in hand
+    real *dbefore;    // (B,T,3C) of attention, (kept,4C) of the MLP
     real *dnormed;    // (B,T,C)
     real *own;        // (threads,own_size), a piece for each thread
     size_t own_size;

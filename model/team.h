@@ -31,11 +31,12 @@ static inline size_t row_blocks(size_t N) {
     return (N + ROWS - 1) / ROWS;
 }
 
-/* Waits until all threads of the team are here. (OpenMP's own barrier costs a system call even
-   where there is nobody to wait for.) */
+/* Waits until all threads of the team are here. Every work of a team ends with it. */
+void team_wait(void);
+
 static inline void team_barrier(void) {
     if (omp_get_num_threads() == 1) return;
-#pragma omp barrier
+    team_wait();
     profile_lap(PROFILE_WAIT);
 }
 

@@ -86,8 +86,8 @@ static const struct {
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
-static const char *const inert[] = {"preln", "threads", "out",  "force",
-                                    "quiet", "config",  "help", "version"};
+static const char *const inert[] = {"preln",   "threads", "out",  "force",  "quiet",
+                                    "profile", "config",  "help", "version"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
@@ -107,10 +107,24 @@ Test(cli_effects, every_acting_option_acts) {
         cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", acting[i].options);
         free(changed);
     }
-    char *threads = traces("--threads=3 --preln text.txt");
+    char *threads = traces("--threads=3 --preln --profile text.txt");
     cr_expect_str_eq(usual, threads);
     free(threads);
     free(usual);
+}
+
+Test(cli_effects, profile_says_where_the_time_went) {
+    const char *const parts[] = {"operation", "linear, weight gradient", "attention", "all"};
+    struct ending usual = train(TINY "text.txt"), ending = train(TINY "--profile text.txt");
+    cr_assert(usual.status == 0 && ending.status == 0, "%s", ending.err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\n%s ", parts[i]);
+        cr_expect(strstr(ending.out, line + (i == 0)) && !strstr(usual.out, line + (i == 0)), "%s",
+                  parts[i]);
+    }
+    ending = train(TINY "--profile --max-iters=0 text.txt");
+    cr_expect(ending.status == 0 && !strstr(ending.out, "operation"), "no time, no table");
 }
 
 /* Cell `column` of the log's row for `step`. */

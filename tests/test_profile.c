@@ -67,6 +67,10 @@ Test(profile, parts_are_the_whole) {
                   "%.9f s are not between %.9f and %.9f", sum, end - begin, after - before);
         free(weights_after(threads, &size));
         cr_expect(all_parts() == sum, "stopped");
+        profile_resume();
+        profile_lap(PROFILE_OTHER);
+        profile_stop();
+        cr_expect(all_parts() >= sum && all_parts() - sum <= omp_get_wtime() - after, "resumed");
     }
 }
 
