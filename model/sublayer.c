@@ -60,7 +60,6 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->mixed, C, o->bias, o->proj_deviation, N, &lists->param, arena);
 
-    if (is_norm(&s->pre)) s->normed = arena_reals(arena, N * C);
     s->before = arena_reals(arena, N * s->hidden);
     if (s->heads) {
         s->after = arena_reals(arena, N * C);
@@ -77,7 +76,7 @@ static size_t slab_rows(size_t threads) {
     return 256 * ((threads * ROWS + 255) / 256);
 }
 
-/* Tokens of which an MLP keeps the values inside it: the slab in hand, and the one before, which
+/* Tokens of which what backward computes again is kept: the slab in hand, and the one before, which
    other threads may still be reading. */
 static size_t kept_rows(size_t threads) {
     return 2 * slab_rows(threads);
@@ -85,22 +84,21 @@ static size_t kept_rows(size_t threads) {
 
 void sublayer_scratch_attach(struct sublayer_scratch *w, const struct sublayer *s, size_t B,
                              size_t T, size_t threads, struct arena *arena) {
-    size_t N = B * T, C = s->C;
+    size_t N = B * T, C = s->C, kept = kept_rows(threads) < N ? kept_rows(threads) : N;
     *w = (struct sublayer_scratch){.own_size = ROWS * (s->mixed + C)};
-    if (!is_norm(&s->out)) w->projected = arena_reals(arena, N * C);
     if (is_norm(&s->post)) w->dsum = arena_reals(arena, N * C);
     if (s->dropout > 0) w->dout = arena_reals(arena, N * C);
     if (is_norm(&s->out)) w->dprojected = arena_reals(arena, N * C);
-    w->dnormed = arena_reals(arena, N * C);
+    if (norm_pools(&s->pre)) w->dnormed = arena_reals(arena, N * C);
     if (s->heads) {
         size_t attention = attention_scratch(T, C, s->heads);
         if (attention > w->own_size) w->own_size = attention;
         w->dafter = arena_reals(arena, N * C);
     } else {
-        if (N > kept_rows(threads)) N = kept_rows(threads);
-        w->after = arena_reals(arena, N * s->mixed);
+        w->after = arena_reals(arena, kept * s->mixed);
     }
-    w->dbefore = arena_reals(arena, N * s->hidden);
+    w->dbefore = arena_reals(arena, (s->heads ? N : kept) * s->hidden);
+    if (is_norm(&s->pre)) w->normed = arena_reals(arena, kept * C);
     w->own_size = (w->own_size + 15) / 16 * 16; // 64 bytes
     w->own = arena_reals(arena, threads * w->own_size);
 }
@@ -162,7 +160,7 @@ struct call {
     const struct pass *pass;
     const struct sublayer_scratch *w;
     struct dropout drop;
-    real *own, *projected;                     // forward
+    real *own;                                 // (ROWS,mixed), then (ROWS,C), of the thread
     const real *dy, *dsum, *dout, *dprojected; // backward
     real *dx;
     size_t slab, kept; // slab_rows(), kept_rows()
@@ -178,12 +176,21 @@ static inline size_t inner_row(const struct call *c, size_t n) {
     return c->s->heads ? n : n % c->kept;
 }
 
+/* Where proj's output for a block goes, and the gradient of in's input: to the thread's own memory,
+   unless another stage than the next wants them. */
+static inline real *projected(const struct call *c, size_t n) {
+    return c->s->projected ? c->s->projected + n * c->s->C : c->own + ROWS * c->s->mixed;
+}
+
+static inline real *dnormed(const struct call *c, size_t n) {
+    return c->w->dnormed ? c->w->dnormed + n * c->s->C : c->own + ROWS * c->s->mixed;
+}
+
 /* What each stage does with a block of M rows, from token n = rows.begin on. */
 
 static void in_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
-    const real *normed =
-        norm_forward(&s->pre, &c->pass->tokens, rows, from(s->normed, n * s->C), s->x + n * s->C);
+    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, c->own, s->x + n * s->C);
     linear_forward(&s->in, M, s->before + n * s->hidden, normed);
 }
 
@@ -195,12 +202,12 @@ static void proj_forward(const struct call *c, struct rows rows, size_t n, size_
         s->activation->forward(M * s->hidden, after, s->before + n * s->hidden);
         profile_lap(PROFILE_ELEMENTWISE);
     }
-    linear_forward(&s->proj, M, c->projected + n * s->C, after);
+    linear_forward(&s->proj, M, projected(c, n), after);
 }
 
 static void sum_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
-    const real *f = norm_forward(&s->out, &c->pass->tokens, rows, c->own, c->projected + n * s->C);
+    const real *f = norm_forward(&s->out, &c->pass->tokens, rows, c->own, projected(c, n));
     residual_forward(n * s->C, M * s->C, s->sum + n * s->C, (real)s->a, s->x + n * s->C, f,
                      c->drop);
 }
@@ -232,22 +239,25 @@ static void sum_backward(const struct call *c, struct rows rows, size_t n, size_
 }
 
 static void proj_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
-    (void)rows;
     const struct sublayer *s = c->s;
-    real *dbefore = c->w->dbefore + inner_row(c, n) * s->hidden;
+    size_t inner = inner_row(c, n);
+    real *dbefore = c->w->dbefore + inner * s->hidden;
     if (!s->heads) {
-        s->activation->backward(M * s->hidden, dbefore, c->w->after + inner_row(c, n) * s->mixed,
-                                c->own, s->before + n * s->hidden);
+        s->activation->backward(M * s->hidden, dbefore, c->w->after + inner * s->mixed, c->own,
+                                s->before + n * s->hidden);
         profile_lap(PROFILE_ELEMENTWISE);
     }
-    linear_backward(&s->in, n / ROWS, M, c->w->dnormed + n * s->C, dbefore);
+    linear_backward(&s->in, n / ROWS, M, dnormed(c, n), dbefore);
+    // once more, for the gradient of in's weight
+    norm_forward(&s->pre, &c->pass->tokens, rows, from(c->w->normed, n % c->kept * s->C),
+                 s->x + n * s->C);
 }
 
 static void in_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t at = n * s->C;
     const real *dinner =
-        norm_backward(&s->pre, &c->pass->tokens, rows, c->own, c->w->dnormed + at, s->x + at);
+        norm_backward(&s->pre, &c->pass->tokens, rows, c->own, dnormed(c, n), s->x + at);
     residual_backward(M * s->C, c->dx + at, (real)s->a, c->dsum + at, dinner);
 }
 
@@ -289,7 +299,7 @@ static void meet_forward(const struct call *c, int stage) {
     const struct tokens *tokens = &c->pass->tokens;
     if (stage == IN) norm_statistics(&s->pre, tokens, s->x);
     if (stage == PROJ && s->heads) attention_meets(c, false);
-    if (stage == SUM) norm_statistics(&s->out, tokens, c->projected);
+    if (stage == SUM) norm_statistics(&s->out, tokens, s->projected);
     if (stage == Y) norm_statistics(&s->post, tokens, s->sum);
 }
 
@@ -310,18 +320,17 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
     team_barrier();
     size_t n = slab.begin, M = slab.end - n, inner = inner_row(c, n);
     const real *after = s->heads ? s->after : c->w->after;
-    const real *normed = s->normed ? s->normed : s->x;
+    const real *normed = c->w->normed ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
     if (proj)
         linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, after + inner * s->mixed);
     if (in)
-        linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed + n * s->C);
+        linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
     c.own = own_scratch(w);
-    c.projected = s->projected ? s->projected : w->projected;
     for (int first = IN, last; first < STAGES; first = last + 1) {
         for (last = first; last + 1 < STAGES && !meets(s, last + 1);) last++;
         meet_forward(&c, first);

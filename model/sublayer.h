@@ -20,28 +20,29 @@ struct sublayer {
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
-    // What forward keeps for backward; a buffer of an identity stays NULL.
-    real *normed;    // (B,T,C) PRE(x)
-    real *before;    // (B,T,hidden) in(normed)
-    real *after;     // (B,T,C) attention's output; the MLP computes inner(before) again
+    // What forward keeps for backward; a buffer of an identity stays NULL. PRE(x) and the MLP's
+    // inner(before) are computed again.
+    real *before;    // (B,T,hidden) in(PRE(x))
+    real *after;     // (B,T,C) attention's output
     real *logsum;    // (B,NH,T) of attention
     real *projected; // (B,T,C) proj(after), kept only for OUT
     real *sum;       // (B,T,C) a x + drop(OUT(projected))
     real *y;         // (B,T,C) POST(sum), or sum
 };
 
-/* Memory that the sub-layers of a kind, attention or MLP, share: gradients on their way. Where an
-   operation is the identity its gradient is that of the one before, and the buffer stays NULL. */
+/* Memory that the sub-layers of a kind, attention or MLP, share in backward. Where an operation is
+   the identity its gradient is that of the one before, and the buffer stays NULL. `kept` are the
+   tokens in hand. */
 struct sublayer_scratch {
-    real *projected;  // (B,T,C) of forward, where OUT is the identity
     real *dsum;       // (B,T,C) POST'(dy)
     real *dout;       // (B,T,C) drop(dsum)
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dafter;     // (B,T,C) of attention
-    real *after;      // (kept,4C) of the MLP, computed again for the tokens in hand
+    real *after;      // (kept,4C) of the MLP, computed again
     real *dbefore;    // (B,T,3C) of attention, (kept,4C) of the MLP
-    real *dnormed;    // (B,T,C)
-    real *own;        // (threads,own_size), a piece for each thread
+    real *dnormed;    // (B,T,C) where PRE pools over tokens
+    real *normed;     // (kept,C) PRE(x), computed again
+    real *own;        // (threads,own_size), a piece for each thread, forward's too
     size_t own_size;
 };
 
