@@ -29,7 +29,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 # Every test runs on floats; those of the mathematics run on doubles too.
 TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c))
 MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c \
-                  test_matmul.c test_model.c test_norm.c)
+                  test_matmul.c test_model.c test_norm.c test_operations.c)
 FLOAT_TESTS  := $(filter-out tests/test_gradient.c,$(TESTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 

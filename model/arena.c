@@ -38,8 +38,8 @@ void arena_allocate(struct arena *arena, const char *what) {
     allocated += arena->bytes;
     arena->used = 0;
     size_t alignment = arena->bytes < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
-    arena->base = aligned_alloc(alignment,
-                                (arena->bytes + alignment - 1) / alignment * alignment + alignment);
+    size_t whole = (arena->bytes + alignment - 1) / alignment * alignment;
+    arena->base = aligned_alloc(alignment, whole ? whole : alignment);
     if (!arena->base)
         die(STATUS_MACHINE, "memory: no %.1f GiB for %s to be had", (double)arena->bytes / gib,
             what);

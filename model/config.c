@@ -64,7 +64,7 @@ const struct option config_options[] = {
     {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST),
      .help = "context length in characters"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
-     .help = "the MLP's nonlinearity; gelu is the exact one (erf)"},
+     .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh GPT-2's"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on",
      .help = "biases in linear layers and norms (beta)"},

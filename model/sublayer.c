@@ -323,8 +323,7 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
     const real *normed = c->w->normed ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
     if (proj)
         linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, after + inner * s->mixed);
-    if (in)
-        linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
+    if (in) linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,

@@ -66,6 +66,7 @@ Test(vecmath, tanh_is_within_its_stated_error) {
 
 Test(vecmath, tanh_at_the_ends) {
     cr_expect(tanh_float(0) == 0);
+    cr_expect(signbit(tanh_float(-0.0f)));
     cr_expect(tanh_float(INFINITY) == 1);
     cr_expect(tanh_float(-INFINITY) == -1);
     cr_expect(isnan(tanh_float(NAN)));
