@@ -59,6 +59,7 @@ static void norm_work(struct adam *adam, const struct tensor_list *list) {
             squares[begin / BLOCK] = sum;
         }
     }
+    profile_lap(PROFILE_ADAM);
     team_barrier();
 }
 
@@ -105,6 +106,7 @@ static void step_work(struct adam *adam, struct tensor_list *list, struct update
             }
         }
     }
+    profile_lap(PROFILE_ADAM);
     team_barrier();
 }
 

@@ -286,6 +286,7 @@ static void zero_work(struct tensor_list *list) {
         memset(list->grad + list->tensor[k].offset + own.begin, 0,
                (own.end - own.begin) * sizeof(real));
     }
+    profile_lap(PROFILE_OTHER);
     team_barrier();
 }
 
