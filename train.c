@@ -268,6 +268,7 @@ int main(int argc, char **argv) {
     model_init(&t.model, &t.config.model, t.corpus.V, t.config.batch_size, t.config.seed);
     t.model.threads = (size_t)t.config.team;
     adam_init(&t.adam, &t.config.adam, &t.model.lists.param);
+    t.adam.threads = model_team(&t.model);
     t.batch = batch_make(t.config.batch_size, t.config.model.block_size);
     open_run(&t);
     t.progress = progress_start(t.config.quiet);

@@ -25,15 +25,9 @@ static void lay_out(struct adam *adam, const struct tensor_list *list) {
     adam->squares = arena_take(&adam->arena, count, sizeof *adam->squares);
 }
 
-/* Threads that this many parameters are worth. */
-static int team_size(size_t count) {
-    size_t most = (size_t)omp_get_max_threads(), worth = 1 + count / (1 << 16);
-    return (int)(worth < most ? worth : most);
-}
-
 void adam_init(struct adam *adam, const struct adam_options *options,
                const struct tensor_list *list) {
-    *adam = (struct adam){.options = *options};
+    *adam = (struct adam){.options = *options, .threads = 1};
     lay_out(adam, list);
     arena_allocate(&adam->arena, "the optimizer");
     lay_out(adam, list);
@@ -64,7 +58,7 @@ static void norm_work(struct adam *adam, const struct tensor_list *list) {
 }
 
 double adam_grad_norm(struct adam *adam, const struct tensor_list *list) {
-    int threads = team_size(list->size);
+    int threads = adam->threads;
     if (threads == 1)
         norm_work(adam, list);
     else {
@@ -123,7 +117,7 @@ void adam_step(struct adam *adam, struct tensor_list *list, double lr, double gr
                        .rate = (real)(lr / (1 - pow(o->beta1, t))),
                        .unbias = (real)(1 / sqrt(1 - pow(o->beta2, t))),
                        .decay = lr * o->weight_decay};
-    int threads = team_size(list->size);
+    int threads = adam->threads;
     if (threads == 1)
         step_work(adam, list, u);
     else {

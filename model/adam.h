@@ -14,10 +14,12 @@ struct adam {
     real *m, *v;     // moments, laid out as the parameters
     double *squares; // of each BLOCK of the gradient, summed
     int64_t step;    // updates done
+    int threads;     // of a pass
     struct arena arena;
 };
 
-/* Moments for the parameters of `list`, all 0. */
+/* Moments for the parameters of `list`, all 0; one thread until `threads` says otherwise (a team of
+   another size than the model's would end threads and make them anew, each step). */
 void adam_init(struct adam *adam, const struct adam_options *options,
                const struct tensor_list *list);
 void adam_free(struct adam *adam);

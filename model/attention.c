@@ -18,7 +18,6 @@
 #include "profile.h"
 #include "reduce.h"
 #include "vecmath.h"
-#include <string.h>
 
 /* Where one (sequence, head) lies, and one thread's scratch. */
 struct head {

@@ -10,7 +10,8 @@
    element of A at a time for TILE_V multiply-adds. BLOCK_K steps at a time, a strip of B as wide as
    the tile stays in the cache while BLOCK_M rows of A pass by. Nothing is packed: with B row-major,
    both A and B are read where they lie at the speed of packed copies, measured on every shape of
-   training (PERFORMANCE.md); only the columns that do not fill a vector go through a buffer. */
+   training (PERFORMANCE.md); columns that do not fill a vector are read and written under a mask.
+ */
 #include "matmul.h"
 #include "simd.h"
 #include <stdbool.h>

@@ -116,6 +116,10 @@ static int team_size(const struct model *m, size_t N) {
     return (int)least(least(threads, m->most_threads), row_blocks(N));
 }
 
+int model_team(const struct model *m) {
+    return team_size(m, m->B * m->T);
+}
+
 static struct pass pass_of(const struct batch *batch, bool training, uint64_t step) {
     return (struct pass){{batch->B, batch->T, batch->valid, training}, step};
 }
@@ -291,7 +295,7 @@ static void zero_work(struct tensor_list *list) {
 }
 
 void model_zero_grad(struct model *m) {
-    int threads = team_size(m, m->B * m->T);
+    int threads = model_team(m);
     if (threads == 1)
         zero_work(&m->lists.param);
     else {

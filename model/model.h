@@ -69,6 +69,9 @@ double model_backward(struct model *model, const struct batch *batch, uint64_t s
 
 void model_zero_grad(struct model *model);
 
+/* How many threads a pass over the largest batch is shared out over. */
+int model_team(const struct model *model);
+
 /* Learned numbers, each counted once. */
 size_t model_parameters(const struct model *model);
 

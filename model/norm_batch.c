@@ -114,6 +114,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         real *sums = block_sums(norm, begin / ROWS);
         block_moments(tokens, row_block(begin, own), C, x, origin, sums, sums + C);
     }
+    profile_lap(PROFILE_NORM);
     team_barrier();
     size_t valid = merge_moments(norm, tokens, channels, origin);
     real biased = 1 / (real)(valid ? valid : 1), unbiased = 1 / (real)(valid > 1 ? valid - 1 : 1);
@@ -156,6 +157,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
                 part_t[c] += dy[n * C + c] * (x[n * C + c] - mean[c]) * rstd[c];
             }
     }
+    profile_lap(PROFILE_NORM);
     team_barrier();
     for (size_t c = channels.begin; c < channels.end; c++) s[c] = t[c] = 0;
     for (size_t block = 0; block < row_blocks(all.end); block++) {

@@ -23,7 +23,7 @@ SIMD_INLINE real lanes_largest(vec v) {
     return v[0];
 }
 
-/* max x, n > 0; NaN where there is no number but NaN. */
+/* max x, n > 0; NaN if x[0] is, other NaNs may be passed over. */
 static inline real row_largest(size_t n, const real *x) {
     vec most = vec_splat(x[0]);
     size_t i = 0;

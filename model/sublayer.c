@@ -349,7 +349,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     c.dprojected = w->dprojected ? w->dprojected : c.dout;
     c.dx = dx;
     c.slab = slab_rows((size_t)omp_get_num_threads());
-    c.kept = 2 * c.slab;
+    c.kept = kept_rows((size_t)omp_get_num_threads());
     for (int first = Y, last; first >= IN; first = last - 1) {
         for (last = first; last - 1 >= IN && !meets(s, last - 1);) last--;
         meet_backward(&c, first);

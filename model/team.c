@@ -7,7 +7,7 @@
 #include <time.h>
 
 enum {
-    SPINS = 4000, // some 50 microseconds
+    SPINS = 4000, // tens to hundreds of microseconds
     NAP = 20000,  // nanoseconds
 };
 

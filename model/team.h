@@ -1,10 +1,11 @@
 /* How threads share a pass over the model.
 
-   model_forward(), model_backward() and adam_step() each open one parallel region, and everything
-   below them is called by every thread of the team: each thread does its own share, and calls
-   team_barrier() where it needs what others made. Tokens are shared out in blocks of ROWS
-   rows, the same ones in every operation, so that a thread meets again the rows that it wrote, and
-   a chain of operations runs block by block while the rows lie in the cache.
+   A pass, such as model_forward(), model_backward() or adam_step(), opens one parallel region (none
+   for a team of one), and everything below it is called by every thread of the team: each thread
+   does its own share, and calls team_barrier() where it needs what others made. Tokens are shared
+   out in blocks of ROWS rows, the same ones in every operation, so that a thread meets again the
+   rows that it wrote, and a chain of operations runs block by block while the rows lie in the
+   cache.
 
    Blocks have fixed places. A compiler may contract other products in the vector body of a loop
    than in its scalar end, and sums over tokens are made block by block and added in order, so

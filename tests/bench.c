@@ -149,6 +149,7 @@ static void measure_training(struct training *t, double seconds) {
     model_init(&t->model, m, t->V, B, t->config.seed);
     t->model.threads = (size_t)t->config.team;
     adam_init(&t->adam, &t->config.adam, &t->model.lists.param);
+    t->adam.threads = model_team(&t->model);
     t->batch = batch_make(B, T);
     for (size_t n = 0; n < B * T; n++) {
         t->batch.ids[n] = (int32_t)random_below(random_key(1, "ids", 0), n, t->V);

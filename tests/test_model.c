@@ -120,7 +120,7 @@ struct trained {
 };
 
 static struct trained train_by(const struct model_config *config, size_t threads, int most) {
-    enum { SEQUENCES = 25, CHARACTERS = 33 };
+    enum { SEQUENCES = 28, CHARACTERS = 33 }; // more tokens than the head takes at once
     struct model model;
     struct adam adam;
     struct trained trained;
@@ -130,6 +130,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     omp_set_num_threads(16);
     model.threads = threads;
     adam_init(&adam, &adam_defaults, &model.lists.param);
+    adam.threads = model_team(&model);
     fit(&model, &adam, &batch, 5, 1e-2);
     size_t piece = ROWS * whole_vectors(CHARACTERS); // of logits, which all tokens of a thread need
     for (size_t thread = 0; threads && thread < (size_t)most; thread++)

@@ -310,6 +310,7 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
         struct adam adam;
         omp_set_num_threads(threads);
         adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &other);
+        adam.threads = threads;
         double norm = adam_grad_norm(&adam, &other);
         uint64_t version = other.version;
         for (int step = 0; step < 3; step++) adam_step(&adam, &other, 0.1, norm);

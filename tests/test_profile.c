@@ -23,6 +23,7 @@ static real *weights_after(size_t threads, size_t *size) {
     model_init(&model, &config, V, B, 1);
     model.threads = threads;
     adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param);
+    adam.threads = model_team(&model);
     for (int step = 0; step < 4; step++) {
         model_zero_grad(&model);
         model_forward(&model, &batch, true, step);
