@@ -9,8 +9,9 @@
    x TILE_V vectors of C in registers and makes one rank-1 update a step: TILE_V vectors of B, one
    element of A at a time for TILE_V multiply-adds. BLOCK_K steps at a time, a strip of B as wide as
    the tile stays in the cache while BLOCK_M rows of A pass by. Nothing is packed: with B row-major,
-   both A and B are read where they lie at the speed of packed copies, measured on every shape of
-   training (PERFORMANCE.md); columns that do not fill a vector are read and written under a mask.
+   both A and B are read where they lie about as fast as from packed copies, measured on the shapes
+   of training (PERFORMANCE.md); columns that do not fill a vector are read and written under a
+   mask.
  */
 #include "matmul.h"
 #include "simd.h"

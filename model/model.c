@@ -136,7 +136,7 @@ static void prepare(const struct model *m) {
         sublayer_prepare(&m->layer[l].mlp);
     }
     linear_prepare(&m->head);
-    profile_lap(PROFILE_PACK);
+    profile_lap(PROFILE_TRANSPOSE);
     team_barrier();
 }
 

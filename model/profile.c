@@ -1,9 +1,11 @@
+/* One clock and one sum for each part: there is one training at a time, and its first thread laps.
+ */
 #include "profile.h"
 #include <omp.h>
 
 const char *const profile_name[PROFILE_PARTS] = {
     [PROFILE_BATCH] = "batch",
-    [PROFILE_PACK] = "packing weights",
+    [PROFILE_TRANSPOSE] = "transposing weights",
     [PROFILE_EMBEDDING] = "embedding",
     [PROFILE_NORM] = "norm",
     [PROFILE_FORWARD] = "linear, forward",

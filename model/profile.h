@@ -8,7 +8,7 @@
 
 enum profile_part {
     PROFILE_BATCH,       // drawing the batch
-    PROFILE_PACK,        // weights into the order in which products read them
+    PROFILE_TRANSPOSE,   // weights into the order in which products read them
     PROFILE_EMBEDDING,   // forward and backward
     PROFILE_NORM,        // forward and backward
     PROFILE_FORWARD,     // products of linear layers: y = x W^T

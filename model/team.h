@@ -3,9 +3,9 @@
    A pass, such as model_forward(), model_backward() or adam_step(), opens one parallel region (none
    for a team of one), and everything below it is called by every thread of the team: each thread
    does its own share, and calls team_barrier() where it needs what others made. Tokens are shared
-   out in blocks of ROWS rows, the same ones in every operation, so that a thread meets again the
-   rows that it wrote, and a chain of operations runs block by block while the rows lie in the
-   cache.
+   out in blocks of ROWS rows. From one barrier to the next a thread has the same rows in every
+   operation, so that it meets again what it wrote, and a chain of operations runs block by block
+   while the rows lie in the cache.
 
    Blocks have fixed places. A compiler may contract other products in the vector body of a loop
    than in its scalar end, and sums over tokens are made block by block and added in order, so

@@ -126,10 +126,6 @@ static inline float normal_float(float x, float *density) {
     return x < 0 ? tail : 1 - tail;
 }
 
-static inline real exp_real(real x) {
-    return sizeof(real) == sizeof(float) ? (real)exp_float((float)x) : (real)exp((double)x);
-}
-
 static inline real exp_nonpositive(real x) {
     return sizeof(real) == sizeof(float) ? (real)exp_nonpositive_float((float)x)
                                          : (real)exp((double)x);
@@ -147,10 +143,6 @@ static inline real normal_real(real x, real *density) {
     }
     *density = (real)(0.39894228040143267794 * exp(-0.5 * (double)x * (double)x));
     return (real)(0.5 * (1 + erf((double)x * 0.70710678118654752440)));
-}
-
-static inline real erf_real(real x) {
-    return sizeof(real) == sizeof(float) ? (real)erf_float((float)x) : (real)erf((double)x);
 }
 
 static inline real sqrt_real(real x) {
