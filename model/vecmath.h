@@ -1,5 +1,5 @@
-/* exp and erf without branches or calls, so that loops over them become vector code; sqrt and log
-   of a real.
+/* exp, erf, tanh and the normal distribution without branches or calls, so that loops over them
+   become vector code; sqrt and log of a real.
 
    In double all are libm's (the gradient tests want exact mathematics, not speed). In float:
 
