@@ -1,13 +1,16 @@
 /* normlab: trains a small character-level Transformer with any normalization in any placement.
 
-   options -> corpus -> model -> loop (batch, forward, backward, adam, log) -> files and a sample */
+   options -> corpus -> model -> loop (batch, forward, backward, adam, log) -> files and a sample
+
+   A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
+ */
 #include "data/corpus.h"
 #include "data/die.h"
 #include "data/grammar.h"
 #include "data/progress.h"
 #include "data/random.h"
 #include "data/run.h"
-#include "model/files.h"
+#include "model/checkpoint.h"
 #include "model/profile.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +24,7 @@
 /* Everything that lives as long as a run. */
 struct training {
     struct config config;
+    struct checkpoint checkpoint; // that it goes on from, if any
     struct corpus corpus;
     struct model model;
     struct adam adam;
@@ -52,52 +56,77 @@ static void flush_output(void) {
         die(STATUS_MACHINE, "standard output: %s", strerror(errno));
 }
 
-static void open_corpus(struct training *t) {
+/* The text, in its own vocabulary or in one that is known. */
+static void read_corpus(struct training *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
+    struct corpus_options options = {(int)config->level, config->val_fraction, known};
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus) {
-        corpus_read(&t->corpus, config->corpus, (int)config->level, config->val_fraction);
+        corpus_read(&t->corpus, config->corpus, &options);
     } else {
         size_t length = config->grammar_chars;
         char *text = grammar_text(config->grammar_seed, length);
         if (!text)
             die(STATUS_MACHINE, "memory: no %zu bytes for the grammar's text to be had", length);
-        corpus_make(&t->corpus, "the built-in grammar", text, length, (int)config->level,
-                    config->val_fraction);
+        corpus_make(&t->corpus, "the built-in grammar", text, length, &options);
         free(text);
         t->outcome.grammar_entropy = grammar_entropy();
     }
-    corpus_check(&t->corpus, config->model.block_size);
     t->outcome.corpus = t->corpus.name;
     t->outcome.corpus_bytes = t->corpus.bytes;
     t->outcome.corpus_characters = t->corpus.length;
     t->outcome.corpus_crc32 = t->corpus.crc32;
-    t->outcome.vocabulary = t->corpus.V;
+    t->outcome.vocabulary = t->corpus.vocabulary.V;
 }
 
+/* The run's folder, new or, where there is a checkpoint, as it was after that many updates. */
 static void open_run(struct training *t) {
     const struct config *config = &t->config;
-    char name[128];
-    snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
-             placements[config->model.placement].name, (long long)config->seed);
-    run_open(&t->run, config->out, name, config->force);
+    struct outcome *outcome = &t->outcome;
+    outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
+    if (config->resume) {
+        if (t->checkpoint.file.stream) {
+            checkpoint_read_model(&t->checkpoint, &t->model);
+            checkpoint_read_run(&t->checkpoint, config, &t->model, &t->adam, outcome);
+        }
+        if (outcome->steps > config->max_iters)
+            die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
+                (long long)config->max_iters, config->resume, (long long)outcome->steps);
+        outcome->seconds = run_resume(&t->run, config->resume, outcome->steps);
+    } else {
+        char name[128];
+        snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
+                 placements[config->model.placement].name, (long long)config->seed);
+        run_open(&t->run, config->out, name, config->force);
+    }
+    checkpoint_close(&t->checkpoint);
     struct run_file file = file_create(&t->run, "config.ini");
     options_write(config_options, config, file.stream);
     file_commit(&file);
 }
 
-static void save(struct training *t) {
-    char *vocabulary = corpus_vocabulary(&t->corpus);
-    struct run_file file = file_create(&t->run, "model.safetensors");
-    files_write_model(file.stream, &t->model, &t->config, vocabulary, t->outcome.steps);
+static void save_as(struct training *t, const char *name, const struct adam *adam) {
+    struct run_file file = file_create(&t->run, name);
+    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome);
     file_commit(&file);
-    free(vocabulary);
+}
+
+/* The model after outcome.steps updates, and all that the run needs to go on from there. What has
+   become no number is not kept. */
+static void save(struct training *t) {
+    const struct tensor_lists *lists = &t->model.lists;
+    if (tensor_nonfinite(&lists->param, lists->param.value) ||
+        tensor_nonfinite(&lists->state, lists->state.value))
+        return;
+    run_sync(&t->run);
+    if (t->config.checkpoint_interval || stopped_by) save_as(t, "checkpoint.safetensors", &t->adam);
+    save_as(t, "model.safetensors", NULL);
 }
 
 static void save_summary(struct training *t, const char *exit_reason) {
     t->outcome.exit_reason = exit_reason;
     struct run_file file = file_create(&t->run, "summary.json");
-    files_write_summary(file.stream, &t->model, &t->config, &t->outcome);
+    summary_write(file.stream, &t->model, &t->config, &t->outcome);
     file_commit(&file);
 }
 
@@ -163,11 +192,13 @@ static void train(struct training *t) {
     struct outcome *outcome = &t->outcome;
     int64_t steps = config->max_iters;
     int64_t tokens_per_step = config->batch_size * config->model.block_size * config->grad_accum;
-    double start = omp_get_wtime(), training = 0, logged_training = 0;
-    int64_t logged_step = 0;
-    outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
-    for (int64_t step = 0;; step++) {
-        bool last = step == steps || stopped_by;
+    const int64_t first = outcome->steps, interval = config->checkpoint_interval;
+    double start = omp_get_wtime() - outcome->seconds, training = 0, logged_training = 0;
+    int64_t logged_step = first;
+    for (int64_t step = first;; step++) {
+        bool last = step == steps || stopped_by, saved = last;
+        outcome->steps = step;
+        if (last || (interval && step > first && step % interval == 0)) save(t);
         double trained = training; // until this row's own update
         struct log_row row = {.step = step,
                               .tokens = step * tokens_per_step,
@@ -194,12 +225,13 @@ static void train(struct training *t) {
             row.train_loss = outcome->train_loss = update(t, step, row.lr, &row.grad_norm);
             training += omp_get_wtime() - before;
         }
+        if (last && !saved) save(t); // stopped while it was evaluated
         row.seconds = omp_get_wtime() - start;
-        outcome->steps = step;
         outcome->tokens = row.tokens;
         outcome->seconds = row.seconds;
         if (training > 0)
-            outcome->tokens_per_second = (double)((step + !last) * tokens_per_step) / training;
+            outcome->tokens_per_second =
+                (double)((step - first + !last) * tokens_per_step) / training;
 
         bool failed =
             !isfinite(row.val_loss) || !isfinite(row.train_loss) || !isfinite(row.grad_norm);
@@ -224,27 +256,116 @@ static void train(struct training *t) {
     }
 }
 
-/* --sample characters after a newline (or the first character of the vocabulary), shown and kept.
- */
+static void write_text(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
+                       size_t count, FILE *const files[2]) {
+    sample_text(&t->model, vocabulary, t->config.sampling, random_key(t->config.seed, "sample", 0),
+                prompt, count, files);
+}
+
+/* --sample characters after training, shown and kept. */
 static void sample(struct training *t) {
-    size_t more = t->config.sample;
-    if (!more) return;
-    int32_t newline = corpus_id(&t->corpus, '\n');
-    int32_t *ids = calloc(more + 1, sizeof *ids);
-    if (!ids) die(STATUS_MACHINE, "memory: no room for a sample of %zu characters", more);
-    ids[0] = newline < 0 ? 0 : newline;
-    sample_ids(&t->model, ids, 1, more, t->config.sampling,
-               random_key(t->config.seed, "sample", 0));
+    if (!t->config.sample) return;
     struct run_file file = file_create(&t->run, "sample.txt");
-    for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], file.stream);
+    FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
+    if (files[1]) fputc('\n', stdout);
+    write_text(t, &t->corpus.vocabulary, NULL, t->config.sample, files);
     file_commit(&file);
-    if (t->progress.shown) {
-        fputc('\n', stdout);
-        for (size_t i = 1; i <= more; i++) corpus_put(&t->corpus, ids[i], stdout);
-        fputs("\n\n", stdout);
-        flush_output(); // before what standard error says next
+    if (files[1]) fputs("\n\n", stdout);
+    flush_output(); // before what standard error says next
+}
+
+/* A stored model for batches of B: its vocabulary, its weights. */
+static void open_model(struct training *t, size_t B, struct vocabulary *vocabulary) {
+    const struct config *config = &t->config;
+    *vocabulary = (struct vocabulary){0};
+    if (config->vocabulary) {
+        struct corpus corpus;
+        corpus_read(&corpus, config->vocabulary,
+                    &(struct corpus_options){.level = (int)config->level});
+        *vocabulary = corpus.vocabulary;
+        corpus.vocabulary.symbols = NULL;
+        corpus_free(&corpus);
     }
-    free(ids);
+    checkpoint_vocabulary(&t->checkpoint, (int)config->level, vocabulary);
+    model_init(&t->model, &config->model, vocabulary->V, B, config->seed);
+    t->model.threads = (size_t)config->team;
+    checkpoint_read_model(&t->checkpoint, &t->model);
+}
+
+/* --generate: the prompt and what follows it on standard output. */
+static void generate(struct training *t) {
+    struct vocabulary vocabulary;
+    open_model(t, 1, &vocabulary);
+    write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, (FILE *[]){stdout, NULL});
+    fputc('\n', stdout);
+    flush_output();
+    vocabulary_free(&vocabulary);
+}
+
+/* --evaluate: of the corpus that the model learned from, the part that it has not seen; of another
+   one everything. */
+static void evaluate_stored(struct training *t) {
+    struct vocabulary vocabulary;
+    open_model(t, t->config.batch_size, &vocabulary);
+    read_corpus(t, &vocabulary);
+    bool learned = checkpoint_learned(&t->checkpoint, t->corpus.crc32);
+    if (!learned) t->corpus.train = 0;
+    if (t->corpus.length - t->corpus.train < 2)
+        die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
+    t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
+    double loss = evaluate(t);
+    printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters\n", loss, loss / log(2),
+           learned ? "the validation part of " : "", t->corpus.name,
+           t->corpus.length - t->corpus.train - 1);
+    flush_output();
+    vocabulary_free(&vocabulary);
+    batch_free(&t->batch);
+    corpus_free(&t->corpus);
+}
+
+static int train_model(struct training *t) {
+    const struct config *config = &t->config;
+    read_corpus(t, NULL);
+    corpus_check(&t->corpus, config->model.block_size);
+    model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
+    t->model.threads = (size_t)config->team;
+    adam_init(&t->adam, &config->adam, &t->model.lists.param);
+    t->adam.threads = model_team(&t->model);
+    t->batch = batch_make(config->batch_size, config->model.block_size);
+    open_run(t);
+    t->progress = progress_start(config->quiet);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    progress_say(&t->progress,
+                 "%s: %zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
+                 t->corpus.name, t->corpus.length, t->corpus.vocabulary.V,
+                 norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+                 model_parameters(&t->model), (long long)config->threads);
+    progress_say(&t->progress, "norm %s; placement %s", norm_kinds[config->model.norm]->formula,
+                 placements[config->model.placement].formula);
+    if (config->resume)
+        progress_say(&t->progress, "goes on after step %lld", (long long)t->outcome.steps);
+
+    train(t);
+
+    int status = stopped_by ? 128 + stopped_by : STATUS_OK;
+    save_summary(t, status ? "interrupted" : "done");
+    signal(SIGINT, SIG_DFL); // all is saved: nothing to wait for any more
+    signal(SIGTERM, SIG_DFL);
+    if (!status) sample(t);
+    if (t->outcome.grammar_entropy >= 0 && t->outcome.val_loss >= 0)
+        progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
+                     t->outcome.val_loss - t->outcome.grammar_entropy, t->outcome.grammar_entropy);
+    progress_say(&t->progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+                 t->outcome.exit_reason, (long long)t->outcome.steps, t->outcome.seconds,
+                 t->outcome.tokens_per_second, t->run.folder);
+    if (config->profile && t->outcome.steps) profile_print(stdout, (double)t->outcome.steps);
+    flush_output();
+    run_close(&t->run);
+    batch_free(&t->batch);
+    adam_free(&t->adam);
+    corpus_free(&t->corpus);
+    return status;
 }
 
 int main(int argc, char **argv) {
@@ -263,45 +384,16 @@ int main(int argc, char **argv) {
         flush_output();
         return STATUS_OK;
     }
+    if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
 
-    open_corpus(&t);
-    model_init(&t.model, &t.config.model, t.corpus.V, t.config.batch_size, t.config.seed);
-    t.model.threads = (size_t)t.config.team;
-    adam_init(&t.adam, &t.config.adam, &t.model.lists.param);
-    t.adam.threads = model_team(&t.model);
-    t.batch = batch_make(t.config.batch_size, t.config.model.block_size);
-    open_run(&t);
-    t.progress = progress_start(t.config.quiet);
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
-    progress_say(&t.progress,
-                 "%s: %zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
-                 t.corpus.name, t.corpus.length, t.corpus.V, norm_kinds[t.config.model.norm]->name,
-                 placements[t.config.model.placement].name, model_parameters(&t.model),
-                 (long long)t.config.threads);
-    progress_say(&t.progress, "norm %s; placement %s", norm_kinds[t.config.model.norm]->formula,
-                 placements[t.config.model.placement].formula);
-
-    train(&t);
-
-    int status = stopped_by ? 128 + stopped_by : STATUS_OK;
-    save(&t);
-    save_summary(&t, status ? "interrupted" : "done");
-    signal(SIGINT, SIG_DFL); // all is saved: nothing to wait for any more
-    signal(SIGTERM, SIG_DFL);
-    if (!status) sample(&t);
-    if (t.outcome.grammar_entropy >= 0 && t.outcome.val_loss >= 0)
-        progress_say(&t.progress, "val loss is %.4f above the entropy of the grammar, %.4f",
-                     t.outcome.val_loss - t.outcome.grammar_entropy, t.outcome.grammar_entropy);
-    progress_say(&t.progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
-                 t.outcome.exit_reason, (long long)t.outcome.steps, t.outcome.seconds,
-                 t.outcome.tokens_per_second, t.run.folder);
-    if (t.config.profile && t.outcome.steps) profile_print(stdout, (double)t.outcome.steps);
-    flush_output();
-    run_close(&t.run);
-    batch_free(&t.batch);
-    adam_free(&t.adam);
+    int status = STATUS_OK;
+    if (t.config.generate)
+        generate(&t);
+    else if (t.config.evaluate)
+        evaluate_stored(&t);
+    else
+        status = train_model(&t);
+    checkpoint_close(&t.checkpoint);
     model_free(&t.model);
-    corpus_free(&t.corpus);
     return status;
 }

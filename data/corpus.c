@@ -1,5 +1,6 @@
-/* text -> characters -> ids -> batches. The vocabulary is what occurs, in ascending order. */
+/* text -> characters -> ids -> batches. */
 #include "corpus.h"
+#include "crc32.h"
 #include "die.h"
 #include "random.h"
 #include "utf8.h"
@@ -15,30 +16,39 @@ static void *get(size_t count, size_t size) {
     return memory;
 }
 
-/* CRC-32 (IEEE 802.3, as zlib's). */
-static uint32_t crc32_of(const unsigned char *text, size_t bytes) {
-    uint32_t table[256], crc = 0xffffffff;
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 8; bit++) c = c & 1 ? 0xedb88320 ^ c >> 1 : c >> 1;
-        table[i] = c;
+/* Symbols in corpus->ids become the ids of the vocabulary: what occurs, or what is known. */
+static void number_symbols(struct corpus *corpus, const struct corpus_options *options) {
+    int32_t *id_of = get(CODE_POINTS, sizeof *id_of);
+    for (size_t i = 0; i < corpus->length; i++) id_of[corpus->ids[i]] = 1;
+    struct vocabulary *vocabulary = &corpus->vocabulary;
+    vocabulary_make(vocabulary, options->level, id_of);
+    if (options->known) {
+        for (size_t i = 0; i < vocabulary->V; i++) {
+            uint32_t symbol = vocabulary->symbols[i];
+            if (vocabulary_id(options->known, symbol) < 0)
+                die(STATUS_MACHINE, "corpus: %s: has %s, which the model's vocabulary lacks",
+                    corpus->name, vocabulary_name(options->level, symbol));
+            id_of[symbol] = vocabulary_id(options->known, symbol);
+        }
+    } else {
+        for (size_t i = 0; i < vocabulary->V; i++) id_of[vocabulary->symbols[i]] = (int32_t)i;
     }
-    for (size_t i = 0; i < bytes; i++) crc = table[(crc ^ text[i]) & 255] ^ crc >> 8;
-    return ~crc;
+    for (size_t i = 0; i < corpus->length; i++) corpus->ids[i] = id_of[corpus->ids[i]];
+    free(id_of);
 }
 
-void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes, int level,
-                 double val_fraction) {
+void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
+                 const struct corpus_options *options) {
     const unsigned char *in = (const unsigned char *)text;
-    *corpus = (struct corpus){.name = name, .level = level, .bytes = bytes};
+    int level = options->level;
+    *corpus = (struct corpus){.name = name, .bytes = bytes};
     if (!bytes) die(STATUS_MACHINE, "corpus: %s: is empty", name);
-    corpus->crc32 = crc32_of(in, bytes);
+    corpus->crc32 = crc32_of(0, in, bytes);
     corpus->ids = get(bytes, sizeof *corpus->ids);
-    int32_t *id_of = get(CODE_POINTS, sizeof *id_of);
     size_t at = level == LEVEL_CHAR && bytes >= 3 && !memcmp(in, "\xef\xbb\xbf", 3) ? 3 : 0; // BOM
     while (at < bytes) {
         size_t here = at;
-        int32_t symbol = level == LEVEL_BYTE ? in[at++] : utf8_decode(in, bytes, &at);
+        int32_t symbol = vocabulary_symbol(level, in, bytes, &at);
         if (symbol < 0)
             die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
                 name, here, in[here]);
@@ -46,22 +56,12 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
             die(STATUS_MACHINE,
                 "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", name, here);
         corpus->ids[corpus->length++] = symbol;
-        id_of[symbol] = 1;
     }
-    for (int32_t symbol = 0; symbol < CODE_POINTS; symbol++) corpus->V += id_of[symbol];
-    corpus->symbols = get(corpus->V, sizeof *corpus->symbols);
-    int32_t next = 0;
-    for (int32_t symbol = 0; symbol < CODE_POINTS; symbol++)
-        if (id_of[symbol]) {
-            corpus->symbols[next] = symbol;
-            id_of[symbol] = next++;
-        }
-    for (size_t i = 0; i < corpus->length; i++) corpus->ids[i] = id_of[corpus->ids[i]];
-    free(id_of);
-    corpus->train = (size_t)((double)corpus->length * (1 - val_fraction));
+    number_symbols(corpus, options);
+    corpus->train = (size_t)((double)corpus->length * (1 - options->val_fraction));
 }
 
-void corpus_read(struct corpus *corpus, const char *path, int level, double val_fraction) {
+void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
     bool standard = !strcmp(path, "-");
     const char *name = standard ? "standard input" : path;
     FILE *file = standard ? stdin : fopen(path, "rb");
@@ -79,13 +79,13 @@ void corpus_read(struct corpus *corpus, const char *path, int level, double val_
         if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
     } while (!feof(file));
     if (!standard) fclose(file);
-    corpus_make(corpus, name, text, used, level, val_fraction);
+    corpus_make(corpus, name, text, used, options);
     free(text);
 }
 
 void corpus_free(struct corpus *corpus) {
     free(corpus->ids);
-    free(corpus->symbols);
+    vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
 }
 
@@ -151,31 +151,4 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
             batch->ids[n] = inside ? corpus->ids[at] : 0;
             batch->targets[n] = inside ? corpus->ids[at + 1] : -1;
         }
-}
-
-void corpus_put(const struct corpus *corpus, int32_t id, FILE *file) {
-    if (corpus->level == LEVEL_BYTE)
-        fputc((int)corpus->symbols[id], file);
-    else
-        utf8_put(corpus->symbols[id], file);
-}
-
-int32_t corpus_id(const struct corpus *corpus, uint32_t symbol) {
-    size_t low = 0, high = corpus->V; // binary search
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (corpus->symbols[middle] < symbol)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < corpus->V && corpus->symbols[low] == symbol ? (int32_t)low : -1;
-}
-
-char *corpus_vocabulary(const struct corpus *corpus) {
-    enum { LONGEST = 8 }; // " 1114111"
-    char *text = get(corpus->V + 1, LONGEST), *end = text;
-    for (size_t i = 0; i < corpus->V; i++)
-        end += sprintf(end, i ? " %u" : "%u", corpus->symbols[i]);
-    return text;
 }

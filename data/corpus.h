@@ -3,31 +3,31 @@
 #define CORPUS_H
 
 #include "batch.h"
-#include <stdbool.h>
-#include <stdio.h>
-
-enum { LEVEL_CHAR, LEVEL_BYTE };
+#include "vocabulary.h"
 
 struct corpus {
-    const char *name; // for messages
-    int level;
-    int32_t *ids;      // (length)
-    size_t length;     // characters
-    size_t train;      // ids[0 .. train) trains, the rest validates
-    size_t V;          // different characters
-    uint32_t *symbols; // (V) their code points (or bytes) in ascending order
-    size_t bytes;      // of the text
-    uint32_t crc32;    // of its bytes
+    const char *name;             // for messages
+    struct vocabulary vocabulary; // what occurs
+    int32_t *ids;                 // (length) of this vocabulary, or of a model's
+    size_t length;                // characters
+    size_t train;                 // ids[0 .. train) trains, the rest validates
+    size_t bytes;                 // of the text
+    uint32_t crc32;               // of its bytes
 };
 
-/* Reads the text at `path` ("-": standard input). A character is a code point of UTF-8, or a byte;
-   the last `val_fraction` of the characters validate. What cannot be read, or is not text, dies
-   with status 1 and says where. */
-void corpus_read(struct corpus *corpus, const char *path, int level, double val_fraction);
+struct corpus_options {
+    int level;                      // LEVEL_CHAR: a character is a code point of UTF-8
+    double val_fraction;            // the last of the characters validate
+    const struct vocabulary *known; // a model's, of the same level; NULL: what occurs
+};
+
+/* Reads the text at `path` ("-": standard input). What cannot be read, is not text or not in a
+   known vocabulary dies with status 1 and says where. */
+void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options);
 
 /* The same from memory: `bytes` bytes of `text`. */
-void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes, int level,
-                 double val_fraction);
+void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
+                 const struct corpus_options *options);
 
 void corpus_free(struct corpus *corpus);
 
@@ -51,15 +51,5 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, s
    target -1. */
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
-
-/* The character `id` on `file` (UTF-8, or the byte). */
-void corpus_put(const struct corpus *corpus, int32_t id, FILE *file);
-
-/* The id of a code point (or byte), or -1 if the corpus has none such. */
-int32_t corpus_id(const struct corpus *corpus, uint32_t symbol);
-
-/* The vocabulary as code points (or bytes) in the ids' order, "10 32 33 ..."; the caller frees it.
- */
-char *corpus_vocabulary(const struct corpus *corpus);
 
 #endif

@@ -1,33 +1,11 @@
 #include "options.h"
 #include "die.h"
-#include "json.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t *int_at(const struct option *o, void *settings) {
-    return (int64_t *)((char *)settings + o->offset);
-}
-
-static double *real_at(const struct option *o, void *settings) {
-    return (double *)((char *)settings + o->offset);
-}
-
-static const char **text_at(const struct option *o, void *settings) {
-    return (const char **)((char *)settings + o->offset);
-}
-
-static bool is_text(const struct option *o) {
-    return o->kind == OPTION_TEXT || o->kind == OPTION_OPERAND || o->kind == OPTION_FILE;
-}
-
-static bool takes_value(const struct option *o) {
-    return is_text(o) || o->kind == OPTION_SWITCH || o->kind == OPTION_INT ||
-           o->kind == OPTION_REAL || o->kind == OPTION_CHOICE;
-}
 
 /* Changes of one letter that turn a into b (Levenshtein 1966); names here are short. */
 static size_t distance(const char *a, const char *b) {
@@ -70,17 +48,6 @@ static _Noreturn void unknown(const struct option *table, const char *where, con
     die(STATUS_USAGE, "%s%s: no such option (--help lists them)", where, name);
 }
 
-/* "on|off", "ln|bn|rms": what a choice can be, in a buffer of the function. */
-static const char *choices(const struct option *o) {
-    static char list[256];
-    if (o->kind == OPTION_SWITCH) return "on|off";
-    size_t used = 0;
-    list[0] = 0;
-    for (int64_t i = 0; o->choice(i) && used < sizeof list; i++)
-        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "", o->choice(i));
-    return list;
-}
-
 static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
     const char *automatic = o->start && !strcmp(o->start, "auto") ? ", or auto" : "";
     if (o->kind == OPTION_INT)
@@ -89,8 +56,8 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     if (o->kind == OPTION_REAL)
         die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
             o->least, o->most, automatic);
-    if (is_text(o)) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
-    die(STATUS_USAGE, "%s%s=%s: must be one of %s", where, o->name, value, choices(o));
+    if (option_is_text(o)) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
+    die(STATUS_USAGE, "%s%s=%s: must be one of %s", where, o->name, value, option_choices(o));
 }
 
 static void set(const struct option *table, const struct option *o, void *settings,
@@ -100,13 +67,13 @@ static void set(const struct option *table, const struct option *o, void *settin
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_STOP:
-        *int_at(o, settings) = 1;
+        *option_int(o, settings) = 1;
         return;
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
         if (!*value) refuse(o, where, value);
-        *text_at(o, settings) = value;
+        *option_text(o, settings) = value;
         return;
     case OPTION_INT:
     case OPTION_REAL: {
@@ -127,19 +94,19 @@ static void set(const struct option *table, const struct option *o, void *settin
         }
         if (*end) refuse(o, where, value);
         if (whole)
-            *int_at(o, settings) = integer;
+            *option_int(o, settings) = integer;
         else
-            *real_at(o, settings) = number;
+            *option_real(o, settings) = number;
         return;
     }
     case OPTION_SWITCH:
         if (strcmp(value, "on") && strcmp(value, "off")) refuse(o, where, value);
-        *int_at(o, settings) = !strcmp(value, "on");
+        *option_int(o, settings) = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
         for (int64_t i = 0; o->choice(i); i++)
             if (!strcmp(o->choice(i), value)) {
-                *int_at(o, settings) = i;
+                *option_int(o, settings) = i;
                 return;
             }
         refuse(o, where, value);
@@ -188,7 +155,7 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
-static void read_file(const struct option *table, void *settings, const char *path) {
+void options_read(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char *line = NULL, where[512];
@@ -208,11 +175,11 @@ static void read_file(const struct option *table, void *settings, const char *pa
         *name_end = 0;
         const struct option *o = find(table, name, strlen(name));
         if (!o) unknown(table, where, name);
-        if (o->of_call || !takes_value(o))
+        if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
             die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
-        set(table, o, settings, where, is_text(o) ? kept(value) : value);
+        set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
     }
     free(line);
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
@@ -250,9 +217,9 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             snprintf(text, sizeof text, "%.*s", (int)length, name);
             unknown(table, "--", text);
         }
-        if (!takes_value(o) && equals) die(STATUS_USAGE, "--%s: takes no value", o->name);
+        if (!option_takes_value(o) && equals) die(STATUS_USAGE, "--%s: takes no value", o->name);
         const char *value = equals ? equals + 1 : NULL;
-        if (takes_value(o) && !value) {
+        if (option_takes_value(o) && !value) {
             if (++i == argc) die(STATUS_USAGE, "--%s: needs a value (--%s=...)", o->name, o->name);
             value = argv[i];
         }
@@ -261,145 +228,42 @@ static void read_arguments(const struct option *table, void *settings, int argc,
             die(STATUS_USAGE, "--%s=%s: one corpus is enough, and %s was given already", o->name,
                 value, operand);
         if (o->kind == OPTION_OPERAND) operand = value;
-        if (files && o->kind == OPTION_FILE) read_file(table, settings, value);
+        if (files && o->kind == OPTION_FILE) options_read(table, settings, value);
         if (o->kind == OPTION_STOP) return;
     }
 }
 
-void options_parse(const struct option *table, void *settings, int argc, char **argv) {
+void options_start(const struct option *table, void *settings) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (is_text(o))
-            *text_at(o, settings) = o->start;
+        if (option_is_text(o))
+            *option_text(o, settings) = o->start;
         else if (o->start && o->kind != OPTION_ALIAS)
             set(table, o, settings, "--", o->start);
     }
+}
+
+void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
     read_arguments(table, settings, argc, argv, true);
     read_arguments(table, settings, argc, argv, false);
 }
 
-const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
-    void *s = (void *)settings;
-    switch (o->kind) {
-    case OPTION_FLAG:
-    case OPTION_STOP:
-    case OPTION_SWITCH:
-        snprintf(text, size, "%s", *int_at(o, s) ? "on" : "off");
-        return text;
-    case OPTION_INT:
-        if (*int_at(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        snprintf(text, size, "%lld", (long long)*int_at(o, s));
-        return text;
-    case OPTION_REAL:
-        if (*real_at(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        for (int digits = 6; digits <= 17; digits++) { // the fewest that read back as the same
-            snprintf(text, size, "%.*g", digits, *real_at(o, s));
-            if (strtod(text, NULL) == *real_at(o, s)) break;
-        }
-        return text;
-    case OPTION_CHOICE:
-        return o->choice(*int_at(o, s));
-    case OPTION_TEXT:
-    case OPTION_OPERAND:
-    case OPTION_FILE:
-        return *text_at(o, s);
-    case OPTION_ALIAS:
-    case OPTION_HEADING:
-    case OPTION_END:
-        break;
-    }
-    return NULL;
+bool options_set(const struct option *table, void *settings, const char *where, const char *name,
+                 const char *value) {
+    const struct option *o = find(table, name, strlen(name));
+    if (!o || o->scope == OPTION_OF_CALL || !option_takes_value(o)) return false;
+    set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
+    return true;
 }
 
-static bool of_run(const struct option *o) {
-    return !o->of_call && takes_value(o);
-}
-
-void options_write(const struct option *table, const void *settings, FILE *file) {
-    char text[64];
+void options_agree(const struct option *table, const void *stored, const void *settings,
+                   enum option_scope scope, const char *where) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
-        if (!value) continue;
-        fprintf(file, "%s = ", o->name);
-        if (is_text(o)) {
-            fputc('"', file);
-            for (const char *c = value; *c; c++) {
-                if (*c == '"' || *c == '\\' || *c == '\n') fputc('\\', file);
-                fputc(*c == '\n' ? 'n' : *c, file);
-            }
-            fputs("\"\n", file);
-        } else {
-            fprintf(file, "%s\n", value);
-        }
-    }
-}
-
-void options_write_json(const struct option *table, const void *settings, FILE *file) {
-    char text[64];
-    const char *separator = "";
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (!of_run(o)) continue;
-        const char *value = option_value(o, settings, text, sizeof text);
-        bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
-        fprintf(file, "%s\n    \"%s\": ", separator, o->name);
-        if (!value)
-            fputs("null", file);
-        else if (o->kind == OPTION_SWITCH)
-            fputs(*value == 'o' && value[1] == 'n' ? "true" : "false", file);
-        else if (number && strcmp(value, "auto") != 0)
-            fputs(value, file);
-        else
-            json_string(file, value);
-        separator = ",";
-    }
-}
-
-/* `text` in lines of at most 79 columns behind the first `indent`, where the line stands already.
- */
-static void put_wrapped(FILE *file, const char *text, size_t indent) {
-    size_t column = indent;
-    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
-        size_t length = strcspn(word, " ");
-        bool first = column == indent;
-        if (!first && column + 1 + length > 79) {
-            fprintf(file, "\n%*s", (int)indent, "");
-            column = indent;
-            first = true;
-        }
-        fprintf(file, "%s%.*s", first ? "" : " ", (int)length, word);
-        column += length + !first;
-        word += length;
-    }
-    fputc('\n', file);
-}
-
-void options_help(const struct option *table, FILE *file) {
-    enum { INDENT = 28 };
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_HEADING) {
-            fprintf(file, "\n%s:\n", o->help);
-            continue;
-        }
-        char form[256], text[512];
-        const char *value = o->metavar                                             ? o->metavar
-                            : o->kind == OPTION_INT                                ? "N"
-                            : o->kind == OPTION_REAL                               ? "X"
-                            : o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH ? choices(o)
-                                                                                   : "TEXT";
-        if (takes_value(o))
-            snprintf(form, sizeof form, "--%s=%s", o->name, value);
-        else
-            snprintf(form, sizeof form, "--%s", o->name);
-        size_t used = snprintf(text, sizeof text, "%s", o->help);
-        if (takes_value(o) && o->start)
-            used += snprintf(text + used, sizeof text - used, "; default %s", o->start);
-        if (o->kind == OPTION_INT)
-            snprintf(text + used, sizeof text - used, ", range %.0f to %.0f", o->least, o->most);
-        if (o->kind == OPTION_REAL)
-            snprintf(text + used, sizeof text - used, ", range %g to %g", o->least, o->most);
-        if (strlen(form) + 3 > INDENT)
-            fprintf(file, "  %s\n%*s", form, INDENT, "");
-        else
-            fprintf(file, "  %-*s", INDENT - 2, form);
-        put_wrapped(file, text, INDENT);
+        bool bound = o->scope == OPTION_OF_MODEL || o->scope == scope;
+        char was[64], is[64];
+        const char *before = bound ? option_value(o, stored, was, sizeof was) : NULL;
+        const char *now = bound ? option_value(o, settings, is, sizeof is) : NULL;
+        if (before && now && strcmp(before, now) != 0)
+            die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s", o->name, now, o->name, before,
+                where);
     }
 }

@@ -4,6 +4,7 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +27,15 @@ enum option_kind {
 /* The value of an INT or REAL option that the program chooses itself unless given. */
 enum { OPTION_AUTO = -1 };
 
+/* What an option says something about. A run that goes on, or a model that is used, keeps what it
+   is bound to: see options_agree(). */
+enum option_scope {
+    OPTION_OF_RUN,   // what a run learns
+    OPTION_OF_MODEL, // what the model is
+    OPTION_FREE,     // how long, how often, what is shown: may change when a run goes on
+    OPTION_OF_CALL,  // one call of the program: not in config files
+};
+
 struct option {
     const char *name;
     enum option_kind kind;
@@ -35,14 +45,27 @@ struct option {
     const char *(*choice)(int64_t); // names of a CHOICE by index; NULL behind the last
     const char *metavar;            // what --help calls the value, if not N, X, NAME or TEXT
     const char *help;
-    int of_call; // belongs to the call, not to the run: not in config files
+    enum option_scope scope;
 };
 
-/* Sets every option to its default, then to what a file named by an OPTION_FILE says, then to what
-   argv says. Wrong usage dies with status 2 and says which option, its range or a likely name. */
-void options_parse(const struct option *table, void *settings, int argc, char **argv);
+/* Each sets options, over what was set before: every one to its default; to what a file says, lines
+   of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Wrong usage
+   dies with status 2 and says which option, its range or a likely name. */
+void options_start(const struct option *table, void *settings);
+void options_read(const struct option *table, void *settings, const char *path);
+void options_arguments(const struct option *table, void *settings, int argc, char **argv);
 
-/* Writes "name = value" for every option of the run, as options_parse() reads it from a file. */
+/* One option as a file would set it; false if there is none of this name. `where` stands before the
+   name in messages. */
+bool options_set(const struct option *table, void *settings, const char *where, const char *name,
+                 const char *value);
+
+/* Dies with status 2, naming both values, if an option that a model, or with OPTION_OF_RUN a run,
+   is bound to is not what it was in `stored`, which `where` names. */
+void options_agree(const struct option *table, const void *stored, const void *settings,
+                   enum option_scope scope, const char *where);
+
+/* Writes "name = value" for every option of the run, as options_read() reads it. */
 void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* The same as members of a JSON object, without its braces. */
@@ -52,6 +75,14 @@ void options_write_json(const struct option *table, const void *settings, FILE *
  * value. */
 const char *option_value(const struct option *option, const void *settings, char *text,
                          size_t size);
+
+/* Where the value lies, and what can be said of a row. */
+int64_t *option_int(const struct option *option, void *settings);
+double *option_real(const struct option *option, void *settings);
+const char **option_text(const struct option *option, void *settings);
+bool option_is_text(const struct option *option);
+bool option_takes_value(const struct option *option);
+const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 
 /* Every option with its default and range. */
 void options_help(const struct option *table, FILE *file);

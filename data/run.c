@@ -1,8 +1,11 @@
 #include "run.h"
 #include "die.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,12 +14,46 @@ static void path_of(const struct run *run, const char *name, char *path, size_t 
         die(STATUS_USAGE, "run: %s: the name is too long", run->folder);
 }
 
+static const char header[] =
+    "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n";
+
+static _Noreturn void refuse_log(const struct run *run) {
+    die(STATUS_MACHINE, "run: %s/log.csv: %s", run->folder, strerror(errno));
+}
+
+/* Opens the log, made if it is missing, and locks it. */
+static void open_log(struct run *run) {
+    char path[4096];
+    path_of(run, "log.csv", path, sizeof path);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0 || !(run->log = fdopen(descriptor, "r+"))) refuse_log(run);
+    // where the file system has no locks there is none to be had
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
+}
+
 static bool holds_run(const struct run *run) {
     char path[4096];
+    struct stat log;
     path_of(run, "config.ini", path, sizeof path);
-    if (!access(path, F_OK)) return true;
-    path_of(run, "log.csv", path, sizeof path);
-    return !access(path, F_OK);
+    return !access(path, F_OK) || (!fstat(fileno(run->log), &log) && log.st_size > 0);
+}
+
+static void remove_files(const struct run *run, const char *const *names) {
+    char path[4096];
+    for (; *names; names++) {
+        path_of(run, *names, path, sizeof path);
+        if (unlink(path) && errno != ENOENT)
+            die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
+    }
+}
+
+/* The log up to `length` bytes stays, more are written behind them. */
+static void cut_log(struct run *run, size_t length) {
+    if (ftruncate(fileno(run->log), (off_t)length) || fseeko(run->log, (off_t)length, SEEK_SET))
+        refuse_log(run);
+    if (!length) fputs(header, run->log);
+    if (fflush(run->log)) refuse_log(run);
 }
 
 /* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
@@ -35,6 +72,12 @@ static bool make_folder(char *folder, bool fresh) {
     die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(errno));
 }
 
+static const char *const of_end[] = {"summary.json", "summary.json.tmp", "sample.txt",
+                                     "sample.txt.tmp", NULL};
+static const char *const of_model[] = {"model.safetensors", "model.safetensors.tmp",
+                                       "checkpoint.safetensors", "checkpoint.safetensors.tmp",
+                                       NULL};
+
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
@@ -43,27 +86,46 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     if (out) {
         while (length > 1 && run->folder[length - 1] == '/') run->folder[--length] = 0;
         make_folder(run->folder, false);
-        if (holds_run(run) && !force)
-            die(STATUS_USAGE, "run: %s: holds a run already (--force writes over it)", run->folder);
     } else {
         for (int number = 2; !make_folder(run->folder, true); number++)
             snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
     }
-    // What an earlier run left there would speak of another model.
-    static const char *const files[] = {"summary.json",      "summary.json.tmp",
-                                        "sample.txt",        "sample.txt.tmp",
-                                        "model.safetensors", "model.safetensors.tmp"};
-    char path[4096];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        path_of(run, files[i], path, sizeof path);
-        if (unlink(path) && errno != ENOENT)
-            die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
+    open_log(run);
+    if (!force && holds_run(run))
+        die(STATUS_USAGE,
+            "run: %s: holds a run already (--resume=%s goes on with it, --force writes over it)",
+            run->folder, run->folder);
+    // what an earlier run left there would speak of another model
+    remove_files(run, of_end);
+    remove_files(run, of_model);
+    cut_log(run, 0);
+}
+
+double run_resume(struct run *run, const char *folder, int64_t step) {
+    if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
+        die(STATUS_USAGE, "run: --resume: the name is too long");
+    open_log(run);
+    char *line = NULL;
+    size_t size = 0, kept = 0;
+    double seconds = 0;
+    for (int number = 1;; number++) {
+        ssize_t length = getline(&line, &size, run->log);
+        if (length <= 0 || line[length - 1] != '\n') break; // the end, or a row cut short
+        long long at;
+        double elapsed;
+        if (number == 1 ? strcmp(line, header) != 0
+                        : sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0)
+            die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
+                number);
+        if (number > 1 && at >= step) break;
+        if (number > 1) seconds = elapsed;
+        kept += (size_t)length;
     }
-    path_of(run, "log.csv", path, sizeof path);
-    run->log = fopen(path, "w");
-    if (!run->log) die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
-    fputs("step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n", run->log);
-    if (fflush(run->log)) die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
+    free(line);
+    if (ferror(run->log)) refuse_log(run);
+    remove_files(run, of_end);
+    cut_log(run, kept);
+    return seconds;
 }
 
 static void cell(FILE *log, const char *format, double value) {
@@ -84,12 +146,15 @@ void run_log(struct run *run, const struct log_row *row) {
     cell(run->log, "%.9g", row->grad_norm);
     cell(run->log, "%.0f", row->tokens_per_second);
     fputc('\n', run->log);
-    if (fflush(run->log) || ferror(run->log))
-        die(STATUS_MACHINE, "run: %s/log.csv: %s", run->folder, strerror(errno));
+    if (fflush(run->log) || ferror(run->log)) refuse_log(run);
+}
+
+void run_sync(struct run *run) {
+    if (fsync(fileno(run->log)) && errno != EINVAL && errno != EROFS) refuse_log(run);
 }
 
 void run_close(struct run *run) {
-    if (fclose(run->log)) die(STATUS_MACHINE, "run: %s/log.csv: %s", run->folder, strerror(errno));
+    if (fclose(run->log)) refuse_log(run);
 }
 
 struct run_file file_create(const struct run *run, const char *name) {

@@ -1,6 +1,10 @@
-/* A run's folder: config.ini, log.csv, summary.json, sample.txt and the model's file. Everything
-   but the log is written to a temporary name, synced and renamed, so that a kill at any moment
-   leaves the old file or the new one; every failure dies with status 1 and names the file. */
+/* A run's folder: config.ini, log.csv, summary.json, sample.txt, the model's file and the
+   checkpoint. Everything but the log is written to a temporary name, synced and renamed, so that a
+   kill at any moment leaves the old file or the new one; every failure dies with status 1 and names
+   the file.
+
+   Whoever writes a run holds a lock on its log, so that there is one at a time; the system drops
+   the lock when the process ends, however it does. */
 #ifndef RUN_H
 #define RUN_H
 
@@ -16,6 +20,12 @@ struct run {
 /* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
    An `out` that holds a run already dies with status 2 unless `force`. */
 void run_open(struct run *run, const char *out, const char *name, bool force);
+
+/* Opens `folder`, which holds a run, to go on with it after `step` updates: later rows, and a row
+   that was not written to its end, leave the log. What the run left at its end goes, the model and
+   the checkpoint stay. Returns the seconds of the last row that stays, 0 if there is none. */
+double run_resume(struct run *run, const char *folder, int64_t step);
+
 void run_close(struct run *run);
 
 /* A row of log.csv; what was not measured is negative. */
@@ -29,6 +39,9 @@ struct log_row {
 enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
+
+/* On the disk, not only on its way there: before a checkpoint that says these rows are done. */
+void run_sync(struct run *run);
 
 /* A file of the folder to write to, and its end: file_commit() syncs and renames. */
 struct run_file {

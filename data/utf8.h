@@ -2,6 +2,7 @@
 #ifndef UTF8_H
 #define UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,15 +30,34 @@ static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_
     return code;
 }
 
-static inline void utf8_put(uint32_t code, FILE *file) {
+/* True where more bytes could make a character of these, fewer than its first byte asks for. */
+static inline bool utf8_begins(const unsigned char *text, size_t bytes) {
+    for (int least = 0x80; least < 0xc0; least += 0x3f) { // with the lowest and the highest bytes
+        unsigned char whole[4] = {0};
+        size_t at = 0;
+        for (size_t i = 0; i < sizeof whole; i++)
+            whole[i] = i < bytes ? text[i] : (unsigned char)least;
+        if (utf8_decode(whole, sizeof whole, &at) >= 0 && at > bytes) return true;
+    }
+    return false;
+}
+
+/* The bytes of a code point in text[0 .. 4); returns how many there are. */
+static inline int utf8_encode(uint32_t code, char *text) {
     if (code < 0x80) {
-        fputc((int)code, file);
-        return;
+        text[0] = (char)code;
+        return 1;
     }
     int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     static const int first[] = {0, 0xc0, 0xe0, 0xf0};
-    fputc(first[more] | (int)(code >> 6 * more), file);
-    while (more-- > 0) fputc(0x80 | (int)(code >> 6 * more & 0x3f), file);
+    text[0] = (char)(first[more] | (int)(code >> 6 * more));
+    for (int i = 1; i <= more; i++) text[i] = (char)(0x80 | (code >> 6 * (more - i) & 0x3f));
+    return more + 1;
+}
+
+static inline void utf8_put(uint32_t code, FILE *file) {
+    char text[4];
+    fwrite(text, 1, (size_t)utf8_encode(code, text), file);
 }
 
 #endif

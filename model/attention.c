@@ -78,11 +78,11 @@ static inline void times_keys(const struct head *head, size_t count, size_t end,
            rows_of(scores, head->keys), MATMUL_ZERO, NULL);
 }
 
-static void head_forward(const struct head *head, real *out, real *logsum) {
+static void head_forward(const struct head *head, size_t first, real *out, real *logsum) {
     size_t T = head->T, HS = head->HS;
     real scale = 1 / sqrt_real((real)HS);
     matmul_transpose(T, HS, head->k_t, head->keys, head->k, head->row);
-    for (size_t begin = 0; begin < T; begin += ROWS) {
+    for (size_t begin = first; begin < T; begin += ROWS) {
         size_t end = begin + ROWS < T ? begin + ROWS : T, count = end - begin;
         times_keys(head, count, end, head->scores, head->q + begin * head->row, head->row,
                    head->k_t);
@@ -148,12 +148,12 @@ static void head_backward(const struct head *head, real *dq, const real *dout, c
     }
 }
 
-void attention_forward(size_t B, size_t T, size_t C, size_t NH, real *out, real *logsum,
-                       const real *qkv, struct dropout dropout, real *scratch) {
+void attention_forward(size_t B, size_t T, size_t C, size_t NH, size_t first, real *out,
+                       real *logsum, const real *qkv, struct dropout dropout, real *scratch) {
     struct rows own = team_share(B * NH, 1);
     for (size_t i = own.begin; i < own.end; i++) {
         struct head head = head_at(i, T, C, NH, qkv, dropout, scratch);
-        head_forward(&head, out + i / NH * T * C + i % NH * head.HS, logsum + i * T);
+        head_forward(&head, first, out + i / NH * T * C + i % NH * head.HS, logsum + i * T);
     }
     profile_lap(PROFILE_ATTENTION);
 }

@@ -38,10 +38,10 @@ enum { MOST = 1000000000 }; // iterations, characters, ...
 
 const struct option config_options[] = {
     {NULL, OPTION_HEADING, .help = "Data"},
-    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE",
+    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help =
          "UTF-8 text, - for standard input (also without --corpus=); the built-in grammar if none"},
-    {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice,
+    {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice, .scope = OPTION_OF_MODEL,
      .help = "a character is a code point or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
      .help = "the end of the text that validates"},
@@ -50,32 +50,38 @@ const struct option config_options[] = {
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .help = "its seed"},
 
     {NULL, OPTION_HEADING, .help = "Model"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice,
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
      .help = "the normalization"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .help = "where the norms stand"},
+     .scope = OPTION_OF_MODEL, .help = "where the norms stand"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .help = "--placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .help = "--placement=post"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
-     .help = "a norm before the head; auto: as the placement says"},
-    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .help = "layers"},
-    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .help = "attention heads"},
-    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .help = "channels"},
-    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST),
+     .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
+    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
+     .help = "layers"},
+    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .help = "attention heads"},
+    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .help = "channels"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
      .help = "context length in characters"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
+     .scope = OPTION_OF_MODEL,
      .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh GPT-2's"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
-    {"bias", OPTION_SWITCH, AT(model.bias), "on",
+    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
      .help = "biases in linear layers and norms (beta)"},
-    {"affine", OPTION_SWITCH, AT(model.affine), "on", .help = "gamma and beta in norms"},
-    {"norm-eps", OPTION_REAL, AT(model.norm_eps), "1e-5", RANGE(1e-12, 1),
+    {"affine", OPTION_SWITCH, AT(model.affine), "on", .scope = OPTION_OF_MODEL,
+     .help = "gamma and beta in norms"},
+    {"norm-eps", OPTION_REAL, AT(model.norm_eps), "1e-5", RANGE(1e-12, 1), .scope = OPTION_OF_MODEL,
      .help = "epsilon inside the norms' square root"},
     {"bn-momentum", OPTION_REAL, AT(model.bn_momentum), "0.1", RANGE(0, 1),
      .help = "share of the batch in bn's running statistics"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
-    {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .help = "updates"},
+    {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "updates"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, MOST),
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
@@ -99,43 +105,60 @@ const struct option config_options[] = {
      .help = "largest norm of the gradient; 0: no limit"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53),
      .help = "of weights, batches, dropout and the sample"},
-    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .of_call = 1,
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
      .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
              "small for them. The result is the same for any number"},
 
     {NULL, OPTION_HEADING, .help = "Watching"},
-    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .of_call = 1,
+    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "the run's folder; runs/NORM-PLACEMENT-sSEED if none is given"},
-    {"force", OPTION_FLAG, AT(force), .of_call = 1, .help = "write over a run in --out"},
-    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, MOST),
+    {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .help = "write over a run in --out"},
+    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, MOST), .scope = OPTION_FREE,
      .help = "updates between rows of log.csv"},
-    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, MOST),
+    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, MOST), .scope = OPTION_FREE,
      .help = "updates between evaluations"},
-    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST),
+    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST), .scope = OPTION_FREE,
      .help =
          "at most so many batches in an evaluation, spread evenly; 0: all of the validation part"},
-    {"profile", OPTION_FLAG, AT(profile), .of_call = 1,
+    {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
      .help = "where the time of training went, by operation, at the end"},
-    {"quiet", OPTION_FLAG, AT(quiet), .of_call = 1, .help = "nothing on the terminal but errors"},
+    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL,
+     .help = "nothing on the terminal but errors"},
 
     {NULL, OPTION_HEADING, .help = "Keeping and using"},
-    {"config", OPTION_FILE, AT(file), .metavar = "FILE", .of_call = 1,
+    {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "options from a file such as a run's config.ini; the command line overrides it"},
-    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST),
+    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "250", RANGE(0, MOST),
+     .scope = OPTION_FREE,
+     .help = "updates between checkpoints, which --resume goes on from; 0: only when interrupted"},
+    {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL,
+     .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
+             "intervals and --threads may be others"},
+    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
      .help = "characters of text made and shown after training"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
-     .help = "of that text; 0: always the likeliest character"},
-    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST),
+     .scope = OPTION_FREE, .help = "of that text; 0: always the likeliest character"},
+    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST), .scope = OPTION_FREE,
      .help = "draw from so many likeliest characters; 0: from all"},
-    {"help", OPTION_STOP, AT(help), .of_call = 1, .help = "this list"},
-    {"version", OPTION_STOP, AT(version), .of_call = 1, .help = "the version"},
+    {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR", .scope = OPTION_OF_CALL,
+     .help = "write text with the model of the run in DIR, or in a safetensors file"},
+    {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
+     .help = "what --generate goes on from; a line's begin if none is given"},
+    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
+     .help = "characters that --generate writes"},
+    {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR", .scope = OPTION_OF_CALL,
+     .help = "the loss of such a model on the whole validation part of its corpus, or on all of "
+             "another corpus"},
+    {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
+     .help = "for a safetensors file of another program: a text that has the characters of its "
+             "vocabulary, as the text it learned from"},
+    {"help", OPTION_STOP, AT(help), .scope = OPTION_OF_CALL, .help = "this list"},
+    {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
     {.kind = OPTION_END},
 };
 
-void config_parse(struct config *config, int argc, char **argv) {
-    *config = (struct config){0};
-    options_parse(config_options, config, argc, argv);
-    if (config->help || config->version) return;
+/* Chooses what is left to "auto"; values that contradict each other die. */
+static void settle(struct config *config) {
     const struct model_config *model = &config->model;
     if (model->n_embd % model->n_head)
         die(STATUS_USAGE,
@@ -150,4 +173,50 @@ void config_parse(struct config *config, int argc, char **argv) {
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);
+}
+
+static void check_purpose(const struct config *config) {
+    const bool used = config->generate || config->evaluate;
+    if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
+        die(STATUS_USAGE, "--resume, --generate, --evaluate: one at a time");
+    if (config->resume && (config->out || config->force))
+        die(STATUS_USAGE, "--resume=%s: goes on in that folder, without --out and --force",
+            config->resume);
+    if (used && (config->out || config->force))
+        die(STATUS_USAGE, "--out, --force: belong to training, not to --%s",
+            config->generate ? "generate" : "evaluate");
+    if (config->generate && config->corpus)
+        die(STATUS_USAGE, "%s: --generate needs no corpus (--prompt=... is what it goes on from)",
+            config->corpus);
+    if (config->prompt && !config->generate)
+        die(STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    if (config->vocabulary && !used)
+        die(STATUS_USAGE, "--vocabulary: belongs to --generate=FILE or --evaluate=FILE");
+}
+
+void config_start(struct config *config) {
+    *config = (struct config){0};
+    options_start(config_options, config);
+}
+
+void config_parse(struct config *config, int argc, char **argv) {
+    config_start(config);
+    options_arguments(config_options, config, argc, argv);
+    if (config->help || config->version) return;
+    check_purpose(config);
+    if (!config_stored(config)) settle(config);
+}
+
+const char *config_stored(const struct config *config) {
+    return config->resume ? config->resume : config->generate ? config->generate : config->evaluate;
+}
+
+void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
+                     const char *where, int argc, char **argv) {
+    struct config before = *stored;
+    settle(&before);
+    *config = *stored;
+    options_arguments(config_options, config, argc, argv);
+    settle(config);
+    options_agree(config_options, &before, config, scope, where);
 }

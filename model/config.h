@@ -27,15 +27,30 @@ struct config {
     int64_t force, log_interval, eval_interval, eval_iters, quiet, profile;
     // keeping and using
     const char *file;
-    int64_t sample;
+    int64_t checkpoint_interval;
+    const char *resume, *generate, *evaluate; // at most one of them
+    const char *prompt, *vocabulary;
+    int64_t sample, num_chars;
     struct sample_options sampling;
     int64_t help, version;
 };
 
 extern const struct option config_options[];
 
-/* Fills the config from the command line, chooses what is left to "auto", and dies with status 2 if
-   values contradict each other. */
+/* Every option at its default, "auto" not yet chosen. */
+void config_start(struct config *config);
+
+/* Fills the config from the command line, and dies with status 2 if values contradict each other.
+   Where it asks for something stored, config_continue() has the last word. */
 void config_parse(struct config *config, int argc, char **argv);
+
+/* The folder or file that --resume, --generate or --evaluate names, or NULL. */
+const char *config_stored(const struct config *config);
+
+/* The config of a run that goes on (OPTION_OF_RUN) or of a model that is used (OPTION_OF_MODEL):
+   what is stored, then the command line, which dies where it contradicts what such a run or model
+   is bound to. `where` names what is stored. */
+void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
+                     const char *where, int argc, char **argv);
 
 #endif

@@ -121,7 +121,8 @@ int model_team(const struct model *m) {
 }
 
 static struct pass pass_of(const struct batch *batch, bool training, uint64_t step) {
-    return (struct pass){{batch->B, batch->T, batch->valid, training}, step};
+    return (struct pass){
+        {batch->B, batch->T, batch->valid, training}, {0, batch->B * batch->T}, step};
 }
 
 static struct dropout embedding_dropout(const struct model *m, const struct pass *pass) {
@@ -143,11 +144,11 @@ static void prepare(const struct model *m) {
 /* What follows is the work of each thread of a team. Teams of one do without OpenMP's region, which
    costs as much as a small model's step. */
 
-static void forward_work(struct model *m, const struct batch *batch, const struct pass *pass) {
-    size_t N = batch->B * batch->T, C = m->C;
-    struct rows own = own_rows(N);
+static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
+    size_t C = m->C;
+    struct rows own = team_rows(pass->rows);
     if (m->prepared != m->lists.param.version) prepare(m);
-    embedding_forward(own, batch->T, C, m->embedded, batch->ids, m->wte.value, m->wpe.value,
+    embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
                       embedding_dropout(m, pass));
     for (size_t l = 0; l < m->L; l++) {
         sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
@@ -160,18 +161,27 @@ static void forward_work(struct model *m, const struct batch *batch, const struc
     team_barrier();
 }
 
-void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(batch, training, step);
-    int threads = team_size(m, batch->B * batch->T);
+static void forward(struct model *m, const int32_t *ids, const struct pass *pass) {
+    int threads = team_size(m, pass->rows.end - pass->rows.begin);
     profile_lap(PROFILE_OTHER);
     if (threads == 1)
-        forward_work(m, batch, &pass);
+        forward_work(m, ids, pass);
     else {
 #pragma omp parallel num_threads(threads)
-        forward_work(m, batch, &pass);
+        forward_work(m, ids, pass);
     }
     m->prepared = m->lists.param.version;
     profile_lap(PROFILE_WAIT);
+}
+
+void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
+    struct pass pass = pass_of(batch, training, step);
+    forward(m, batch->ids, &pass);
+}
+
+void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
+    struct pass pass = {.tokens = {.B = 1, .T = end}, .rows = {first, end}};
+    forward(m, ids, &pass);
 }
 
 /* The logits of M <= ROWS tokens from `begin` on, whole_vectors(V) apart; the thread's own. */

@@ -56,6 +56,12 @@ void model_free(struct model *model);
    weights has counted it in lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
+/* One sequence in evaluation, piece by piece: tokens first .. end of `ids` (end <= T), those before
+   them being as the calls before left them. Attention finds their keys and values among the
+   activations that the model keeps anyway, so that a text grows by a character at the cost of one.
+   The same numbers as a forward of the whole. */
+void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
+
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
 const real *model_logits(struct model *model, size_t n);
 

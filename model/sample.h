@@ -2,6 +2,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
+#include "../data/vocabulary.h"
 #include "model.h"
 
 struct sample_options {
@@ -9,11 +10,38 @@ struct sample_options {
     int64_t top_k;      // only so many likeliest characters; 0: all
 };
 
-/* ids[count] .. ids[count + more - 1] drawn one after the other, each from the model's prediction
-   after the block_size ids before it (in evaluation: bn by its running statistics). ids holds
-   `count` > 0 given ids first. The draws are the stream `key`. */
-void sample_ids(struct model *model, int32_t *ids, size_t count, size_t more,
-                struct sample_options options, uint64_t key);
+/* A text that grows, in evaluation (bn by its running statistics). The model sees a window of it:
+   all, until block_size characters stand there; the next one then pushes the older half out, since
+   positions are counted from the window's begin. So it sees at least half a block and costs one
+   token a character, a forward of half a block each time that the window moves. */
+struct sampler {
+    struct model *model;
+    struct sample_options options;
+    uint64_t key;  // of the stream of its draws,
+    uint64_t draw; // the next one's number
+    int32_t *window;
+    size_t length; // of the window, <= model->T
+    size_t known;  // of these the model holds the activations
+};
+
+/* The model serves no other purpose, and keeps its weights, until sampler_free(). */
+void sampler_init(struct sampler *sampler, struct model *model, struct sample_options options,
+                  uint64_t key);
+void sampler_free(struct sampler *sampler);
+
+/* The text goes on with this character. */
+void sampler_add(struct sampler *sampler, int32_t id);
+
+/* Draws the next character of a text that has begun, and adds it. */
+int32_t sampler_next(struct sampler *sampler);
+
+/* The prompt and `count` characters that go on from it, as they are made, into one or two files
+   (the second may be NULL); one that cannot be written gets no more. Without a prompt (NULL) they
+   go on from a newline, or the vocabulary's first character, which is not shown. A prompt that is
+   not UTF-8, or has a character that the vocabulary lacks, dies with status 2. */
+void sample_text(struct model *model, const struct vocabulary *vocabulary,
+                 struct sample_options options, uint64_t key, const char *prompt, size_t count,
+                 FILE *const files[2]);
 
 /* One draw from softmax(logits / temperature) over the top_k of V logits; u is uniform in [0, 1).
  */

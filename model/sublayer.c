@@ -270,12 +270,12 @@ static stage_function *const backward_stages[STAGES] = {in_backward, proj_backwa
 /* The thread's share of these rows, block by block through the stages first .. last, up or down. */
 static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
                        struct rows all) {
-    struct rows own = own_rows(all.end - all.begin);
+    struct rows own = team_rows(all);
     int step = first <= last ? 1 : -1;
-    for (size_t i = own.begin; i < own.end; i += ROWS) {
-        size_t n = all.begin + i, M = row_block(i, own).end - i;
+    for (size_t n = own.begin; n < own.end; n += ROWS) {
+        struct rows rows = row_block(n, own);
         for (int stage = first; stage != last + step; stage += step)
-            stages[stage](c, (struct rows){n, n + M}, n, M);
+            stages[stage](c, rows, n, rows.end - n);
     }
 }
 
@@ -288,8 +288,8 @@ static void attention_meets(const struct call *c, bool backward) {
         attention_backward(tokens->B, tokens->T, s->C, s->heads, c->w->dbefore, c->w->dafter,
                            s->logsum, s->before, drop, c->own);
     else
-        attention_forward(tokens->B, tokens->T, s->C, s->heads, s->after, s->logsum, s->before,
-                          drop, c->own);
+        attention_forward(tokens->B, tokens->T, s->C, s->heads, c->pass->rows.begin % tokens->T,
+                          s->after, s->logsum, s->before, drop, c->own);
     team_barrier();
 }
 
@@ -333,8 +333,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     for (int first = IN, last; first < STAGES; first = last + 1) {
         for (last = first; last + 1 < STAGES && !meets(s, last + 1);) last++;
         meet_forward(&c, first);
-        run_stages(&c, forward_stages, first, last,
-                   (struct rows){0, pass->tokens.B * pass->tokens.T});
+        run_stages(&c, forward_stages, first, last, pass->rows);
     }
 }
 

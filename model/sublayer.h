@@ -46,9 +46,11 @@ struct sublayer_scratch {
     size_t own_size;
 };
 
-/* One forward and backward pass: which tokens, and the step that keys dropout. */
+/* One forward and backward pass: which tokens, which of them are worked on (all, unless a sequence
+   grows: see model_extend()), and the step that keys dropout. */
 struct pass {
     struct tokens tokens;
+    struct rows rows;
     uint64_t step;
 };
 

@@ -53,8 +53,14 @@ static inline struct rows team_share(size_t count, size_t unit) {
     return share_of((size_t)omp_get_thread_num(), (size_t)omp_get_num_threads(), count, unit);
 }
 
+/* The calling thread's share of some rows, in blocks counted from the first of them. */
+static inline struct rows team_rows(struct rows all) {
+    struct rows own = team_share(all.end - all.begin, ROWS);
+    return (struct rows){all.begin + own.begin, all.begin + own.end};
+}
+
 static inline struct rows own_rows(size_t N) {
-    return team_share(N, ROWS);
+    return team_rows((struct rows){0, N});
 }
 
 /* The block that starts at `begin`. */

@@ -105,7 +105,7 @@ static void expect_member(const char *folder, const char *name, const char *valu
 
 Test(cli, the_run_s_folder) {
     run("--sample=30 --out=out text.txt");
-    cr_expect(files_in("out") == 5, "%zu files", files_in("out"));
+    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
     cr_expect(strstr(file_text("out/config.ini", NULL), "norm = ln\n"));
     cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"text.txt\"\n"));
     cr_expect(!strstr(file_text("out/config.ini", NULL), "auto\n") ||
@@ -203,7 +203,7 @@ Test(cli, a_run_is_kept_unless_forced) {
     run("--out=out text.txt");
     char *log = file_text("out/log.csv", NULL);
     struct ending ending = train(TINY "--quiet --out=out/ text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "out: holds a run already (--force");
+    expect_refusal(&ending, STATUS_USAGE, "out: holds a run already (--resume=out");
     cr_expect_str_eq(file_text("out/log.csv", NULL), log);
     run("--max-iters=2 --force --out=out text.txt");
     expect_member("out", "steps", "2");
@@ -274,7 +274,7 @@ static void check_interrupted(int number_of, int status) {
         "--max-iters=1000000000 --log-interval=1000000 --eval-interval=1000000 --out=out text.txt");
     cr_expect(ending.status == status, "status %d: %s", ending.status, ending.err);
     expect_member("out", "exit_reason", "interrupted");
-    cr_expect(files_in("out") == 4, "%zu files", files_in("out"));
+    cr_expect(files_in("out") == 5, "%zu files", files_in("out"));
     size_t bytes = 0;
     const char *model = file_text("out/model.safetensors", &bytes);
     cr_assert(model && bytes > 5000 && model[8] == '{');

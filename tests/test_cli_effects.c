@@ -86,8 +86,10 @@ static const struct {
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
-static const char *const inert[] = {"preln",   "threads", "out",  "force",  "quiet",
-                                    "profile", "config",  "help", "version"};
+static const char *const inert[] = {"preln",    "threads",    "out",    "force",
+                                    "quiet",    "profile",    "config", "checkpoint-interval",
+                                    "resume",   "generate",   "prompt", "num-chars",
+                                    "evaluate", "vocabulary", "help",   "version"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {

@@ -116,10 +116,10 @@ static void expect_full(size_t limit, const char *name, const char *options) {
     char path[128];
     snprintf(path, sizeof path, "out/%s", name);
     cr_expect(!file_there(path) || strstr(name, "log.csv"), "%s is left", path);
-    for (int i = 0; i < 4; i++) {
-        snprintf(
-            path, sizeof path, "out/%s.tmp",
-            (const char *[]){"config.ini", "model.safetensors", "sample.txt", "summary.json"}[i]);
+    for (int i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "out/%s.tmp",
+                 (const char *[]){"config.ini", "model.safetensors", "checkpoint.safetensors",
+                                  "sample.txt", "summary.json"}[i]);
         cr_expect(!file_there(path), "%s is left", path);
     }
     if (strcmp(name, "sample.txt") != 0) // which comes when all else is saved
@@ -134,16 +134,18 @@ Test(cli_input, a_full_disk) {
     corpus_put_tiny("text.txt", 2000);
     struct ending ending = train(TINY "--quiet --out=whole text.txt");
     cr_assert(ending.status == 0, "%s", ending.err);
-    size_t model, config;
+    size_t model, checkpoint, config;
     file_text("whole/model.safetensors", &model);
+    file_text("whole/checkpoint.safetensors", &checkpoint);
     file_text("whole/config.ini", &config);
     cr_assert(model > 6000 && config > 100 && config < 2000);
     expect_full(2000, "config.ini", long_name);
     expect_full(config + 1999, "config.ini", long_name);
     expect_full(3000, "log.csv", "--max-iters=100 ");
-    expect_full(model - 1, "model.safetensors", "");
-    expect_full(model / 2, "model.safetensors", "");
-    expect_full(2 * model, "sample.txt", "--sample=30000 ");
+    expect_full(model - 1, "model.safetensors", "--checkpoint-interval=0 ");
+    expect_full(model / 2, "model.safetensors", "--checkpoint-interval=0 ");
+    expect_full(checkpoint - 1, "checkpoint.safetensors", "");
+    expect_full(2 * checkpoint, "sample.txt", "--sample=50000 ");
 }
 
 Test(cli_input, a_sample_that_cannot_be_shown) {

@@ -12,7 +12,7 @@ TestSuite(corpus, .init = folder_enter, .fini = folder_leave);
 
 static struct corpus make(const char *text, int level) {
     struct corpus corpus;
-    corpus_make(&corpus, "text", text, strlen(text), level, 0.1);
+    corpus_make(&corpus, "text", text, strlen(text), &(struct corpus_options){level, 0.1, NULL});
     return corpus;
 }
 
@@ -24,9 +24,10 @@ static struct corpus numbered(size_t length, double val_fraction) {
         *end++ = (char)(0x80 | ((0x100 + i) & 0x3f));
     }
     struct corpus corpus;
-    corpus_make(&corpus, "numbers", text, 2 * length, LEVEL_CHAR, val_fraction);
+    corpus_make(&corpus, "numbers", text, 2 * length,
+                &(struct corpus_options){LEVEL_CHAR, val_fraction, NULL});
     free(text);
-    cr_assert(corpus.length == length && corpus.V == length);
+    cr_assert(corpus.length == length && corpus.vocabulary.V == length);
     for (size_t i = 0; i < length; i++) cr_assert(corpus.ids[i] == (int32_t)i);
     return corpus;
 }
@@ -47,7 +48,8 @@ Test(corpus, utf_8_of_every_length_at_its_bounds) {
                  {"\xf4\x8f\xbf\xbf", 0x10ffff}};
     for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
         struct corpus corpus = make(bound[i].text, LEVEL_CHAR);
-        cr_expect(corpus.length == 1 && corpus.V == 1 && corpus.symbols[0] == bound[i].code,
+        cr_expect(corpus.length == 1 && corpus.vocabulary.V == 1 &&
+                      corpus.vocabulary.symbols[0] == bound[i].code,
                   "U+%04X", bound[i].code);
         corpus_free(&corpus);
     }
@@ -61,7 +63,8 @@ struct bytes {
 static void make_in_child(void *bytes) {
     const struct bytes *b = bytes;
     struct corpus corpus;
-    corpus_make(&corpus, "text", b->text, b->count, LEVEL_CHAR, 0.1);
+    corpus_make(&corpus, "text", b->text, b->count,
+                &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
 }
 
 Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
@@ -115,8 +118,8 @@ Test(corpus, a_byte_order_mark_is_no_character) {
     struct corpus corpus = make("\xef\xbb\xbf"
                                 "ab\xef\xbb\xbf",
                                 LEVEL_CHAR);
-    cr_expect(corpus.length == 3 && corpus.bytes == 8 && corpus.V == 3);
-    cr_expect(corpus_id(&corpus, 0xfeff) == 2, "elsewhere it is one");
+    cr_expect(corpus.length == 3 && corpus.bytes == 8 && corpus.vocabulary.V == 3);
+    cr_expect(vocabulary_id(&corpus.vocabulary, 0xfeff) == 2, "elsewhere it is one");
     corpus_free(&corpus);
     corpus = make("\xef\xbb\xbf"
                   "ab",
@@ -129,10 +132,11 @@ Test(corpus, bytes) {
     char text[512];
     for (int i = 0; i < 512; i++) text[i] = (char)(511 - i);
     struct corpus corpus;
-    corpus_make(&corpus, "bytes", text, sizeof text, LEVEL_BYTE, 0.5);
-    cr_expect(corpus.length == 512 && corpus.V == 256 && corpus.train == 256);
+    corpus_make(&corpus, "bytes", text, sizeof text,
+                &(struct corpus_options){LEVEL_BYTE, 0.5, NULL});
+    cr_expect(corpus.length == 512 && corpus.vocabulary.V == 256 && corpus.train == 256);
     for (int i = 0; i < 256; i++) {
-        cr_expect(corpus.symbols[i] == (uint32_t)i);
+        cr_expect(corpus.vocabulary.symbols[i] == (uint32_t)i);
         cr_expect(corpus.ids[i] == 255 - i);
     }
     corpus_free(&corpus);
@@ -143,14 +147,16 @@ Test(corpus, the_vocabulary_is_what_occurs_in_ascending_order) {
                                 "banana\n\xf0\x9f\x98\x80\xc3\xa9\n",
                                 LEVEL_CHAR);
     static const uint32_t want[] = {'\n', 'a', 'b', 'n', 0xe9, 0x4e2d, 0x1f600};
-    cr_assert(corpus.V == 7 && corpus.length == 11 && corpus.bytes == 17);
+    cr_assert(corpus.vocabulary.V == 7 && corpus.length == 11 && corpus.bytes == 17);
     for (int32_t i = 0; i < 7; i++) {
-        cr_expect(corpus.symbols[i] == want[i]);
-        cr_expect(corpus_id(&corpus, want[i]) == i);
+        cr_expect(corpus.vocabulary.symbols[i] == want[i]);
+        cr_expect(vocabulary_id(&corpus.vocabulary, want[i]) == i);
     }
-    cr_expect(corpus_id(&corpus, 'c') == -1 && corpus_id(&corpus, 0) == -1);
-    cr_expect(corpus_id(&corpus, 0x1f601) == -1 && corpus_id(&corpus, UINT32_MAX) == -1);
-    char *vocabulary = corpus_vocabulary(&corpus);
+    cr_expect(vocabulary_id(&corpus.vocabulary, 'c') == -1 &&
+              vocabulary_id(&corpus.vocabulary, 0) == -1);
+    cr_expect(vocabulary_id(&corpus.vocabulary, 0x1f601) == -1 &&
+              vocabulary_id(&corpus.vocabulary, UINT32_MAX) == -1);
+    char *vocabulary = vocabulary_text(&corpus.vocabulary);
     cr_expect_str_eq(vocabulary, "10 97 98 110 233 20013 128512");
     free(vocabulary);
     corpus_free(&corpus);
@@ -162,9 +168,9 @@ Test(corpus, chinese) {
                                 "\x9c\xe3\x80\x82\xe4\xb8\xbe\xe5\xa4\xb4\xe6\x9c\x9b\xe6\x98\x8e"
                                 "\xe6\x9c\x88",
                                 LEVEL_CHAR); // 17 characters, two of them twice
-    cr_expect(corpus.length == 17 && corpus.V == 15 && corpus.train == 15);
+    cr_expect(corpus.length == 17 && corpus.vocabulary.V == 15 && corpus.train == 15);
     cr_expect(corpus.ids[2] == corpus.ids[15] && corpus.ids[3] == corpus.ids[16]);
-    cr_expect(corpus.symbols[corpus.ids[0]] == 0x5e8a);
+    cr_expect(corpus.vocabulary.symbols[corpus.ids[0]] == 0x5e8a);
     corpus_free(&corpus);
 }
 
@@ -176,7 +182,9 @@ Test(corpus, what_is_put_out_is_what_came_in) {
         char *out = NULL;
         size_t size;
         FILE *file = open_memstream(&out, &size);
-        for (size_t i = 0; i < corpus.length; i++) corpus_put(&corpus, corpus.ids[i], file);
+        struct writer writer = {.vocabulary = &corpus.vocabulary, .file = file};
+        for (size_t i = 0; i < corpus.length; i++) writer_put(&writer, corpus.ids[i]);
+        writer_end(&writer);
         fclose(file);
         cr_expect(size == sizeof text - 1 && !memcmp(out, text, size));
         free(out);
@@ -328,7 +336,7 @@ static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
         for (size_t n = 0; n < batch.B * T; n++) {
             int32_t id = batch.ids[n], target = batch.targets[n];
             bool last = done * T + n + 1 >= characters;
-            cr_assert(id >= 0 && id < (int32_t)corpus->V);
+            cr_assert(id >= 0 && id < (int32_t)corpus->vocabulary.V);
             cr_assert(target == (last ? -1 : id + 1), "%d follows %d", target, id);
             if (!last) times[target]++;
         }
@@ -354,8 +362,8 @@ Test(corpus, each_validation_character_but_the_first_is_predicted_once) {
 
 static void read_in_child(void *path) {
     struct corpus corpus;
-    corpus_read(&corpus, path, LEVEL_CHAR, 0.1);
-    printf("%zu %zu %08x", corpus.length, corpus.V, corpus.crc32);
+    corpus_read(&corpus, path, &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
+    printf("%zu %zu %08x", corpus.length, corpus.vocabulary.V, corpus.crc32);
     corpus_free(&corpus);
 }
 
@@ -365,7 +373,7 @@ Test(corpus, files) {
     for (int i = 0; i < MANY; i++) text[i] = (char)('a' + random_below(1, i, 26));
     file_put("many.txt", text, MANY);
     struct corpus corpus;
-    corpus_make(&corpus, "text", text, MANY, LEVEL_CHAR, 0.1);
+    corpus_make(&corpus, "text", text, MANY, &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
     struct ending ending = call(read_in_child, "many.txt");
     snprintf(want, sizeof want, "%d 26 %08x", MANY, corpus.crc32);
     cr_expect_str_eq(ending.out, want);

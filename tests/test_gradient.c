@@ -271,7 +271,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .dropout = 0.2,
                                        .bias = true,
                                        .seed = 1};
-    struct sublayer_case c = {.pass = {{B, T, NULL, true}, 3}, .count = B * T * C};
+    struct sublayer_case c = {.pass = {{B, T, NULL, true}, {0, B * T}, 3}, .count = B * T * C};
     c.x = random_reals(c.count, 1);
     sublayer_attach(&c.sublayer, &options, c.x, B, T, &lists, &arena);
     sublayer_scratch_attach(&c.scratch, &c.sublayer, B, T, 1, &arena);
@@ -322,7 +322,8 @@ struct attention_case {
 
 static double attention_value(void *context) {
     struct attention_case *c = context;
-    attention_forward(c->B, c->T, c->C, c->NH, c->out, c->logsum, c->qkv, c->dropout, c->scratch);
+    attention_forward(c->B, c->T, c->C, c->NH, 0, c->out, c->logsum, c->qkv, c->dropout,
+                      c->scratch);
     return dot(c->B * c->T * c->C, c->out, c->dout);
 }
 

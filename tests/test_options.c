@@ -35,9 +35,10 @@ static const struct option table[] = {
     {"colour", OPTION_CHOICE, AT(colour), "green", .choice = colour, .help = "of the page"},
     {"blue", OPTION_ALIAS, .start = "colour=blue", .help = "--colour=blue"},
     {"lit", OPTION_SWITCH, AT(lit), "on", .help = "whether it shines"},
-    {"loud", OPTION_FLAG, AT(loud), .of_call = 1, .help = "with noise"},
-    {"config", OPTION_FILE, AT(config), .of_call = 1, .metavar = "FILE", .help = "options"},
-    {"stop", OPTION_STOP, AT(stop), .of_call = 1, .help = "nothing behind it is read"},
+    {"loud", OPTION_FLAG, AT(loud), .scope = OPTION_OF_CALL, .help = "with noise"},
+    {"config", OPTION_FILE, AT(config), .scope = OPTION_OF_CALL, .metavar = "FILE",
+     .help = "options"},
+    {"stop", OPTION_STOP, AT(stop), .scope = OPTION_OF_CALL, .help = "nothing behind it is read"},
     {.kind = OPTION_END},
 };
 
@@ -49,7 +50,8 @@ static struct settings *parse(const char *words) {
     static struct settings s;
     snprintf(line, sizeof line, "%s", words);
     s = (struct settings){0};
-    options_parse(table, &s, 1 + split(line, argv + 1, 63), argv);
+    options_start(table, &s);
+    options_arguments(table, &s, 1 + split(line, argv + 1, 63), argv);
     return &s;
 }
 
@@ -351,7 +353,7 @@ Test(options, the_program_s_values_have_places_of_their_own) {
 Test(options, the_program_s_defaults_are_in_range) {
     static struct config config;
     char text[64];
-    options_parse(config_options, &config, 1, (char *[]){"train", NULL});
+    config_start(&config);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (!has_value(o)) continue;
         cr_assert(o->start, "--%s has no default", o->name);
@@ -376,15 +378,17 @@ Test(options, the_program_s_ranges_hold_their_ends) {
             snprintf(value, sizeof value, "%.*g", o->kind == OPTION_INT ? 19 : 17,
                      end ? o->most : o->least);
             snprintf(argument, sizeof argument, "--%s=%s", o->name, value);
-            options_parse(config_options, &config, 2, (char *[]){"train", argument, NULL});
+            config_start(&config);
+            options_arguments(config_options, &config, 2, (char *[]){"train", argument, NULL});
             option_value(o, &config, text, sizeof text);
             cr_expect(strtod(text, NULL) == strtod(value, NULL), "%s became %s", argument, text);
-            if (o->of_call) continue;
+            if (o->scope == OPTION_OF_CALL) continue;
             FILE *file = fopen("config.ini", "w");
             options_write(config_options, &config, file);
             fclose(file);
-            options_parse(config_options, &read, 2,
-                          (char *[]){"train", "--config=config.ini", NULL});
+            config_start(&read);
+            options_arguments(config_options, &read, 2,
+                              (char *[]){"train", "--config=config.ini", NULL});
             option_value(o, &read, again, sizeof again);
             cr_expect_str_eq(again, text);
         }

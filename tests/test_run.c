@@ -69,7 +69,9 @@ Test(run, a_run_is_not_written_over) {
     opened("here", false);
     file_put("here/log.csv", "kept", 4);
     struct ending ending = call(open_in_child, "here/");
-    expect_refusal(&ending, STATUS_USAGE, "here: holds a run already (--force writes over it)");
+    expect_refusal(
+        &ending, STATUS_USAGE,
+        "here: holds a run already (--resume=here goes on with it, --force writes over it)");
     cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
     cr_assert(remove("here/config.ini") == 0);
     ending = call(open_in_child, "here");
@@ -203,9 +205,9 @@ Test(safetensors, a_file_can_be_read_back) {
     const float matrix[] = {1, -2.5f, 3e-8f, 4, 5, 6};
     const double vector[] = {1 / 3.0, -1e300, 0};
     const int64_t scalar = -1234567890123;
-    const struct stored arrays[] = {{"a.weight", STORED_F32, 2, {2, 3}, matrix},
-                                    {"b \"quoted\"", STORED_F64, 1, {3}, vector},
-                                    {"count", STORED_I64, 0, {0}, &scalar}};
+    const struct stored arrays[] = {{"a.weight", STORED_F32, 2, {2, 3}, matrix, 0, 0},
+                                    {"b \"quoted\"", STORED_F64, 1, {3}, vector, 0, 0},
+                                    {"count", STORED_I64, 0, {0}, &scalar, 0, 0}};
     const struct stored_text texts[] = {{"format", "pt"}, {"vocabulary", "10 \"32\" \\"}};
     uint64_t length;
     size_t size;
@@ -238,7 +240,7 @@ Test(safetensors, padding_at_every_length) {
     const float one = 1;
     for (int less = 0; less < 8; less++) {
         const struct stored_text text = {"t", &"xxxxxxxx"[less]};
-        const struct stored array = {"a", STORED_F32, 1, {1}, &one};
+        const struct stored array = {"a", STORED_F32, 1, {1}, &one, 0, 0};
         uint64_t length;
         size_t size;
         char *bytes = written(&text, 1, &array, 1, &length, &size);
