@@ -114,9 +114,9 @@ static void save_as(struct training *t, const char *name, const struct adam *ada
 /* The model after outcome.steps updates, and all that the run needs to go on from there. What has
    become no number is not kept. */
 static void save(struct training *t) {
-    const struct tensor_lists *lists = &t->model.lists;
-    if (tensor_nonfinite(&lists->param, lists->param.value) ||
-        tensor_nonfinite(&lists->state, lists->state.value))
+    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+    if (tensor_nonfinite(param, param->value) || tensor_nonfinite(state, state->value) ||
+        tensor_nonfinite(param, t->adam.m) || tensor_nonfinite(param, t->adam.v))
         return;
     run_sync(&t->run);
     if (t->config.checkpoint_interval || stopped_by) save_as(t, "checkpoint.safetensors", &t->adam);

@@ -32,11 +32,15 @@ static void open_log(struct run *run) {
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
 
+/* A config, or a log in which more stands than its header, which a run killed at its start may have
+   left. */
 static bool holds_run(const struct run *run) {
-    char path[4096];
-    struct stat log;
+    char path[4096], start[sizeof header] = "";
     path_of(run, "config.ini", path, sizeof path);
-    return !access(path, F_OK) || (!fstat(fileno(run->log), &log) && log.st_size > 0);
+    if (!access(path, F_OK)) return true;
+    rewind(run->log);
+    size_t length = fread(start, 1, sizeof header, run->log);
+    return length == sizeof header || memcmp(start, header, length) != 0;
 }
 
 static void remove_files(const struct run *run, const char *const *names) {

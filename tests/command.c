@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = 128, TEXTS = 256, LONGEST_RUN = 60 }; // seconds
+enum { WORDS = 128, TEXTS = 1024, LONGEST_RUN = 60 }; // seconds
 
 static char folder[4096], program[4096];
 static char *texts[TEXTS]; // what file_text() returned
@@ -104,12 +104,6 @@ static int open_or_die(const char *name, int flags) {
     return descriptor;
 }
 
-/* A process under way, and the nameless files that take what it prints. */
-struct process {
-    pid_t id;
-    FILE *out, *err;
-};
-
 /* Starts a child; returns in it with id 0. */
 static struct process start(struct surroundings around) {
     struct process process = {.out = tmpfile(), .err = tmpfile()};
@@ -137,7 +131,7 @@ static void take(FILE *file, char *text, size_t size) {
     fclose(file);
 }
 
-static struct ending finish(struct process process) {
+struct ending process_end(struct process process) {
     static struct ending ending;
     int status;
     cr_assert(waitpid(process.id, &status, 0) == process.id);
@@ -168,7 +162,7 @@ struct ending train_in(struct surroundings around, const char *format, ...) {
     va_start(arguments, format);
     words_of(line, sizeof line, words, format, arguments);
     va_end(arguments);
-    return finish(start_train(around, words));
+    return process_end(start_train(around, words));
 }
 
 struct ending train(const char *format, ...) {
@@ -177,7 +171,7 @@ struct ending train(const char *format, ...) {
     va_start(arguments, format);
     words_of(line, sizeof line, words, format, arguments);
     va_end(arguments);
-    return finish(start_train((struct surroundings){0}, words));
+    return process_end(start_train((struct surroundings){0}, words));
 }
 
 struct ending train_with(const char *const *arguments) {
@@ -186,17 +180,34 @@ struct ending train_with(const char *const *arguments) {
         cr_assert(i + 2 < WORDS);
         words[i + 1] = (char *)arguments[i];
     }
-    return finish(start_train((struct surroundings){0}, words));
+    return process_end(start_train((struct surroundings){0}, words));
 }
 
-/* The header's line and one more. */
-static bool has_row(const char *log) {
-    FILE *file = fopen(log, "r");
+struct process train_start(const char *format, ...) {
+    char line[4096], *words[WORDS];
+    va_list arguments;
+    va_start(arguments, format);
+    words_of(line, sizeof line, words, format, arguments);
+    va_end(arguments);
+    return start_train((struct surroundings){0}, words);
+}
+
+static bool has_lines(const char *name, int lines) {
+    FILE *file = fopen(name, "r");
     if (!file) return false;
-    int lines = 0;
-    for (int c; (c = fgetc(file)) != EOF;) lines += c == '\n';
+    for (int c; (c = fgetc(file)) != EOF;) lines -= c == '\n';
     fclose(file);
-    return lines > 1;
+    return lines <= 0;
+}
+
+void process_wait(struct process process, const char *file, int lines) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    for (int tries = 0; tries < 200 * LONGEST_RUN && !has_lines(file, lines); tries++) {
+        siginfo_t ended = {0};
+        waitid(P_PID, (id_t)process.id, &ended, WEXITED | WNOHANG | WNOWAIT);
+        if (ended.si_pid) break;
+        nanosleep(&pause, NULL);
+    }
 }
 
 struct ending train_interrupted(int number, const char *log, const char *format, ...) {
@@ -206,15 +217,9 @@ struct ending train_interrupted(int number, const char *log, const char *format,
     words_of(line, sizeof line, words, format, arguments);
     va_end(arguments);
     struct process process = start_train((struct surroundings){0}, words);
-    const struct timespec pause = {.tv_nsec = 5000000};
-    for (int tries = 0; tries < 200 * LONGEST_RUN && !has_row(log); tries++) {
-        siginfo_t ended = {0};
-        waitid(P_PID, (id_t)process.id, &ended, WEXITED | WNOHANG | WNOWAIT);
-        if (ended.si_pid) break;
-        nanosleep(&pause, NULL);
-    }
+    process_wait(process, log, 2); // the header's line and one more
     kill(process.id, number);
-    return finish(process);
+    return process_end(process);
 }
 
 /* The child is a copy of the test: what that has not freed yet is no leak of the child's. */
@@ -227,7 +232,7 @@ static void leave_at_once(int status, void *unused) {
 struct ending call(void (*function)(void *), void *context) {
     fflush(NULL);
     struct process process = start((struct surroundings){0});
-    if (process.id) return finish(process);
+    if (process.id) return process_end(process);
     on_exit(leave_at_once, NULL);
     function(context);
     exit(0);

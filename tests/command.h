@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Fixtures of a suite: each test works in a fresh folder, which goes with what is in it. */
@@ -40,7 +41,18 @@ struct ending train_in(struct surroundings surroundings, const char *format, ...
     __attribute__((format(printf, 2, 3)));
 struct ending train_with(const char *const *arguments);
 
-/* The same, but signals it as soon as its log has a row. */
+/* The same in two halves, to do something while it runs. process_wait() returns as soon as `file`
+   has so many lines, or when the process ended without. */
+struct process {
+    pid_t id;
+    FILE *out, *err; // nameless files that take what it prints
+};
+
+struct process train_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void process_wait(struct process process, const char *file, int lines);
+struct ending process_end(struct process process);
+
+/* A run that gets a signal as soon as its log has a row. */
 struct ending train_interrupted(int number, const char *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

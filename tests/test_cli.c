@@ -2,6 +2,7 @@
 #include "../data/die.h"
 #include "command.h"
 #include "json.h"
+#include "runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -9,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
-enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, COLUMNS };
 
 static void enter(void) {
     folder_enter();
@@ -27,80 +25,11 @@ static void run(const char *options) {
     cr_expect(!*ending.out && !*ending.err, "--quiet: %s%s", ending.out, ending.err);
 }
 
-enum { ROWS = 256 };
-
-/* The texts of log.csv below the header. */
-struct log {
-    int rows;
-    const char *cell[ROWS][COLUMNS];
-};
-
-static struct log log_of(const char *folder) {
-    struct log log = {0};
-    char path[256], *rest;
-    snprintf(path, sizeof path, "%s/log.csv", folder);
-    char *text = file_text(path, NULL), *line;
-    cr_assert(text && *text && text[strlen(text) - 1] == '\n', "%s: is not whole", path);
-    cr_expect_str_eq(strsep(&text, "\n"), HEADER);
-    for (; (line = strsep(&text, "\n")) && *line; log.rows++) {
-        cr_assert(log.rows < ROWS, "%s: too many rows for the test", path);
-        rest = line;
-        for (int column = 0; column < COLUMNS; column++)
-            cr_assert((log.cell[log.rows][column] = strsep(&rest, ",")), "%s: too few cells", path);
-        cr_assert(!rest, "%s: too many cells", path);
-    }
-    cr_assert(log.rows > 0, "%s: no rows", path);
-    return log;
-}
-
-/* The number there; fails if there is none. */
-static double number(const struct log *log, int row, int column) {
-    cr_assert(row >= 0 && row < log->rows && *log->cell[row][column], "no number in row %d", row);
-    return strtod(log->cell[row][column], NULL);
-}
-
-/* All that must be the same in two runs of the same numbers: the log without its times. */
-static void expect_same_log(const char *one, const char *other) {
-    static const int columns[] = {STEP, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM};
-    struct log a = log_of(one), b = log_of(other);
-    cr_assert(a.rows > 2 && a.rows == b.rows);
-    for (int row = 0; row < a.rows; row++)
-        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-            cr_expect_str_eq(a.cell[row][columns[i]], b.cell[row][columns[i]], "%s and %s, row %d",
-                             one, other, row);
-}
-
 /* That another seed or text gave other losses. */
 static void expect_other_log(const char *one, const char *other) {
     struct log a = log_of(one), b = log_of(other);
-    cr_expect(number(&a, 1, TRAIN_LOSS) != number(&b, 1, TRAIN_LOSS), "%s and %s", one, other);
-}
-
-static void expect_same_file(const char *one, const char *other, const char *name) {
-    char path[256];
-    size_t bytes, other_bytes;
-    snprintf(path, sizeof path, "%s/%s", one, name);
-    char *text = file_text(path, &bytes);
-    snprintf(path, sizeof path, "%s/%s", other, name);
-    char *other_text = file_text(path, &other_bytes);
-    cr_assert(text && other_text, "%s is missing", name);
-    cr_expect(bytes > 0 && bytes == other_bytes && !memcmp(text, other_text, bytes),
-              "%s: %s differs from %s", name, one, other);
-}
-
-static char *summary_of(const char *folder) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/summary.json", folder);
-    char *text = file_text(path, NULL);
-    cr_assert(text, "%s is missing", path);
-    cr_expect(json_valid(text), "%s", text);
-    return text;
-}
-
-static void expect_member(const char *folder, const char *name, const char *value) {
-    const char *found = json_member(summary_of(folder), name);
-    cr_expect(json_is(found, value), "%s/summary.json: %s is not %s: %.40s", folder, name, value,
-              found ? found : "missing");
+    cr_expect(log_number(&a, 1, TRAIN_LOSS) != log_number(&b, 1, TRAIN_LOSS), "%s and %s", one,
+              other);
 }
 
 Test(cli, the_run_s_folder) {
@@ -136,7 +65,8 @@ Test(cli, the_log) {
     for (int row = 0; row < 7; row++) {
         int step = steps[row];
         const char **cell = log.cell[row];
-        cr_expect(number(&log, row, STEP) == step && number(&log, row, TOKENS) == 16 * step);
+        cr_expect(log_number(&log, row, STEP) == step &&
+                  log_number(&log, row, TOKENS) == 16 * step);
         cr_expect((*cell[VAL_LOSS] != 0) == (step % 8 == 0 || step == 25), "step %d", step);
         cr_expect((*cell[TRAIN_LOSS] != 0) == (step < 25), "step %d", step);
         cr_expect((*cell[GRAD_NORM] != 0) == (step < 25), "step %d", step);
@@ -147,14 +77,14 @@ Test(cli, the_log) {
 Test(cli, an_untrained_model_knows_nothing) {
     run("--max-iters=0 --out=out text.txt");
     struct log rows = log_of("out");
-    double loss = number(&rows, 0, VAL_LOSS);
+    double loss = log_number(&rows, 0, VAL_LOSS);
     cr_expect(rows.rows == 1 && fabs(loss - log(14)) < 0.05, "%g, but ln V is %g", loss, log(14));
 }
 
 Test(cli, training_lowers_the_loss) {
     run("--max-iters=150 --n-embd=16 --batch-size=8 --learning-rate=0.01 --out=out text.txt");
     struct log log = log_of("out");
-    double first = number(&log, 0, VAL_LOSS), last = number(&log, log.rows - 1, VAL_LOSS);
+    double first = log_number(&log, 0, VAL_LOSS), last = log_number(&log, log.rows - 1, VAL_LOSS);
     cr_expect(last < 0.5 * first, "from %g to %g", first, last);
 }
 
@@ -303,7 +233,7 @@ Test(cli, divergence) {
     struct log log = log_of("out");
     int last = log.rows - 1, step = 0;
     cr_assert(sscanf(ending.err, "train: diverged at step %d:", &step) == 1);
-    cr_expect(number(&log, last, STEP) == step);
+    cr_expect(log_number(&log, last, STEP) == step);
     bool bad = false;
     for (int column = TRAIN_LOSS; column <= GRAD_NORM; column++) {
         const char *text = log.cell[last][column];

@@ -1,0 +1,341 @@
+/* Runs that stop, however, and go on: to the bit as if they had not stopped. */
+#include "../data/die.h"
+#include "../model/model.h"
+#include "command.h"
+#include "runs.h"
+#include "support.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
+TestSuite(resume, .init = enter, .fini = folder_leave);
+
+/* A run in which everything has a state: dropout, accumulation, running statistics, a schedule,
+   rows and evaluations at other steps than checkpoints. */
+#define LIVELY                                                                                     \
+    TINY "--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 "              \
+         "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+/* The same files to the last bit, and the same log but for its times. */
+static void expect_same_run(const char *one, const char *other) {
+    expect_same_log(one, other);
+    expect_same_file(one, other, "config.ini");
+    expect_same_file(one, other, "model.safetensors");
+    expect_same_file(one, other, "checkpoint.safetensors");
+    expect_same_file(one, other, "sample.txt");
+    cr_expect(files_in(one) == 6 && files_in(other) == 6, "temporary files are left");
+}
+
+ParameterizedTestParameters(resume, from_every_step) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, resume, from_every_step) {
+    enum { STEPS = 12 };
+    char model[128], stopped[16];
+    snprintf(model, sizeof model, "--norm=%s --placement=%s", norm_kinds[pair->norm]->name,
+             placements[pair->placement].name);
+    expect_done(train(LIVELY "%s --max-iters=%d --out=whole text.txt", model, STEPS));
+    for (int step = 0; step < STEPS; step += step < 4 ? 1 : 3) {
+        snprintf(stopped, sizeof stopped, "at%d", step);
+        expect_done(
+            train(LIVELY "%s --threads=2 --max-iters=%d --out=%s text.txt", model, step, stopped));
+        expect_done(
+            train("--quiet --threads=%d --max-iters=%d --resume=%s", 1 + step % 3, STEPS, stopped));
+        expect_same_run("whole", stopped);
+    }
+}
+
+Test(resume, from_every_checkpoint_of_one_run) {
+    expect_done(
+        train(LIVELY "--norm=bn --max-iters=9 --checkpoint-interval=2 --out=whole text.txt"));
+    expect_done(
+        train(LIVELY "--norm=bn --max-iters=1 --checkpoint-interval=2 --out=parts text.txt"));
+    for (int step = 2; step <= 9; step++)
+        expect_done(train("--quiet --max-iters=%d --resume=parts", step));
+    expect_same_run("whole", "parts");
+    expect_done(train("--quiet --resume=parts")); // nothing is left to do
+    expect_same_run("whole", "parts");
+}
+
+/* The middle of the whole file: an update is missing, or one is made twice, and this differs. */
+Test(resume, the_comparison_can_fail) {
+    expect_done(train(LIVELY "--max-iters=5 --out=a text.txt"));
+    expect_done(train(LIVELY "--max-iters=6 --out=b text.txt"));
+    size_t a_bytes, b_bytes;
+    char *a = file_text("a/checkpoint.safetensors", &a_bytes);
+    char *b = file_text("b/checkpoint.safetensors", &b_bytes);
+    cr_assert(a_bytes == b_bytes && memcmp(a + a_bytes / 2, b + a_bytes / 2, a_bytes / 4) != 0);
+}
+
+#define LONG                                                                                       \
+    TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
+         "--eval-iters=3 --log-interval=7 --checkpoint-interval=60 --sample=20 "
+
+static void check_signal(int number, int status) {
+    expect_done(train(LONG "--out=whole text.txt"));
+    struct ending ending = train_interrupted(number, "out/log.csv", LONG "--out=out text.txt");
+    cr_expect(ending.status == status, "status %d: %s", ending.status, ending.err);
+    expect_done(train("--quiet --resume=out"));
+    expect_same_run("whole", "out");
+}
+
+Test(resume, after_an_interrupt) {
+    check_signal(SIGINT, 130);
+}
+
+Test(resume, after_a_termination) {
+    check_signal(SIGTERM, 143);
+}
+
+static void sleep_for(long microseconds) {
+    nanosleep(&(struct timespec){microseconds / 1000000, microseconds % 1000000 * 1000}, NULL);
+}
+
+static long microseconds_of(struct timespec from, struct timespec to) {
+    return (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
+}
+
+/* What a person or a queue would do: go on if there is something to go on with. */
+static void go_on(const char *folder) {
+    char config[64];
+    snprintf(config, sizeof config, "%s/config.ini", folder);
+    expect_done(file_there(config) ? train("--quiet --resume=%s", folder)
+                                   : train(LONG "--out=%s text.txt", folder));
+}
+
+Test(resume, after_a_kill_at_fifty_moments, .timeout = 300) {
+    enum { KILLS = 50 };
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    expect_done(train(LONG "--out=whole text.txt"));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    long whole = microseconds_of(begin, end);
+    int killed = 0, early = 0;
+    for (int i = 0; i < KILLS; i++) {
+        char folder[16], file[64];
+        snprintf(folder, sizeof folder, "kill%d", i);
+        struct process process = train_start(LONG "--out=%s text.txt", folder);
+        sleep_for(whole * (2 * i + 1) / (2 * KILLS)); // spread over the run; its pace does the rest
+        kill(process.id, SIGKILL);
+        killed += process_end(process).status == 128 + SIGKILL;
+        snprintf(file, sizeof file, "%s/checkpoint.safetensors", folder);
+        early += !file_there(file);
+        go_on(folder);
+        expect_same_run("whole", folder);
+    }
+    cr_expect(killed > KILLS / 4 && early < KILLS, "%d killed, %d without checkpoint", killed,
+              early);
+}
+
+Test(resume, a_row_that_was_cut_short_is_written_again) {
+    static const char *const tails[] = {"", "5", "5,0.1,40,0.00", "5,0.1,40,0.001,2.5,,1.0,100\n",
+                                        "5,0.1,40,0.001,2.5,,1.0,100\n6,0"};
+    expect_done(train(LIVELY "--max-iters=6 --out=whole text.txt"));
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        expect_done(train(LIVELY "--max-iters=5 --force --out=out text.txt"));
+        FILE *log = fopen("out/log.csv", "a");
+        fputs(tails[i], log);
+        fclose(log);
+        expect_done(train("--quiet --max-iters=6 --resume=out"));
+        expect_same_run("whole", "out");
+    }
+}
+
+Test(resume, time_goes_on) {
+    expect_done(train(LIVELY "--max-iters=40 --eval-interval=1 --out=out text.txt"));
+    expect_done(train("--quiet --max-iters=50 --resume=out"));
+    struct log log = log_of("out");
+    for (int row = 1; row < log.rows; row++)
+        cr_expect(log_number(&log, row, SECONDS) >= log_number(&log, row - 1, SECONDS));
+    expect_member("out", "steps", "50");
+}
+
+Test(resume, before_the_first_checkpoint) {
+    expect_done(train(LIVELY "--max-iters=5 --out=whole text.txt"));
+    expect_done(train(LIVELY "--max-iters=5 --out=out text.txt"));
+    cr_assert(!remove("out/checkpoint.safetensors"));
+    expect_done(train("--quiet --resume=out"));
+    expect_same_run("whole", "out");
+    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/log.csv"));
+    expect_done(train("--quiet --resume=out/"));
+    expect_same_run("whole", "out");
+}
+
+Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
+    expect_done(train(LIVELY "--checkpoint-interval=0 --out=out text.txt"));
+    cr_expect(!file_there("out/checkpoint.safetensors") && file_there("out/model.safetensors"));
+    struct ending ending = train_interrupted(
+        SIGTERM, "long/log.csv",
+        LONG "--max-iters=1000000000 --checkpoint-interval=0 --out=long text.txt");
+    cr_expect(ending.status == 143 && file_there("long/checkpoint.safetensors"));
+}
+
+Test(resume, what_contradicts_the_run_is_refused) {
+    static const struct {
+        const char *option, *stored, *said;
+    } changes[] = {{"--norm=bn", "--norm=ln", NULL},
+                   {"--postln", "--placement=pre", "--placement=post"},
+                   {"--n-embd=16", "--n-embd=8", NULL},
+                   {"--seed=2", "--seed=1", NULL},
+                   {"--learning-rate=0.02", "--learning-rate=0.01", NULL},
+                   {"--min-lr=0.0001", "--min-lr=0.001", NULL},
+                   {"--dropout=0", "--dropout=0.2", NULL},
+                   {"--batch-size=3", "--batch-size=2", NULL},
+                   {"--level=byte", "--level=char", NULL},
+                   {"--lr-decay-iters=auto", "--lr-decay-iters=12", "--lr-decay-iters=4"}};
+    expect_done(train(LIVELY "--out=out text.txt"));
+    char *log = file_text("out/log.csv", NULL);
+    for (int there = 1; there >= 0; there--) { // with a checkpoint, and with config.ini alone
+        for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+            struct ending ending = train("--resume=out %s", changes[i].option);
+            expect_refusal(&ending, STATUS_USAGE,
+                           changes[i].said ? changes[i].said : changes[i].option);
+            cr_expect(strstr(ending.err, changes[i].stored), "%s", ending.err);
+            cr_expect(strstr(ending.err, there ? "out/checkpoint.safetensors" : "out/config.ini"));
+        }
+        if (there) cr_assert(!rename("out/checkpoint.safetensors", "away"));
+    }
+    cr_assert(!rename("away", "out/checkpoint.safetensors"));
+    corpus_put_tiny("other.txt", 1999);
+    struct ending ending = train("--resume=out other.txt");
+    expect_refusal(&ending, STATUS_USAGE, "other.txt: has checksum ");
+    ending = train("--resume=out --max-iters=3");
+    expect_refusal(&ending, STATUS_USAGE, "--max-iters=3: the run in out has done 4 already");
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log, "a refusal changed the log");
+}
+
+Test(resume, what_may_change) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    cr_assert(!rename("text.txt", "moved.txt"));
+    expect_done(train("--quiet --resume=out --max-iters=9 --log-interval=1 --eval-interval=2 "
+                      "--eval-iters=1 --checkpoint-interval=3 --threads=3 --sample=5 --top-k=2 "
+                      "--temperature=0.5 --norm=ln --n-embd=8 moved.txt"));
+    expect_member("out", "steps", "9");
+    cr_expect(strlen(file_text("out/sample.txt", NULL)) == 5);
+    cr_expect(strstr(file_text("out/config.ini", NULL), "max-iters = 9\n"));
+    cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"moved.txt\"\n"));
+}
+
+Test(resume, where_there_is_nothing_to_go_on_with) {
+    struct ending ending = train("--resume=nowhere");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=nowhere: No such file or directory");
+    cr_assert(!mkdir("empty", 0777));
+    ending = train("--resume=empty");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=empty: holds no run that can go on");
+    ending = train("--resume=text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=text.txt: is no run's folder");
+    ending = train("--resume=empty --out=other");
+    expect_refusal(&ending, STATUS_USAGE, "without --out and --force");
+    cr_expect(files_in(".") == 2 && files_in("empty") == 0);
+}
+
+Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    size_t bytes;
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    char *log = file_text("out/log.csv", NULL);
+    static const double parts[] = {0, 0.001, 0.3, 0.5, 0.9, 0.9999};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        file_put("out/checkpoint.safetensors", checkpoint, (size_t)(parts[i] * (double)bytes));
+        struct ending ending = train("--resume=out --max-iters=8");
+        expect_refusal(&ending, STATUS_MACHINE, "out/checkpoint.safetensors: not a whole safe");
+    }
+    char *step = strstr(checkpoint + 8, "\"step\":\"4\"");
+    cr_assert(step);
+    step[8] = '3';
+    file_put("out/checkpoint.safetensors", checkpoint, bytes);
+    struct ending ending = train("--resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "its header was changed");
+    step[8] = '4';
+    file_put("out/checkpoint.safetensors", checkpoint, bytes);
+    file_put("out/log.csv", "not a log\n", 10);
+    ending = train("--resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is no row of a run's log");
+    file_put("out/log.csv", log, strlen(log));
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+}
+
+Test(resume, one_writer_at_a_time) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    char *log = file_text("out/log.csv", NULL);
+    struct process first = train_start(LONG "--max-iters=1000000000 --out=long text.txt");
+    process_wait(first, "long/log.csv", 2);
+    struct ending ending = train("--resume=long");
+    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
+    ending = train(LIVELY "--force --out=long text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
+    kill(first.id, SIGKILL);
+    process_end(first);
+    int lock = open("out/log.csv", O_RDWR);
+    cr_assert(lock >= 0 && !flock(lock, LOCK_EX));
+    ending = train("--resume=out");
+    expect_refusal(&ending, STATUS_USAGE, "out: another process is writing this run");
+    close(lock);
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log);
+    expect_done(train("--quiet --resume=out"));
+    expect_done(train("--quiet --resume=long --max-iters=2000")); // its lock died with it
+}
+
+Test(resume, divergence_keeps_the_last_good_checkpoint) {
+    struct ending ending =
+        train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+                   "--max-iters=1000 --checkpoint-interval=1 --out=out text.txt");
+    cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
+    char first[256];
+    snprintf(first, sizeof first, "%.255s", ending.err);
+    char *log = file_text("out/log.csv", NULL);
+    cr_expect(file_there("out/checkpoint.safetensors"));
+    ending = train("--quiet --resume=out");
+    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
+    cr_expect_str_eq(ending.err, first, "another end");
+    cr_expect(strlen(file_text("out/log.csv", NULL)) > strlen(log) / 2);
+    ending = train("--generate=out --num-chars=10"); // its weights are numbers
+    cr_expect(ending.status == 0, "%s", ending.err);
+}
+
+Test(resume, a_second_signal_ends_at_once) {
+    struct process process =
+        train_start(LIVELY "--grad-accum=1000000 --max-iters=1 --eval-iters=1 --out=out text.txt");
+    process_wait(process, "out/config.ini", 1);
+    sleep_for(200000);
+    kill(process.id, SIGINT);
+    sleep_for(100000);
+    kill(process.id, SIGINT);
+    struct ending ending = process_end(process);
+    cr_expect(ending.status == 130 && !file_there("out/summary.json"), "status %d", ending.status);
+}
+
+Test(resume, an_unwritable_folder) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    size_t bytes;
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    for (int limit = 0; limit < 2; limit++) { // a full disk, at config.ini and at the checkpoint
+        struct ending ending = train_in((struct surroundings){.file_limit = limit ? 5000 : 2000},
+                                        "--quiet --resume=out --max-iters=8 --corpus=%stext.txt",
+                                        limit ? "" : "././././././././././././././././././././.");
+        (void)ending;
+        cr_expect(ending.status != 0);
+    }
+    size_t now;
+    char *after = file_text("out/checkpoint.safetensors", &now);
+    cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint is another");
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+}
