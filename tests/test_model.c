@@ -130,6 +130,43 @@ ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) 
     model_free(&model);
 }
 
+ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
+    return every_pair();
+}
+
+/* Pieces of any length, across blocks of tokens, and by any number of threads. */
+ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
+    enum { LENGTH = 75, V = 11 };
+    static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
+    struct model_config config = small_config(pair->norm, pair->placement);
+    config.n_embd = 40;
+    config.block_size = LENGTH;
+    omp_set_num_threads(3);
+    struct model model;
+    model_init(&model, &config, V, 1, 1);
+    struct batch batch = make_batch(1, LENGTH, V, 5), other = make_batch(1, LENGTH, V, 6);
+    model_forward(&model, &batch, true, 0); // bn's running statistics are no longer what they were
+    for (model.threads = 1; model.threads <= 3; model.threads += 2) {
+        real *whole = malloc(LENGTH * V * sizeof *whole);
+        model_forward(&model, &batch, false, 0);
+        for (size_t n = 0; n < LENGTH; n++)
+            memcpy(whole + n * V, model_logits(&model, n), V * sizeof *whole);
+        model_forward(&model, &other, false, 0); // nothing is left of it
+        size_t first = 0;
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; first = ends[i++]) {
+            model_extend(&model, batch.ids, first, ends[i]);
+            for (size_t n = first; n < ends[i]; n++)
+                expect_close("logits", V, model_logits(&model, n), whole + n * V,
+                             0); // the same bits
+        }
+        free(whole);
+    }
+    omp_set_num_threads(1);
+    batch_free(&batch);
+    batch_free(&other);
+    model_free(&model);
+}
+
 /* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
    in evaluation. There are enough tokens for 16 threads, and several slabs of them. */
 struct trained {

@@ -1,0 +1,218 @@
+/* Stored models in use: --generate and --evaluate. */
+#include "../data/die.h"
+#include "../data/utf8.h"
+#include "../model/model.h"
+#include "command.h"
+#include "runs.h"
+#include "support.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
+TestSuite(generate, .init = enter, .fini = folder_leave);
+TestSuite(evaluate, .init = enter, .fini = folder_leave);
+
+#define LEARNED                                                                                    \
+    TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-iters=0 --eval-interval=1000 "        \
+         "--log-interval=1000 "
+
+static void learn(const char *options) {
+    struct ending ending = train(LEARNED "%s", options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+}
+
+/* What the command line writes; it must succeed and say nothing else. */
+static char *written(const char *options) {
+    static char text[4][32768];
+    static int turn;
+    struct ending ending = train("%s", options);
+    cr_assert(ending.status == 0 && !*ending.err, "%s: %s", options, ending.err);
+    turn = (turn + 1) % 4;
+    return strcpy(text[turn], ending.out);
+}
+
+static size_t characters(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    size_t bytes = strlen(text), count = 0;
+    for (size_t at = 0; at < bytes; count++)
+        cr_assert(utf8_decode(c, bytes, &at) >= 0, "not UTF-8: %s", text);
+    return count;
+}
+
+ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
+    return every_pair();
+}
+
+/* The model that was read from the file writes what the model in memory wrote. */
+ParameterizedTest(struct pair *pair, generate, equals_the_sample_of_the_run) {
+    char options[128];
+    snprintf(options, sizeof options, "--norm=%s --placement=%s --sample=60 --out=out text.txt",
+             norm_kinds[pair->norm]->name, placements[pair->placement].name);
+    learn(options);
+    char *sample = file_text("out/sample.txt", NULL),
+         *text = written("--generate=out --num-chars=60");
+    cr_expect(strlen(text) == 61 && !strncmp(text, sample, 60) && text[60] == '\n', "%s, not %s",
+              text, sample);
+    cr_expect_str_eq(written("--generate=out/model.safetensors --num-chars=60 --threads=3"), text);
+}
+
+Test(generate, what_the_options_say) {
+    learn("--out=out text.txt");
+    char *text = written("--generate=out --prompt=the --num-chars=40 --seed=1");
+    cr_expect(strlen(text) == 44 && !strncmp(text, "the", 3));
+    cr_expect_str_eq(written("--generate=out --prompt the --num-chars 40"), text);
+    cr_expect_str_neq(written("--generate=out --prompt=the --num-chars=40 --seed=2"), text);
+    char *likeliest = written("--generate=out --prompt=the --num-chars=40 --temperature=0");
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=40 --top-k=1"), likeliest);
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=40 --temperature=0 --seed=9"),
+                     likeliest);
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=0"), "the\n");
+    cr_expect_str_eq(written("--generate=out --num-chars=0"), "\n");
+    cr_expect(strlen(written("--generate=out")) == 501, "500 by default");
+    cr_expect(files_in("out") == 5, "something was written");
+}
+
+/* Longer than the block, and a prompt longer than it: a long text and its own beginning as a prompt
+   go on alike, as the window depends on the text alone. */
+Test(generate, any_length) {
+    learn("--norm=bn --out=out text.txt");
+    char *text = written("--generate=out --prompt=a --num-chars=300 --temperature=0"), options[256];
+    cr_expect(strlen(text) == 302);
+    for (int given = 1; given < 60; given += 7) {
+        snprintf(options, sizeof options, "%.*s", given, text);
+        const char *arguments[] = {"--generate=out", "--temperature=0", "--num-chars=100",
+                                   "--prompt",       options,           NULL};
+        struct ending ending = train_with(arguments);
+        cr_expect(ending.status == 0 && !strncmp(ending.out, text, (size_t)given + 100), "%d: %s",
+                  given, ending.out);
+    }
+}
+
+Test(generate, prompts_that_cannot_be) {
+    learn("--out=out text.txt");
+    static const struct {
+        const char *prompt, *why;
+    } bad[] = {{"the Cat", "--prompt: has U+0043 (C), which the model's vocabulary lacks"},
+               {"a\xc3\xa9", "has U+00E9 (\xc3\xa9), "},
+               {"a\tb", "has U+0009, "},
+               {"the \xff", "--prompt: not UTF-8 at byte 4, 0xff"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *arguments[] = {"--generate=out", "--prompt", bad[i].prompt, NULL};
+        struct ending ending = train_with(arguments);
+        expect_refusal(&ending, STATUS_USAGE, bad[i].why);
+    }
+}
+
+Test(generate, texts_of_bytes_are_written_as_utf_8) {
+    FILE *file = fopen("bytes.txt", "wb");
+    for (int i = 0; i < 400; i++) fputs("\xe4\xb8\xad\xff\xf0\x9f\x98\x81 a\xc3", file);
+    fclose(file);
+    learn("--level=byte --max-iters=3 --out=out bytes.txt");
+    cr_expect(characters(written("--generate=out --num-chars=400 --temperature=2")) > 100);
+    const char *arguments[] = {"--generate=out", "--num-chars=0", "--prompt", "a\xff\xe4\xb8",
+                               NULL};
+    struct ending ending = train_with(arguments);
+    cr_expect_str_eq(ending.out, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\n");
+}
+
+Test(generate, other_alphabets) {
+    FILE *file = fopen("poem.txt", "wb");
+    for (int i = 0; i < 200; i++)
+        fputs("\xe5\xba\x8a\xe5\x89\x8d\xe6\x98\x8e\xe6\x9c\x88\xe5\x85\x89\n", file);
+    fclose(file);
+    learn("--out=out poem.txt");
+    char *text = written("--generate=out --num-chars=50 --prompt=\xe6\x98\x8e");
+    cr_expect(characters(text) == 52 && !strncmp(text, "\xe6\x98\x8e", 3), "%s", text);
+}
+
+Test(generate, what_contradicts_the_model_is_refused) {
+    learn("--out=out text.txt");
+    struct ending ending = train("--generate=out --norm=bn");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--norm=bn: contradicts --norm=ln of out/model.safetensors");
+    ending = train("--generate=out --block-size=16");
+    expect_refusal(&ending, STATUS_USAGE, "--block-size=16: contradicts --block-size=8");
+    ending = train("--generate=out text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
+    ending = train("--generate=out --out=there");
+    expect_refusal(&ending, STATUS_USAGE, "belong to training");
+    ending = train("--generate=out --evaluate=out");
+    expect_refusal(&ending, STATUS_USAGE, "one at a time");
+    ending = train("--prompt=the text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    ending = train("--generate=nowhere");
+    expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
+    ending = train("--generate=text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "text.txt: not a whole safetensors file");
+}
+
+/* The number after "loss ". */
+static double loss_of(const char *line) {
+    double loss = NAN;
+    cr_assert(sscanf(line, "loss %lf nats per character", &loss) == 1, "%s", line);
+    return loss;
+}
+
+ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {
+    char options[128], want[128];
+    snprintf(options, sizeof options, "--norm=%s --placement=%s --out=out text.txt",
+             norm_kinds[pair->norm]->name, placements[pair->placement].name);
+    learn(options);
+    struct log log = log_of("out");
+    snprintf(want, sizeof want, "loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
+    char *text = written("--evaluate=out");
+    cr_expect(!strncmp(text, want, strlen(want)), "%s, not %s", text, want);
+    cr_expect(strstr(text, ": the validation part of text.txt, 199 characters\n"), "%s", text);
+    cr_expect_str_eq(written("--evaluate=out text.txt --threads=3"), text);
+}
+
+Test(evaluate, another_corpus_is_measured_as_a_whole) {
+    learn("--out=out text.txt");
+    corpus_put_tiny("other.txt", 801); // whole blocks of 8, and the character before them
+    char *text = written("--evaluate=out other.txt");
+    cr_expect(strstr(text, ": other.txt, 800 characters\n"), "%s", text);
+    cr_expect(loss_of(text) < log(14) && loss_of(text) > 0.01);
+    double usual = loss_of(text);
+    cr_expect_float_eq(loss_of(written("--evaluate=out other.txt --batch-size=7")), usual, 1e-5);
+    file_put("two.txt", "at", 2);
+    cr_expect(strstr(written("--evaluate=out two.txt"), ": two.txt, 1 characters\n"));
+    struct ending ending =
+        train_in((struct surroundings){.input = "other.txt"}, "--evaluate=out -");
+    cr_expect(ending.status == 0 && fabs(loss_of(ending.out) - usual) < 1e-12, "%s", ending.err);
+}
+
+Test(evaluate, what_cannot_be_measured) {
+    learn("--out=out text.txt");
+    file_put("one.txt", "a", 1);
+    struct ending ending = train("--evaluate=out one.txt");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: has no two characters to measure");
+    file_put("other.txt", "a Cat", 5);
+    ending = train("--evaluate=out other.txt");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "other.txt: has U+0043 (C), which the model's vocabulary lacks");
+    ending = train("--evaluate=out --n-layer=2");
+    expect_refusal(&ending, STATUS_USAGE, "--n-layer=2: contradicts --n-layer=1");
+    cr_assert(!remove("text.txt"));
+    ending = train("--evaluate=out");
+    expect_refusal(&ending, STATUS_MACHINE, "text.txt: No such file or directory");
+}
+
+Test(evaluate, the_grammar) {
+    learn("--grammar-chars=3000 --out=out");
+    struct log log = log_of("out");
+    char *text = written("--evaluate=out");
+    cr_expect_float_eq(loss_of(text), log_number(&log, log.rows - 1, VAL_LOSS), 1e-7);
+    cr_expect(strstr(text, "the validation part of the built-in grammar"));
+}
