@@ -8,7 +8,7 @@
 
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 
-/* What a model is; filled by the command line, a test, or (some day) a checkpoint. */
+/* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
     int64_t n_layer, n_head, n_embd, block_size;
