@@ -32,6 +32,7 @@ struct training {
     struct run run;
     struct progress progress;
     struct outcome outcome;
+    double saved, saving; // when it was saved last, and the seconds that it took
 };
 
 static volatile sig_atomic_t stopped_by; // SIGINT or SIGTERM: finish the step, save, leave
@@ -111,16 +112,26 @@ static void save_as(struct training *t, const char *name, const struct adam *ada
     file_commit(&file);
 }
 
-/* The model after outcome.steps updates, and all that the run needs to go on from there. What has
-   become no number is not kept. */
-static void save(struct training *t) {
+/* All that the run needs to go on after outcome.steps updates, unless something has become no
+   number, and with `last` the model alone too. */
+static void save(struct training *t, bool last) {
     const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+    double begin = omp_get_wtime();
     if (tensor_nonfinite(param, param->value) || tensor_nonfinite(state, state->value) ||
         tensor_nonfinite(param, t->adam.m) || tensor_nonfinite(param, t->adam.v))
         return;
     run_sync(&t->run);
     if (t->config.checkpoint_interval || stopped_by) save_as(t, "checkpoint.safetensors", &t->adam);
-    save_as(t, "model.safetensors", NULL);
+    if (last) save_as(t, "model.safetensors", NULL);
+    t->saved = omp_get_wtime();
+    t->saving = t->saved - begin;
+}
+
+/* Whether a checkpoint is due at this step of a run that is under way. */
+static bool save_due(const struct training *t, int64_t step) {
+    int64_t interval = t->config.checkpoint_interval;
+    if (interval == OPTION_AUTO) return omp_get_wtime() - t->saved >= 100 * t->saving;
+    return interval && step % interval == 0;
 }
 
 static void save_summary(struct training *t, const char *exit_reason) {
@@ -192,13 +203,15 @@ static void train(struct training *t) {
     struct outcome *outcome = &t->outcome;
     int64_t steps = config->max_iters;
     int64_t tokens_per_step = config->batch_size * config->model.block_size * config->grad_accum;
-    const int64_t first = outcome->steps, interval = config->checkpoint_interval;
+    const int64_t first = outcome->steps;
     double start = omp_get_wtime() - outcome->seconds, training = 0, logged_training = 0;
     int64_t logged_step = first;
+    t->saved = omp_get_wtime();
+    t->saving = 0.01; // at a guess
     for (int64_t step = first;; step++) {
         bool last = step == steps || stopped_by, saved = last;
         outcome->steps = step;
-        if (last || (interval && step > first && step % interval == 0)) save(t);
+        if (last || (step > first && save_due(t, step))) save(t, last);
         double trained = training; // until this row's own update
         struct log_row row = {.step = step,
                               .tokens = step * tokens_per_step,
@@ -225,7 +238,7 @@ static void train(struct training *t) {
             row.train_loss = outcome->train_loss = update(t, step, row.lr, &row.grad_norm);
             training += omp_get_wtime() - before;
         }
-        if (last && !saved) save(t); // stopped while it was evaluated
+        if (last && !saved) save(t, true); // stopped while it was evaluated
         row.seconds = omp_get_wtime() - start;
         outcome->tokens = row.tokens;
         outcome->seconds = row.seconds;

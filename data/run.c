@@ -76,11 +76,14 @@ static bool make_folder(char *folder, bool fresh) {
     die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(errno));
 }
 
-static const char *const of_end[] = {"summary.json", "summary.json.tmp", "sample.txt",
-                                     "sample.txt.tmp", NULL};
-static const char *const of_model[] = {"model.safetensors", "model.safetensors.tmp",
-                                       "checkpoint.safetensors", "checkpoint.safetensors.tmp",
-                                       NULL};
+static const char *const of_end[] = {"summary.json",
+                                     "summary.json.tmp",
+                                     "sample.txt",
+                                     "sample.txt.tmp",
+                                     "model.safetensors",
+                                     "model.safetensors.tmp",
+                                     "checkpoint.safetensors.tmp",
+                                     NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
@@ -101,7 +104,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
             run->folder, run->folder);
     // what an earlier run left there would speak of another model
     remove_files(run, of_end);
-    remove_files(run, of_model);
+    remove_files(run, (const char *const[]){"checkpoint.safetensors", NULL});
     cut_log(run, 0);
 }
 

@@ -22,8 +22,8 @@ struct run {
 void run_open(struct run *run, const char *out, const char *name, bool force);
 
 /* Opens `folder`, which holds a run, to go on with it after `step` updates: later rows, and a row
-   that was not written to its end, leave the log. What the run left at its end goes, the model and
-   the checkpoint stay. Returns the seconds of the last row that stays, 0 if there is none. */
+   that was not written to its end, leave the log. What the run left at its end goes, the
+   checkpoint stays. Returns the seconds of the last row that stays, 0 if there is none. */
 double run_resume(struct run *run, const char *folder, int64_t step);
 
 void run_close(struct run *run);

@@ -228,6 +228,9 @@ static void path_in(const char *folder, const char *name, char *path, size_t siz
 
 /* A run stopped before its first checkpoint has its options, and begins at its begin. */
 static void begin_again(struct checkpoint *c, const char *folder, struct config *stored) {
+    path_in(folder, "model.safetensors", c->path, sizeof c->path);
+    if (!access(c->path, F_OK))
+        die(STATUS_MACHINE, "--resume=%s: has ended without a checkpoint to go on from", folder);
     path_in(folder, "config.ini", c->path, sizeof c->path);
     if (access(c->path, F_OK))
         die(STATUS_MACHINE, "--resume=%s: holds no run that can go on", folder);
@@ -243,11 +246,10 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
     if (resume && !folder)
         die(STATUS_MACHINE, "--resume=%s: %s", place,
             access(place, F_OK) ? strerror(errno) : "is no run's folder");
-    if (folder)
-        path_in(place, resume ? "checkpoint.safetensors" : "model.safetensors", c->path,
-                sizeof c->path);
-    else
-        snprintf(c->path, sizeof c->path, "%s", place);
+    if (folder && !resume) path_in(place, "model.safetensors", c->path, sizeof c->path);
+    if (folder && (resume || access(c->path, F_OK))) // the model alone comes at a run's end
+        path_in(place, "checkpoint.safetensors", c->path, sizeof c->path);
+    if (!folder) snprintf(c->path, sizeof c->path, "%s", place);
     if (resume && access(c->path, F_OK)) {
         begin_again(c, place, &stored);
     } else {

@@ -128,9 +128,10 @@ const struct option config_options[] = {
     {NULL, OPTION_HEADING, .help = "Keeping and using"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "options from a file such as a run's config.ini; the command line overrides it"},
-    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "250", RANGE(0, MOST),
+    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
      .scope = OPTION_FREE,
-     .help = "updates between checkpoints, which --resume goes on from; 0: only when interrupted"},
+     .help = "updates between checkpoints, which --resume goes on from; auto: as often as costs a "
+             "hundredth of the time; 0: only when interrupted"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
              "intervals and --threads may be others"},

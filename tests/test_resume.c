@@ -171,10 +171,11 @@ Test(resume, time_goes_on) {
 Test(resume, before_the_first_checkpoint) {
     expect_done(train(LIVELY "--max-iters=5 --out=whole text.txt"));
     expect_done(train(LIVELY "--max-iters=5 --out=out text.txt"));
-    cr_assert(!remove("out/checkpoint.safetensors"));
+    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
     expect_done(train("--quiet --resume=out"));
     expect_same_run("whole", "out");
-    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/log.csv"));
+    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
+    cr_assert(!remove("out/log.csv"));
     expect_done(train("--quiet --resume=out/"));
     expect_same_run("whole", "out");
 }
@@ -182,6 +183,8 @@ Test(resume, before_the_first_checkpoint) {
 Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
     expect_done(train(LIVELY "--checkpoint-interval=0 --out=out text.txt"));
     cr_expect(!file_there("out/checkpoint.safetensors") && file_there("out/model.safetensors"));
+    struct ending refused = train("--resume=out --max-iters=8");
+    expect_refusal(&refused, STATUS_MACHINE, "--resume=out: has ended without a checkpoint");
     struct ending ending = train_interrupted(
         SIGTERM, "long/log.csv",
         LONG "--max-iters=1000000000 --checkpoint-interval=0 --out=long text.txt");
@@ -211,7 +214,10 @@ Test(resume, what_contradicts_the_run_is_refused) {
             cr_expect(strstr(ending.err, changes[i].stored), "%s", ending.err);
             cr_expect(strstr(ending.err, there ? "out/checkpoint.safetensors" : "out/config.ini"));
         }
-        if (there) cr_assert(!rename("out/checkpoint.safetensors", "away"));
+        if (there) {
+            cr_assert(!rename("out/checkpoint.safetensors", "away"));
+            cr_assert(!remove("out/model.safetensors"));
+        }
     }
     cr_assert(!rename("away", "out/checkpoint.safetensors"));
     corpus_put_tiny("other.txt", 1999);
@@ -308,6 +314,7 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
     cr_expect_str_eq(ending.err, first, "another end");
     cr_expect(strlen(file_text("out/log.csv", NULL)) > strlen(log) / 2);
+    cr_expect(!file_there("out/model.safetensors"));
     ending = train("--generate=out --num-chars=10"); // its weights are numbers
     cr_expect(ending.status == 0, "%s", ending.err);
 }
