@@ -134,8 +134,10 @@ Test(cli_input, a_full_disk) {
     corpus_put_tiny("text.txt", 2000);
     struct ending ending = train(TINY "--quiet --out=whole text.txt");
     cr_assert(ending.status == 0, "%s", ending.err);
+    ending = train(TINY "--quiet --checkpoint-interval=0 --out=alone text.txt");
+    cr_assert(ending.status == 0, "%s", ending.err);
     size_t model, checkpoint, config;
-    file_text("whole/model.safetensors", &model);
+    file_text("alone/model.safetensors", &model);
     file_text("whole/checkpoint.safetensors", &checkpoint);
     file_text("whole/config.ini", &config);
     cr_assert(model > 6000 && config > 100 && config < 2000);
