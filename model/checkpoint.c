@@ -189,16 +189,28 @@ static void sizes_of(const struct checkpoint *c, struct model_config *model) {
         refuse(c, "holds a model without characters, channels, positions or layers");
 }
 
-/* Of a file that does not say how many heads there are the command line must: no shape does. */
-static void ask_for_heads(const struct checkpoint *c, struct config *stored, int argc,
-                          char **argv) {
-    if (safetensors_text(&c->file, "n-head")) return;
+static bool arrays_show(const struct option *option) {
+    static const char *const shown[] = {"n-layer", "n-embd", "block-size", "bias"};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        if (!strcmp(option->name, shown[i])) return true;
+    return false;
+}
+
+/* What neither the arrays nor the texts of another program's file say, the command line may, and
+   how many heads there are it must: that has no usual value. */
+static void ask_for_rest(const struct checkpoint *c, struct config *stored, int argc, char **argv) {
     struct config asked = *stored;
     asked.model.n_head = 0;
     options_arguments(config_options, &asked, argc, argv);
-    if (!asked.model.n_head)
+    if (!asked.model.n_head && !safetensors_text(&c->file, "n-head"))
         die(STATUS_USAGE, "%s: does not say how many heads it has (--n-head=N does)", c->path);
-    stored->model.n_head = asked.model.n_head;
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->scope != OPTION_OF_MODEL || arrays_show(o) || safetensors_text(&c->file, o->name))
+            continue;
+        char text[LONGEST_TEXT];
+        options_set(config_options, stored, "--", o->name,
+                    option_value(o, &asked, text, sizeof text));
+    }
 }
 
 /* What the file says of its model: its arrays' sizes, and its texts, which must say the same. */
@@ -259,7 +271,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
                 c,
                 "its header has no checksum, so it is no run's (name the file itself to use it)");
         config_of(c, &stored);
-        ask_for_heads(c, &stored, argc, argv);
+        ask_for_rest(c, &stored, argc, argv);
     }
     if (config->evaluate) stored.eval_iters = 0; // the whole of it
     config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, c->path, argc, argv);
