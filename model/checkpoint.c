@@ -351,11 +351,12 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
 static void check_tied(const struct checkpoint *c, const struct model *model) {
     const struct stored *array = find(c, head);
     if (!array || !find(c, embedding)) return;
-    size_t count = stored_count(array), size = model->V * model->C;
+    size_t size = model->V * model->C;
     real *weight = room(size, sizeof *weight);
-    if (count == size && stored_is_numeric(array))
-        safetensors_read(&c->file, array, real_type, weight);
-    bool same = count == size && !memcmp(weight, model->wte.value, size * sizeof *weight);
+    bool same = stored_is_numeric(array) && array->dimensions == 2 && array->shape[0] == model->V &&
+                array->shape[1] == model->C;
+    if (same) safetensors_read(&c->file, array, real_type, weight);
+    same = same && !memcmp(weight, model->wte.value, size * sizeof *weight);
     free(weight);
     if (!same) refuse(c, "lm_head.weight: is not transformer.wte.weight, as a tied head would be");
 }
