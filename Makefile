@@ -65,7 +65,7 @@ help:
 	@echo 'make test     build and run every test'
 	@echo 'make bench    how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)'
 	@echo 'make data     get real corpora into data/corpora/'
-	@echo 'make plots    draw the loss curves of all runs in runs/'
+	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
 	@echo 'make lint     formatting and shell scripts'
@@ -97,7 +97,7 @@ data:
 	@data/get_corpora.sh
 
 plots:
-	@scripts/deps.sh plot && scripts/plot.py runs/*/
+	@scripts/deps.sh plot && scripts/plot.py --each runs
 
 lint:
 	@scripts/deps.sh lint

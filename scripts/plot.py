@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""Loss curves of runs: scripts/plot.py RUN... [-o FILE] draws each run folder's log.csv.
+"""Pictures of runs: scripts/plot.py RUN... draws the losses in run folders' log.csv.
 
-A run has one colour (Okabe and Ito 2008, told apart by colour-blind eyes too) and one marker. Its
-training loss is a thin light line, a running mean; its validation loss is bold, with a marker per
-evaluation. Where summary.json gives grammar_entropy, the loss that no model can beat, it is a
-dashed line.
+A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
+whose runs stand in runs/ inside it). Runs that differ in nothing but the seed are one line: their mean
+with a band. A run under way can be drawn, and with --watch is drawn again and again as it goes.
 """
 import argparse
 import csv
-import json
+import functools
+import math
 import os
+import signal
 import sys
 
+import runs as run_folders
+from runs import NotStarted, RunError, is_run, label_of, runs_inside, twins, variants, varying
+
+interrupt = signal.getsignal(signal.SIGINT)
+if interrupt is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ctrl-C while modules are read: no traceback
+if "--show" not in sys.argv:
+    os.environ.pop("MPLBACKEND", None)  # a kind of window, which need not exist here
 try:
-    import matplotlib
-    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 except ImportError as error:
     # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
     system = "/usr/bin/python3"
@@ -22,172 +31,353 @@ except ImportError as error:
         os.execv(system, [system, *sys.argv])
     sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
 
-matplotlib.use("Agg")  # draws into files, needs no screen
-matplotlib.rcParams.update({"pdf.fonttype": 42, "font.size": 9, "axes.spines.top": False,
-                            "axes.spines.right": False, "legend.frameon": False})
-from matplotlib import pyplot, ticker  # noqa: E402 (the backend is chosen first)
-from matplotlib.lines import Line2D  # noqa: E402
+from charts import Group, draw_curves, draw_dots, draw_sweep  # noqa: E402 (they need both)
+from looks import looks, shorten  # noqa: E402
+from series import Table  # noqa: E402
+from watching import watch  # noqa: E402
 
-# Grey stands for their yellow, which is too faint on white.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
-LINES = ["-", (0, (4, 1)), (0, (1, 1))]  # the next one each time the colours are used up
-X_LABELS = {"step": "training step", "tokens": "characters seen in training",
-            "seconds": "training time (s)"}
-RUNS_INSIDE = 4  # with more runs the legend stands beside the picture
+CHARTS = {"curves": (draw_curves, 6.4), "dots": (draw_dots, 4.6), "sweep": (draw_sweep, 6.4)}
+ENDINGS = (".png", ".svg", ".pdf")
 
 
-class PlotError(Exception):
-    """What is wrong with a run folder or the output, as one line for the user."""
+@functools.lru_cache(maxsize=None)
+def say(text):
+    """Says it once, however often --watch finds it."""
+    print(f"plot: {text}", file=sys.stderr)
 
 
-def read_log(run):
-    """The columns of RUN/log.csv as arrays: NaN where a cell is empty, infinity where it diverged.
+class UsageError(Exception):
+    """What is wrong with the command, as one line for the user."""
 
-    A log is readable at any moment: a last line without its end, of a run under way, is left out.
-    """
-    path = os.path.join(run, "log.csv")
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message} (--help lists the options)")
+
+
+def one_of(*names):
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [name for name in chosen if name not in names]
+        if unknown or len(set(chosen)) < len(chosen):
+            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
+        return chosen
+    return parse
+
+
+def span(text):
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            text = file.read()
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise argparse.ArgumentTypeError(f"'{text}' is not LOW:HIGH")
+    return low, high
+
+
+def odd(text):
+    width = int(text) if text.isdigit() else 0
+    if width % 2 == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not an odd number of values")
+    return width
+
+
+def size(text):
+    try:
+        width, height = map(float, text.split("x"))
+    except ValueError:
+        width = height = 0
+    if not (1 <= width <= 100 and 1 <= height <= 100):
+        raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
+    return width, height
+
+
+def read_command(arguments):
+    parser = Parser(prog="plot.py", allow_abbrev=False, description="Draw the losses of runs.",
+                    usage="scripts/plot.py [OPTION]... RUN...")
+    add = parser.add_argument
+    add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    add("-o", "--output", metavar="FILE", help="picture to write, .png, .svg or .pdf (default: "
+        "loss.png in the RUN, in this folder for several)")
+    add("--chart", type=one_of(*CHARTS), metavar="CHART,...",
+        help="curves (losses over time), dots (final losses, every seed), sweep (final loss against "
+             "an option), side by side (default: curves, with dots beside if there are variants with "
+             "several seeds; sweep if a numeric option has three values or more)")
+    add("--sweep", metavar="OPTION", help="the option of ./train of a sweep, such as learning-rate")
+    add("--by", choices=["variant", "run"], help="a line for each variant or for each run (default: "
+        "variant, if no two runs have the same options and seed)")
+    add("--center", choices=["mean", "median"], default="mean", help="over seeds (default: mean)")
+    add("--band", choices=["range", "sd", "none"], default="range",
+        help="over seeds: from the lowest to the highest (default), a standard deviation, none")
+    add("--lines", type=one_of("train", "val"), default=["train", "val"], metavar="train,val",
+        help="the losses among the curves (default: both)")
+    add("--smooth", type=odd, metavar="N", help="training losses are running means of so many logged "
+        "values (default: a fiftieth of them; 1: as logged)")
+    add("--x", choices=["step", "tokens", "seconds"], default="step",
+        help="horizontal axis of the curves (default: step)")
+    add("--log-x", action="store_true", help="logarithmic steps, tokens, seconds or option")
+    add("--log-y", action="store_true", help="logarithmic losses")
+    add("--xlim", type=span, metavar="LOW:HIGH", help="part of the curves to show")
+    add("--ylim", type=span, metavar="LOW:HIGH", help="losses to show in curves and sweep")
+    add("--title", help="title above the picture")
+    add("--size", type=size, metavar="WxH", help="inches (default: as the charts need)")
+    add("--dpi", type=float, default=200, help="dots an inch of a .png (default: 200)")
+    add("--table", metavar="FILE", help="write the numbers that are drawn as CSV; - is standard output")
+    add("--show", action="store_true", help="show a window (a picture is written only with -o)")
+    add("--watch", action="store_true",
+        help="draw again as the logs grow, until the runs have ended")
+    add("--each", action="store_true",
+        help="a picture for each RUN folder of runs and each folder of runs in it, inside that folder")
+    options = parser.parse_args(arguments)
+    options.sweep = options.sweep and options.sweep.removeprefix("--")
+    if options.output and not os.path.splitext(options.output)[1]:
+        options.output += ".png"
+    if options.output and not options.output.lower().endswith(ENDINGS):
+        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
+    if options.watch and (options.show or options.each or options.table):
+        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
+                         "it anew)")
+    if options.each and (options.output or options.table or options.show):
+        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
+            options.log_y and options.ylim and options.ylim[0] <= 0):
+        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
+    if not 20 <= options.dpi <= 2000:
+        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+    return options
+
+
+# ---- runs and the lines they make ----------------------------------------------------------------
+
+def read_runs(folders):
+    """The runs that can be drawn, and whether something is wrong with others; says what."""
+    runs, failed, waiting = [], False, []
+    for folder in folders:
+        inside = [] if is_run(folder) else runs_inside(folder)
+        if os.path.isdir(folder) and not is_run(folder) and not inside:
+            say(f"{folder}: no run in it (a RUN is a folder that ./train --out made, or one of runs)")
+            failed = True
+            continue
+        for path in inside or [folder]:
+            try:
+                runs.append(run_folders.Run(path))
+            except NotStarted as error:
+                waiting.append(error)
+                failed |= not inside
+            except RunError as error:
+                say(str(error))
+                failed = True
+    for error in waiting:
+        say(str(error))
+    return runs, failed
+
+
+def groups_of(runs, names, by_run):
+    if by_run:
+        labels = [run.name for run in runs]
+        if len(set(labels)) < len(labels):
+            labels = [run.folder for run in runs]
+        names = varying(runs, seed=True) if all(run.options for run in runs) else []
+        names.sort(key="seed".__eq__)  # it goes last
+        found = [(run_folders.key_of(run, names), [run]) for run in runs]
+    else:
+        found = variants(runs, names)
+        named = names or [name for name in run_folders.FIRST if name in runs[0].options]
+        labels = [label_of(members[0], named) or "all runs" for _, members in found]
+    return [Group(label, key, members, look) for label, (key, members), look in
+            zip(shorten(labels), found, looks(names, [key for key, _ in found]))]
+
+
+def lines_by_run(runs, options):
+    """Whether each run is a line of its own."""
+    unknown = [run for run in runs if not run.options]
+    if options.by == "variant" and unknown:
+        raise RunError(f"{unknown[0].folder}: no options in summary.json or config.ini "
+                       "(--by=run draws it)")
+    if options.by or len(runs) == 1:
+        return options.by != "variant"
+    if unknown:
+        return True
+    same = twins(runs)
+    if same:
+        say(f"{same[0].folder} and {same[1].folder} have the same options and seed: a line for each "
+            "run (--by=variant takes them together)")
+    return bool(same)
+
+
+def swept_option(runs, names, wanted, least=2):
+    """The option of a sweep: the one wanted, else the rate if it varies, else the one with the most
+    values; None if no number has `least` values."""
+    values = {name: {run.options[name] for run in runs} for name in names}
+    values = {name: of for name, of in values.items() if len(of) >= least and
+              all(isinstance(value, (int, float)) for value in of)}
+    if wanted and wanted not in values:
+        raise RunError(f"--sweep={wanted}: these runs do not differ in a number of that name "
+                       f"({'they do in ' + ', '.join(values) if values else 'nor in any other'})")
+    return wanted or max(values, key=lambda name: (name == "learning-rate", len(values[name])),
+                         default=None)
+
+
+def panels_of(runs, options):
+    """[(chart, groups)]; settles which option a sweep is about."""
+    by_run = lines_by_run(runs, options)
+    names = varying(runs) if all(run.options for run in runs) else []
+    if options.sweep and options.sweep not in names and all(options.sweep in run.options
+                                                            for run in runs):
+        if len({run.options[options.sweep] for run in runs}) > 1:
+            names = [*names, options.sweep]  # follows from another, but is what is asked for
+    groups = groups_of(runs, names, by_run)
+    charts = options.chart or (["sweep"] if options.sweep else [])
+    if not charts and not by_run and swept_option(runs, names, None, 3):
+        charts = ["sweep"]
+    if not charts:
+        seeds = max(len(group.runs) for group in groups)
+        charts = ["curves", "dots"] if seeds > 1 and len(groups) > 1 else ["curves"]
+    panels = []
+    for chart in charts:
+        drawn = groups
+        if chart == "sweep":
+            options.sweep = swept_option(runs, names, options.sweep)
+            if not options.sweep:
+                raise RunError("sweep: these runs do not differ in a numeric option")
+            drawn = groups_of(runs, [name for name in names if name != options.sweep], False)
+        panels.append((chart, drawn))
+    return panels
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+def new_figure(show):
+    if not show:
+        figure = Figure(layout="constrained")
+        FigureCanvasAgg(figure)
+        return figure
+    try:
+        from matplotlib import pyplot, rcsetup
+        figure = pyplot.figure(layout="constrained")
+    except ImportError as error:
+        raise RunError(f"--show: no window: {error} (-o writes a file)")
+    if pyplot.get_backend().lower() not in [name.lower() for name in rcsetup.interactive_bk]:
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        why = "matplotlib has no toolkit (python3-tk is one)" if display else "there is no display"
+        raise RunError(f"--show: no window: {why} (-o writes a file)")
+    return figure
+
+
+def compose(runs, options, table):
+    """The figure: its charts side by side, as wide as their legends need."""
+    panels = panels_of(runs, options)
+    figure = new_figure(options.show)
+    widths = [CHARTS[chart][1] for chart, _ in panels]
+    rows = [group.label for chart, groups in panels if chart == "dots" for group in groups]
+    width = sum(widths) + 0.07 * max(0, max(map(len, rows), default=0) - 12)
+    height = max(4.0, 1.2 + 0.24 * len(rows))
+    figure.set_size_inches(width, height)
+    for axes, (chart, groups) in zip(figure.subplots(1, len(panels), squeeze=False,
+                                                     width_ratios=widths)[0], panels):
+        legend = CHARTS[chart][0](axes, groups, options, table)
+        if legend:  # one that stands beside its chart
+            box = legend.get_window_extent(figure.canvas.get_renderer())
+            width += box.width / figure.dpi
+            height = max(height, box.height / figure.dpi + 0.3)
+    figure.set_size_inches(options.size or (width, height))
+    if options.title:
+        figure.suptitle(options.title)
+    return figure
+
+
+def write_picture(figure, output, dpi):
+    """All of the picture or nothing: someone may be looking at the file."""
+    ending = os.path.splitext(output)[1][1:].lower()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    temporary = f"{output}.tmp"
+    try:
+        figure.savefig(temporary, dpi=dpi, format=ending, metadata=metadata)
+        os.replace(temporary, output)
     except OSError as error:
-        raise PlotError(f"{path}: {error.strerror} (a RUN is a folder that ./train --out made)")
-    except UnicodeDecodeError:
-        raise PlotError(f"{path}: not a text file")
-    if "\n" not in text:
-        raise PlotError(f"{path}: empty (has the run started?)")
-    lines = list(csv.reader(text[:text.rfind("\n")].split("\n")))
-    header = lines[0]
-    absent = {*X_LABELS, "train_loss", "val_loss"} - set(header)
-    if absent:
-        raise PlotError(f"{path}: line 1: no column {', '.join(sorted(absent))} (a run's log?)")
-    if len(lines) == 1:
-        raise PlotError(f"{path}: only the header: no step is logged yet")
-    rows = []
-    for number, cells in enumerate(lines[1:], 2):
-        if len(cells) != len(header):
-            raise PlotError(f"{path}: line {number}: {len(cells)} cells, but {len(header)} columns")
-        try:
-            row = [float(cell) if cell else None for cell in cells]
-        except ValueError as error:
-            raise PlotError(f"{path}: line {number}: {error}")
-        rows.append([np.nan if value is None else value if np.isfinite(value) else np.inf
-                     for value in row])
-    return dict(zip(header, np.array(rows).T))
-
-
-def read_entropy(run):
-    """grammar_entropy of RUN/summary.json, or None: the file comes when the run ends."""
-    path = os.path.join(run, "summary.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            entropy = json.load(file).get("grammar_entropy")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, AttributeError) as error:
-        raise PlotError(f"{path}: {error}")
-    is_number = isinstance(entropy, (int, float)) and not isinstance(entropy, bool)
-    return entropy if is_number else None
-
-
-def smooth(values, width):
-    """Running mean over `width` (odd) values around each.
-
-    At the steep start it takes only as many after a value as there are before it; at the end it
-    takes all there are.
-    """
-    i = np.arange(len(values))
-    before = np.minimum(i, width // 2)
-    after = np.minimum(before, i[::-1])
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    return (sums[i + after + 1] - sums[i - before]) / (before + after + 1)
-
-
-def measured(log, x, column):
-    """x and y of a column where it was measured and is finite."""
-    there = np.isfinite(log[column]) & np.isfinite(log[x])
-    return log[x][there], log[column][there]
-
-
-def draw_loss(axes, runs, x):
-    """Draws runs, a list of (name, log, entropy), over the log's column x."""
-    handles = []
-    widths = []
-    for number, (name, log, _) in enumerate(runs):
-        style = {"color": COLOURS[number % len(COLOURS)],
-                 "linestyle": LINES[number // len(COLOURS) % len(LINES)]}
-        at, loss = measured(log, x, "train_loss")
-        widths.append(len(loss) // 50 | 1)
-        axes.plot(at, smooth(loss, widths[-1]), linewidth=0.8, alpha=0.5, **style)
-        at, loss = measured(log, x, "val_loss")
-        last = f"{loss[-1]:.3f}" if len(loss) else "none yet"
-        if np.isinf([log["train_loss"], log["val_loss"]]).any():
-            last += ", then diverged"
-        handles += axes.plot(at, loss, linewidth=1.8, marker=MARKERS[number % len(MARKERS)],
-                             markersize=4.5, label=f"{name}: {last}", **style)
-    width = " to ".join(str(width) for width in sorted({min(widths), max(widths)}))
-    mean = f", running mean of {width} logged values" if max(widths) > 1 else ""
-    grey = {"color": "0.3"}
-    handles += [Line2D([], [], linewidth=1.8, label="validation", **grey),
-                Line2D([], [], linewidth=0.8, alpha=0.7, label="training" + mean, **grey)]
-    for entropy in sorted({entropy for _, _, entropy in runs if entropy is not None}):
-        handles.append(axes.axhline(entropy, linewidth=1, linestyle="--",
-                                    label=f"entropy of the grammar: {entropy:.3f}", **grey))
-    axes.set_xlabel(X_LABELS[x])
-    axes.set_ylabel("loss (nats per character)")
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if len(runs) > RUNS_INSIDE else {}
-    axes.legend(handles=handles, title="run: last validation loss", alignment="left", **beside)
-
-
-def plot(folders, output, x="step", log_scale=False, title=None):
-    """Reads the run folders and writes the picture."""
-    names = [os.path.basename(os.path.abspath(folder)) for folder in folders]
-    if len(set(names)) < len(names):
-        names = folders
-    runs = [(name, read_log(folder), read_entropy(folder)) for name, folder in zip(names, folders)]
-    size = (9.4, 4.0) if len(runs) > RUNS_INSIDE else (6.4, 4.0)
-    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
-    draw_loss(axes, runs, x)
-    if log_scale:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
-        axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-    if x == "tokens":
-        axes.xaxis.set_major_formatter(ticker.EngFormatter())
-    if title:
-        axes.set_title(title)
-    try:
-        figure.savefig(output, dpi=200)
-    except OSError as error:
-        raise PlotError(f"{output}: {error.strerror}")
-    except ValueError as error:
-        raise PlotError(f"{output}: {error}")
+        raise RunError(f"{output}: {error.strerror}")
     finally:
-        pyplot.close(figure)
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def write_table(table, name):
+    try:
+        file = sys.stdout if name == "-" else open(name, "w", encoding="utf-8", newline="")
+        csv.writer(file, lineterminator="\n").writerows([table.header, *table.rows])
+        file.flush() if name == "-" else file.close()
+    except OSError as error:
+        raise RunError(f"{name}: {error.strerror}")
+
+
+def output_of(options):
+    folder = options.run[0] if len(options.run) == 1 else ""
+    return options.output or os.path.join(folder, "loss.png")
+
+
+def draw_runs(runs, options):
+    table = Table()
+    figure = compose(runs, options, table)
+    if options.table:
+        write_table(table, options.table)
+    if options.output or not options.show:
+        write_picture(figure, output_of(options), options.dpi)
+    return figure
+
+
+def draw(options):
+    """Draws the picture once; 1 if some run could not be read."""
+    runs, failed = read_runs(options.run)
+    if not runs:
+        return 1
+    draw_runs(runs, options)
+    if options.show:
+        from matplotlib import pyplot
+        pyplot.show()
+    elif options.table != "-":
+        print(output_of(options), flush=True)
+    return int(failed)
+
+
+def draw_each(options):
+    """A picture for each folder of runs."""
+    folders = []
+    for parent in options.run:
+        inside = [entry.path for entry in os.scandir(parent) if entry.is_dir()] \
+            if os.path.isdir(parent) else []
+        folders += [folder for folder in [parent, *sorted(inside)]
+                    if not is_run(folder) and runs_inside(folder)]
+    if not folders:
+        raise RunError(f"{', '.join(options.run)}: no runs there (./train makes some)")
+    status = 0
+    for folder in folders:
+        try:
+            status |= draw(argparse.Namespace(**{**vars(options), "run": [folder]}))
+        except RunError as error:
+            say(str(error))
+            status = 1
+    return status
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draw the loss curves of runs.")
-    parser.add_argument("run", nargs="+", help="run folder, as made by ./train --out")
-    parser.add_argument("-o", "--output", metavar="FILE",
-                        help="picture to write, .png, .svg or .pdf "
-                             "(default: RUN/loss.png, or loss.png for several runs)")
-    parser.add_argument("--x", choices=list(X_LABELS), default="step",
-                        help="horizontal axis (default: step)")
-    parser.add_argument("--log", action="store_true", help="logarithmic loss axis")
-    parser.add_argument("--title", help="title above the picture")
-    options = parser.parse_args()
-    folder = options.run[0] if len(options.run) == 1 else ""
-    output = options.output or os.path.join(folder, "loss.png")
-    if not os.path.splitext(output)[1]:
-        output += ".png"
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
     try:
-        plot(options.run, output, options.x, options.log, options.title)
-    except PlotError as error:
-        sys.exit(f"plot: {error}")
-    print(output)
+        options = read_command(sys.argv[1:])
+        if options.watch:
+            return watch(options.run, lambda runs: draw_runs(runs, options), output_of(options))
+        return (draw_each if options.each else draw)(options)
+    except UsageError as error:
+        say(str(error))
+        return 2
+    except RunError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

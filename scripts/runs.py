@@ -1,0 +1,237 @@
+"""Run folders as scripts see them: logs, options, how a run ended, and which runs are one variant.
+
+A run is a folder that ./train --out makes. A variant is the runs that differ in nothing but their
+seed. What a run has not left yet is no error: without summary.json it is under way (or was killed),
+and a last line of log.csv without its end is left out.
+"""
+import csv
+import json
+import math
+import os
+import re
+
+NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
+FILES = ("log.csv", "config.ini", "summary.json")
+NO_VARIANT = {"seed", "sample", "temperature", "top-k"}  # what is learnt does not hang on the rest
+DERIVED = ("lr-decay-iters", "min-lr")  # by default they follow another option and say nothing new
+FIRST = ("norm", "placement")
+
+
+class RunError(Exception):
+    """What is wrong with a run's folder, as one line for the user."""
+
+
+class NotStarted(RunError):
+    """The run has left no number yet."""
+
+
+class Run:
+    """A run's folder as it is now.
+
+    columns      {name: [number]} of log.csv; NaN where a cell is empty, infinity where the log has a
+                 NaN or an infinity: both mean that training diverged
+    options      {name: number or text}; empty if the folder does not tell
+    status       done, diverged, interrupted or running
+    diverged_at  the step, or None
+    entropy      of the built-in grammar, or None
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = os.path.basename(os.path.abspath(folder))
+        if not os.path.isdir(folder):
+            what = "not a folder" if os.path.exists(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
+        summary = read_summary(os.path.join(folder, "summary.json"))
+        self.columns = read_log(os.path.join(folder, "log.csv"))
+        self.options = read_options(folder, summary)
+        self.entropy = summary.get("grammar_entropy")
+        self.status = summary.get("exit_reason", "running")
+        watched = [self.columns[name] for name in ("train_loss", "val_loss", "grad_norm")
+                   if name in self.columns]
+        bad = [row for row, values in enumerate(zip(*watched)) if math.inf in values]
+        if bad:
+            self.status = "diverged"
+        self.diverged_at = None
+        if self.status == "diverged":
+            self.diverged_at = self.columns["step"][bad[0] if bad else -1]
+
+    def measured(self, column):
+        """The rows where the column holds a finite number."""
+        return [row for row, value in enumerate(self.columns[column]) if math.isfinite(value)]
+
+    def losses(self):
+        """The validation losses in order, without those that are not finite."""
+        return [self.columns["val_loss"][row] for row in self.measured("val_loss")]
+
+
+def read_text(path):
+    """The file's text, or None if there is no such file."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise RunError(f"{path}: damaged: not a text file")
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}")
+
+
+def read_log(path):
+    text = read_text(path)
+    if text is None:
+        raise NotStarted(f"{path}: No such file or directory (a RUN is a folder that ./train --out "
+                         "made)")
+    if "\n" not in text:
+        raise NotStarted(f"{path}: empty (has the run started?)")
+    lines = list(csv.reader(text[:text.rfind("\n")].split("\n")))
+    header = lines[0]
+    absent = [name for name in NEEDED if name not in header]
+    if absent:
+        raise RunError(f"{path}: damaged: line 1 names no column {', '.join(absent)}")
+    rows = []
+    step = header.index("step")
+    for number, cells in enumerate(lines[1:], 2):
+        if len(cells) != len(header):
+            raise RunError(f"{path}: damaged: line {number} has {len(cells)} cells, "
+                           f"but there are {len(header)} columns")
+        try:
+            row = [float(cell) if cell else None for cell in cells]
+        except ValueError as error:
+            raise RunError(f"{path}: damaged: line {number}: {error}")
+        row = [math.nan if value is None else value if math.isfinite(value) else math.inf
+               for value in row]
+        if not math.isfinite(row[step]):
+            raise RunError(f"{path}: damaged: line {number} has no step")
+        # A run that was resumed does again what came after its checkpoint.
+        while rows and rows[-1][step] >= row[step]:
+            rows.pop()
+        rows.append(row)
+    if not rows:
+        raise NotStarted(f"{path}: only the header: no step is logged yet")
+    return dict(zip(header, map(list, zip(*rows))))
+
+
+def read_summary(path):
+    text = read_text(path)
+    try:
+        summary = json.loads(text or "{}")
+    except ValueError as error:
+        raise RunError(f"{path}: damaged: {error}")
+    if not isinstance(summary, dict):
+        raise RunError(f"{path}: damaged: not a summary")
+    return summary
+
+
+def plain(value):
+    """An option's value in the form that config.ini and summary.json share."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    return value if isinstance(value, (int, type(None))) else str(value)
+
+
+def read_options(folder, summary):
+    """From summary.json, or from config.ini while the run has none."""
+    options = summary.get("options")
+    if isinstance(options, dict):
+        return {name: plain(value) for name, value in options.items()}
+    options = {}
+    path = os.path.join(folder, "config.ini")
+    for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+        if not line.strip():
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
+        try:  # numbers and quoted texts are JSON's, the other values are words
+            options[name] = plain(json.loads(value))
+        except ValueError:
+            options[name] = value
+    if options:
+        options.setdefault("corpus", None)  # the built-in grammar
+    return options
+
+
+def natural(text):
+    """A key that sorts the numbers in names as numbers."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part)
+            for part in re.split(r"(\d+)", text) if part]
+
+
+def is_run(folder):
+    return any(os.path.isfile(os.path.join(folder, name)) for name in FILES)
+
+
+def runs_inside(folder):
+    """The run folders of FOLDER/runs, of FOLDER itself if there are none; not of their folders."""
+    for parent in (os.path.join(folder, "runs"), folder):
+        try:
+            names = sorted(os.listdir(parent), key=natural)
+        except OSError:
+            continue
+        found = [path for path in (os.path.join(parent, name) for name in names) if is_run(path)]
+        if found:
+            return found
+    return []
+
+
+def varying(runs, seed=False):
+    """The options in which the runs differ, norm and placement first."""
+    shared = [name for name in runs[0].options if all(name in run.options for run in runs)]
+    names = [name for name in shared if name not in NO_VARIANT or (seed and name == "seed")]
+    names = [name for name in names if len({run.options[name] for run in runs}) > 1]
+
+    def groups(chosen):
+        return len({tuple(run.options[name] for name in chosen) for run in runs})
+
+    for name in DERIVED:
+        rest = [other for other in names if other != name]
+        if name in names and groups(rest) == groups(names):
+            names = rest
+    return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
+
+
+def value_text(value):
+    """An option's value for a label."""
+    if isinstance(value, (int, float)):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "grammar" if value is None else os.path.basename(value) or value
+
+
+def key_of(run, names):
+    return tuple(run.options[name] for name in names)
+
+
+def order(value):
+    """Sorts numbers as numbers, before texts."""
+    if isinstance(value, (int, float)):
+        return 0, value, ""
+    return 1, 0, str(value)
+
+
+def label_of(run, names):
+    """The values of these options, each with its name if it does not speak for itself."""
+    return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
+                     else f"{name} {value_text(run.options[name])}" for name in names)
+
+
+def variants(runs, names):
+    """[(values, runs)] of runs with the same values of these options, in the order of the values."""
+    groups = {}
+    for run in runs:
+        groups.setdefault(key_of(run, names), []).append(run)
+    return sorted(groups.items(), key=lambda item: [order(value) for value in item[0]])
+
+
+def twins(runs):
+    """Two runs of the same options and seed, or None."""
+    names = varying(runs, seed=True)
+    seen = {}
+    for run in runs:
+        other = seen.setdefault(key_of(run, names), run)
+        if other is not run:
+            return other, run
+    return None
