@@ -14,7 +14,7 @@ import signal
 import sys
 
 import runs as run_folders
-from runs import NotStarted, RunError, is_run, label_of, runs_inside, twins, variants, varying
+from runs import RunError, is_run, label_of, runs_inside, twins, variants, varying
 
 interrupt = signal.getsignal(signal.SIGINT)
 if interrupt is signal.default_int_handler:
@@ -148,29 +148,6 @@ def read_command(arguments):
 
 
 # ---- runs and the lines they make ----------------------------------------------------------------
-
-def read_runs(folders):
-    """The runs that can be drawn, and whether something is wrong with others; says what."""
-    runs, failed, waiting = [], False, []
-    for folder in folders:
-        inside = [] if is_run(folder) else runs_inside(folder)
-        if os.path.isdir(folder) and not is_run(folder) and not inside:
-            say(f"{folder}: no run in it (a RUN is a folder that ./train --out made, or one of runs)")
-            failed = True
-            continue
-        for path in inside or [folder]:
-            try:
-                runs.append(run_folders.Run(path))
-            except NotStarted as error:
-                waiting.append(error)
-                failed |= not inside
-            except RunError as error:
-                say(str(error))
-                failed = True
-    for error in waiting:
-        say(str(error))
-    return runs, failed
-
 
 def groups_of(runs, names, by_run):
     if by_run:
@@ -327,7 +304,7 @@ def draw_runs(runs, options):
 
 def draw(options):
     """Draws the picture once; 1 if some run could not be read."""
-    runs, failed = read_runs(options.run)
+    runs, failed = run_folders.read_runs(options.run, say)
     if not runs:
         return 1
     draw_runs(runs, options)

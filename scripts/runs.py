@@ -178,6 +178,30 @@ def runs_inside(folder):
     return []
 
 
+def read_runs(folders, say):
+    """The runs that can be read of run folders and folders of runs, and whether something is wrong
+    with others: say(text) tells what. A run in a folder of runs may still be about to start."""
+    runs, failed, waiting = [], False, []
+    for folder in folders:
+        inside = [] if is_run(folder) else runs_inside(folder)
+        if os.path.isdir(folder) and not is_run(folder) and not inside:
+            say(f"{folder}: no run in it (a RUN is a folder that ./train --out made, or one of runs)")
+            failed = True
+            continue
+        for path in inside or [folder]:
+            try:
+                runs.append(Run(path))
+            except NotStarted as error:
+                waiting.append(str(error))
+                failed |= not inside
+            except RunError as error:
+                say(str(error))
+                failed = True
+    for text in waiting:
+        say(text)
+    return runs, failed
+
+
 def varying(runs, seed=False):
     """The options in which the runs differ, norm and placement first."""
     shared = [name for name in runs[0].options if all(name in run.options for run in runs)]

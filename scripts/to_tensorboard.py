@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Runs for TensorBoard: scripts/to_tensorboard.py RUN... writes an event file into each run's folder,
+so that `tensorboard --logdir=runs` shows them; with --out=DIR into DIR/NAME.
+
+A RUN is a folder that ./train --out made, or a folder of such folders. Each column of log.csv becomes
+a scalar over the step; the options become hyperparameters, beside the last validation loss. Done again,
+it replaces what it wrote. A row's wall time is taken from the log file's own: the last row came last.
+It writes with tensorboardX's SummaryWriter, or PyTorch's, which is the same.
+"""
+import argparse
+import glob
+import importlib
+import logging
+import math
+import os
+import sys
+
+from runs import RunError, read_runs, value_text
+
+SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second")
+SUFFIX = ".normlab"  # tells its event files from others
+
+
+def say(text):
+    print(f"to_tensorboard: {text}", file=sys.stderr)
+
+
+def refuse(message):
+    say(f"{message} (--help lists the options)")
+    sys.exit(2)
+
+
+def find_writer():
+    """The module with SummaryWriter, and the function that makes hyperparameters' records."""
+    missing = []
+    for name in ("tensorboardX", "torch.utils.tensorboard"):
+        try:
+            return importlib.import_module(name), importlib.import_module(f"{name}.summary").hparams
+        except ImportError as error:
+            missing.append(str(error))
+    raise RunError(f"{' and '.join(missing)} (python3 -m venv tb && tb/bin/pip install tensorboardX "
+                   "tensorboard, then tb/bin/python scripts/to_tensorboard.py)")
+
+
+def places_of(runs, out):
+    """The folder of each run's event file."""
+    if not out:
+        return [run.folder for run in runs]
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        names = [os.path.abspath(run.folder).lstrip(os.sep) for run in runs]
+    return [os.path.join(out, name) for name in names]
+
+
+def write_run(run, place, module, hparams):
+    os.makedirs(place, exist_ok=True)
+    for path in glob.glob(os.path.join(glob.escape(place), f"events.out.tfevents.*{SUFFIX}")):
+        os.remove(path)
+    started = os.path.getmtime(os.path.join(run.folder, "log.csv")) - run.columns["seconds"][-1]
+    # Both take the folder as their first argument, under different names.
+    with module.SummaryWriter(place, filename_suffix=SUFFIX) as writer:
+        if run.options:
+            options = {name: value if isinstance(value, (int, float)) else value_text(value)
+                       for name, value in run.options.items()}
+            for record in hparams(options, {"val_loss": 0}):
+                writer._get_file_writer().add_summary(record)
+        for name in SCALARS:
+            for step, seconds, value in zip(run.columns["step"], run.columns["seconds"],
+                                            run.columns.get(name, [])):
+                if not math.isnan(value):
+                    diverged = math.isinf(value)
+                    writer.add_scalar(name, math.nan if diverged else value, int(step),
+                                      walltime=started + seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Write runs as TensorBoard's event files.",
+                                     usage="scripts/to_tensorboard.py [--out=DIR] RUN...")
+    parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    parser.add_argument("--out", metavar="DIR",
+                        help="write into DIR/NAME instead of the run's own folder")
+    parser.error = refuse
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)  # a NaN is what a run that diverged has to show
+    try:
+        module, hparams = find_writer()
+        runs, failed = read_runs(options.run, say)
+        for run, place in zip(runs, places_of(runs, options.out)):
+            write_run(run, place, module, hparams)
+            print(place, flush=True)
+    except RunError as error:
+        say(error)
+        return 1
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+        return 1
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
