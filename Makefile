@@ -68,7 +68,7 @@ help:
 	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
-	@echo 'make lint     formatting and shell scripts'
+	@echo 'make lint     formatting and scripts'
 	@echo 'make install  copy ./train to $(PREFIX)/bin/normlab-train'
 	@echo 'make clean    remove what was built (runs and corpora stay)'
 
@@ -77,7 +77,7 @@ demo: train
 	@scripts/deps.sh plot && scripts/plot.py "$$(ls -td runs/*/ | head -n 1)"
 
 test:
-	@scripts/deps.sh build test
+	@scripts/deps.sh build test plot
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS)
@@ -104,6 +104,7 @@ lint:
 	@! grep -n '#include "../model' data/*.[ch] || { echo 'lint: data/ knows no model'; exit 1; }
 	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch]
 	shellcheck scripts/*.sh data/*.sh .ci/run
+	/usr/bin/python3 -m pyflakes scripts/*.py
 
 install: train
 	install -D train $(DESTDIR)$(PREFIX)/bin/normlab-train

@@ -15,7 +15,7 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   data    the texts that data/get_corpora.sh reads, and curl
   plot    numpy and matplotlib
   golden  PyTorch, to make the golden numbers of the tests anew
-  lint    clang-format and shellcheck
+  lint    clang-format, shellcheck and pyflakes
 
 It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
 sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
@@ -40,6 +40,7 @@ python3-matplotlib          plot    python:matplotlib                 python3-ma
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
+python3-pyflakes            lint    python:pyflakes                   python3-pyflakes    python-pyflakes    pyflakes
 '
 
 say() { echo "deps: $*" >&2; }

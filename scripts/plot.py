@@ -353,6 +353,8 @@ def main():
         say(str(error))
         return 1
     except KeyboardInterrupt:
+        if sys.stdout.isatty():
+            print()  # behind the line of --watch
         return 130
 
 

@@ -9,6 +9,8 @@ trap 'rm -f "$log"' EXIT
 # A job for each core, each with one thread: more would fight over the cores. Tests of the threads
 # themselves set their number, and wait without spinning where that is more than there are cores.
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+SCRIPTS=$(cd "$(dirname "$0")" && pwd) # for the tests of scripts
+export SCRIPTS
 for program in "$@"; do
     "$program" --jobs "${CRITERION_JOBS:-0}" >"$log" 2>&1
     status=$?

@@ -66,32 +66,27 @@ def look(folders):
 
 
 def watch(folders, draw, output):
-    """Calls draw(runs) whenever a log has grown, until the runs have ended or ctrl-C."""
+    """Calls draw(runs) whenever a log has grown, until the runs have ended."""
     for folder in folders:
         if not os.path.isdir(folder):
             raise RunError(f"{folder}: no such folder (start ./train with --out={folder} first)")
     print(output, flush=True)
     known, since = None, time.monotonic()
     single = all(map(is_run, folders))
-    try:
-        while True:
-            begin = time.monotonic()
-            runs, state = look(folders)
-            waits = any(len(entry) == 2 for entry in state)
-            ended = bool(runs) and not waits and all(run.status != "running" for run in runs)
-            if state != known:
-                known, since = state, begin
-                if runs:
-                    draw(runs)
-                show(progress_of(runs) if runs else "waiting for the first row of a log",
-                     last=ended and single)
-            if ended and (single or begin - since > SETTLED):
-                if not single and sys.stdout.isatty():
-                    print()
-                return 0
-            took = time.monotonic() - begin
-            time.sleep(max(LOOK, took * (1 / SHARE - 1)))
-    except KeyboardInterrupt:
-        if sys.stdout.isatty():
-            print()
-        return 130
+    while True:
+        begin = time.monotonic()
+        runs, state = look(folders)
+        waits = any(len(entry) == 2 for entry in state)
+        ended = bool(runs) and not waits and all(run.status != "running" for run in runs)
+        if state != known:
+            known, since = state, begin
+            if runs:
+                draw(runs)
+            show(progress_of(runs) if runs else "waiting for the first row of a log",
+                 last=ended and single)
+        if ended and (single or begin - since > SETTLED):
+            if not single and sys.stdout.isatty():
+                print()
+            return 0
+        took = time.monotonic() - begin
+        time.sleep(max(LOOK, took * (1 / SHARE - 1)))
