@@ -47,6 +47,16 @@ def draw_entropies(draw, entropies, chart, table):
                  label=f"entropy of the grammar: {entropy:.3f}", **GREY) for entropy in entropies]
 
 
+def draw_near_entropies(draw, groups, chart, low, high, table):
+    """The same, but a line so far away that it would flatten what lies between low and high stands
+    in the legend alone. Returns the lines' places too."""
+    entropies = entropies_of(groups)
+    near = [entropy for entropy in entropies if entropy > low - (high - low)]
+    return draw_entropies(draw, near, chart, table) + [
+        note(f"entropy of the grammar: {entropy:.3f} (further down)", linestyle="none")
+        for entropy in entropies if entropy not in near], near
+
+
 # ---- loss curves ---------------------------------------------------------------------------------
 
 def draw_line(axes, curve, style, band_below):
@@ -125,8 +135,7 @@ def draw_curves(axes, groups, options, table):
         handles.append(note("training" + smoothing, linewidth=0.8, alpha=0.8))
     if paler:
         handles.append(note("paler: fewer seeds", linewidth=1.8, alpha=PALE))
-    diverged = any(run.status == "diverged" for run in runs_of(groups))
-    if diverged:
+    if any(run.status == "diverged" for run in runs_of(groups)):
         handles.append(note("diverged", linestyle="none", **CROSS))
     entropies = entropies_of(groups)
     handles += draw_entropies(axes.axhline, entropies, "curves", table)
@@ -142,9 +151,7 @@ def draw_curves(axes, groups, options, table):
     axes.set_ylim(options.ylim or limits(shown, cap, options.log_y))
     loss_ticks(axes.yaxis, options.log_y)
     title = f"last validation loss, {options.center}" if seeds else "last validation loss"
-    # The upper right is free where losses only fall and all is shown.
-    free = not (diverged or options.xlim or options.ylim or options.log_x or options.log_y)
-    return put_legend(axes, handles, title, len(groups), inside=free)
+    return put_legend(axes, handles, title, len(groups))
 
 
 # ---- dots of final losses ------------------------------------------------------------------------
@@ -208,8 +215,10 @@ def draw_dots(axes, groups, options, table):
     axes.set_ylim(rows[-1] + 0.6, -0.6)
     axes.grid(axis="y", color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
-    low, high = limits(shown, cap, options.log_y)
-    near = [entropy for entropy in entropies_of(groups) if entropy > low - (high - low) / 2]
+    if not options.log_y:
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
+    lines, near = draw_near_entropies(axes.axvline, groups, "dots",
+                                      *limits(shown, cap, options.log_y), table)
     axes.set_xlim(limits([*shown, *near], cap, options.log_y))
     loss_ticks(axes.xaxis, options.log_y)
     axes.set_xlabel(f"final validation loss (nats per {unit_of(runs_of(groups))})")
@@ -222,8 +231,7 @@ def draw_dots(axes, groups, options, table):
                "pale": note("paler: not at its end", alpha=PALE, **dot),
                "above": note("off the scale", **{**dot, "marker": ">"}),
                "diverged": note("diverged", linestyle="none", **CROSS)}
-    handles = [entries[name] for name in entries if name in used]
-    handles += draw_entropies(axes.axvline, near, "dots", table)
+    handles = [entries[name] for name in entries if name in used] + lines
     if handles:
         axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=min(3, len(handles)),
                     handletextpad=0.4, columnspacing=1.2)
@@ -315,11 +323,12 @@ def draw_sweep(axes, groups, options, table):
         handles.append(note("diverged", linestyle="none", **CROSS))
     if "above" in used:
         handles.append(note("off the scale", marker="^", linestyle="none", markersize=5))
-    entropies = entropies_of(groups)
-    handles += draw_entropies(axes.axhline, entropies, "sweep", table)
-    axes.set_ylim(options.ylim or limits([*shown, *entropies], cap, options.log_y))
+    lines, near = draw_near_entropies(axes.axhline, groups, "sweep",
+                                      *limits(shown, cap, options.log_y), table)
+    handles += lines
+    axes.set_ylim(options.ylim or limits([*shown, *near], cap, options.log_y))
     loss_ticks(axes.yaxis, options.log_y)
     left_out = [value for value in values if value <= 0 and axes.get_xscale() == "log"]
     axes.set_xlabel(option_label(option, unit) + (" (0 is not shown)" if left_out else ""))
     axes.set_ylabel(f"final validation loss (nats per {unit})")
-    return put_legend(axes, handles, None, len(groups), inside=False)
+    return put_legend(axes, handles, None, len(groups))

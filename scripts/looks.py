@@ -94,7 +94,7 @@ def how_it_stands(runs):
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def shorten(names, length=40):
+def shorten(names, length):
     """Long names with their middles left out, as far as they stay different."""
     while True:
         cut = [name if len(name) <= length else f"{name[:length // 2]}…{name[-(length // 2):]}"
@@ -112,17 +112,25 @@ def loss_ticks(axis, logarithmic):
         axis.set_minor_formatter(ticker.NullFormatter())
 
 
-def put_legend(axes, handles, title, lines, inside=True):
-    """Inside the picture while it is short, else beside it: then returns the legend, which needs
-    room. The first `lines` of its entries are data."""
+def on_lines(axes, legend):
+    """Whether the legend stands on one of the lines; the layout to come only gives more room."""
+    box = legend.get_window_extent(axes.figure.canvas.get_renderer())
+    return any(line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False)
+               for line in axes.lines)
+
+
+def put_legend(axes, handles, title, lines):
+    """In the upper right of the picture while it is short and that is free, else beside: then returns
+    the legend, which needs room. The first `lines` of its entries are data."""
     longest = max(len(handle.get_label()) for handle in handles)
-    if inside and lines <= INSIDE and longest <= LONGEST:
+    if lines <= INSIDE and longest <= LONGEST:
         missing = 2 * lines - len(handles)
         columns = 2 if lines > 4 and missing >= 0 else 1
         blanks = [note("", linestyle="none")] * (missing if columns == 2 else 0)
-        axes.legend(handles=handles + blanks, title=title, alignment="left", ncol=columns,
-                    columnspacing=1.2)
-        return None
+        legend = axes.legend(handles=handles + blanks, title=title, alignment="left", ncol=columns,
+                             columnspacing=1.2, loc="upper right")
+        if not on_lines(axes, legend):
+            return None
     for handle in handles[lines:]:
         handle.set_label(textwrap.fill(handle.get_label(), WRAP))
     return axes.legend(handles=handles, title=title, alignment="left", loc="upper left",

@@ -162,7 +162,7 @@ def groups_of(runs, names, by_run):
         named = names or [name for name in run_folders.FIRST if name in runs[0].options]
         labels = [label_of(members[0], named) or "all runs" for _, members in found]
     return [Group(label, key, members, look) for label, (key, members), look in
-            zip(shorten(labels), found, looks(names, [key for key, _ in found]))]
+            zip(shorten(labels, 40 if by_run else 80), found, looks(names, [key for key, _ in found]))]
 
 
 def lines_by_run(runs, options):
@@ -249,7 +249,7 @@ def compose(runs, options, table):
     rows = [group.label for chart, groups in panels if chart == "dots" for group in groups]
     width = sum(widths) + 0.07 * max(0, max(map(len, rows), default=0) - 12)
     height = max(4.0, 1.2 + 0.24 * len(rows))
-    figure.set_size_inches(width, height)
+    figure.set_size_inches(options.size or (width, height))
     for axes, (chart, groups) in zip(figure.subplots(1, len(panels), squeeze=False,
                                                      width_ratios=widths)[0], panels):
         legend = CHARTS[chart][0](axes, groups, options, table)
