@@ -33,7 +33,7 @@ MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test
 FLOAT_TESTS  := $(filter-out tests/test_gradient.c,$(TESTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check bench data demo plots asan archs lint install clean FORCE
+.PHONY: all help test check bench data demo ablate plots asan archs lint install clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -65,6 +65,7 @@ help:
 	@echo 'make test     build and run every test'
 	@echo 'make bench    how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)'
 	@echo 'make data     get real corpora into data/corpora/'
+	@echo 'make ablate   every norm in every placement on the grammar, three seeds: table and picture'
 	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
@@ -96,6 +97,10 @@ bench: $(BUILD)/bench
 data:
 	@data/get_corpora.sh
 
+ablate: train
+	@scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
+	@scripts/deps.sh plot && scripts/plot.py runs/ablate
+
 plots:
 	@scripts/deps.sh plot && scripts/plot.py --each runs
 
@@ -103,7 +108,7 @@ lint:
 	@scripts/deps.sh lint
 	@! grep -n '#include "../model' data/*.[ch] || { echo 'lint: data/ knows no model'; exit 1; }
 	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch]
-	shellcheck scripts/*.sh data/*.sh .ci/run
+	shellcheck -x scripts/*.sh scripts/*.slurm data/*.sh .ci/run
 	/usr/bin/python3 -m pyflakes scripts/*.py
 
 install: train

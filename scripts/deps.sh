@@ -11,9 +11,10 @@ Usage: scripts/deps.sh [GROUP | PACKAGE]...
 
 Installs what is missing of the named groups, or of single packages by Debian's name.
   build   a C compiler and make                             (default)
-  test    Criterion, the test framework                     (default)
+  test    Criterion, the test framework, and Python         (default)
   data    the texts that data/get_corpora.sh reads, and curl
   plot    numpy and matplotlib
+  ablate  GNU parallel, with which scripts/ablate.sh spreads runs over machines
   golden  PyTorch, to make the golden numbers of the tests anew
   lint    clang-format, shellcheck and pyflakes
 
@@ -30,6 +31,7 @@ gcc                         build   command:cc                        gcc       
 libc6-dev                   build   header:math.h                     glibc-devel         glibc              -
 make                        build   command:make                      make                make               make
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
+python3                     test    command:python3                   python3             python             python
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
@@ -37,6 +39,7 @@ wamerican                   data    file:/usr/share/dict/american-english    -  
 curl,ca-certificates        data    command:curl                      curl                curl               curl
 python3-numpy               plot    python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot    python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
@@ -52,6 +55,7 @@ has() { # has KIND:NAME
     case $1 in
     command:cc) command -v "${compiler[0]}" ;;
     command:*) command -v "$name" ;;
+    gnu:*) "$name" --version </dev/null | grep '^GNU ' ;; # moreutils has another parallel
     file:*) [ -e "$name" ] ;;
     header:*) [ -e "/usr/include/$name" ] || "${compiler[@]}" -E -include "$name" -x c /dev/null ;;
     python:*) # Debian's packages serve Debian's Python, which need not be the first on PATH
@@ -94,7 +98,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot golden lint)"
+    say "no group or package '$name' (groups: build test data plot ablate golden lint)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

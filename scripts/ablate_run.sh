@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Does one run of an ablation, the LINE-th of FOLDER/grid.txt, unless it has ended:
+#   scripts/ablate_run.sh [--threads=N] [--while=PID] FOLDER LINE
+#
+# ablate.sh starts it for each run, ablate.slurm for its own. What ./train prints goes to
+# FOLDER/driver/NAME.out; FOLDER/driver/NAME.status says "running SINCE", then "ended STATUS SECONDS".
+# NAME.out is the run's lock too: it is held as long as ./train lives, even if this script and its
+# driver are killed. Who comes second waits, and finds that the run has ended.
+#
+# With --while nothing is begun once the process PID is gone: the queue of a killed driver runs dry.
+# Exit status: that of ./train, but 0 for a run that diverged: it has ended, and that is its result.
+set -euf
+threads='' driver=''
+while [ "${1#--}" != "${1-}" ]; do
+    case $1 in
+    --threads=*) threads=$1 ;;
+    --while=*) driver=${1#--while=} ;;
+    *) break ;;
+    esac
+    shift
+done
+if [ $# -ne 2 ]; then
+    echo 'Usage: scripts/ablate_run.sh [--threads=N] [--while=PID] FOLDER LINE' >&2
+    exit 2
+fi
+folder=$1 number=$2
+case $folder in -*) folder=./$folder ;; esac
+train=${TRAIN:-$(dirname "$0")/../train}
+line=''
+case $number in *[!0-9]* | '') ;; *) line=$(sed -n "${number}p" "$folder/grid.txt") ;; esac
+if [ -z "$line" ]; then
+    echo "ablate: $folder/grid.txt: has no line '$number'" >&2
+    exit 2
+fi
+eval "set -- $line" # the driver quoted every word
+name=$1
+shift
+run=$folder/runs/$name
+record=$folder/driver/$name
+
+has_ended() { grep -qsE '"exit_reason": "(done|diverged)"' "$run/summary.json"; }
+
+status=0 seconds=0
+write() { # write WORD...: a reader sees the old record or the new one
+    echo "$@" >"$record.status.$$"
+    mv -f "$record.status.$$" "$record.status"
+}
+
+exec 8>>"$record.out"
+! command -v flock >/dev/null || flock 8
+if has_ended; then # long ago, or while this waited
+    ! grep -q '"exit_reason": "diverged"' "$run/summary.json" || status=3
+    seconds=$(sed -n 's/^ *"seconds": *\([0-9]*\).*/\1/p' "$run/summary.json")
+    write ended "$status" "$seconds"
+    exit 0
+fi
+[ -z "$driver" ] || kill -0 "$driver" 2>/dev/null || exit 0
+
+# ./train gets a process group of its own, and from here exactly one signal for each that comes:
+# after its first it saves, at a second it dies.
+child='' signalled='' stop=''
+# shellcheck disable=SC2317 # a trap calls it
+forward() {
+    signalled=1 stop=1
+    [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || :
+}
+trap forward INT TERM HUP
+start=$(date +%s)
+write running "$start"
+: >"$record.out"
+set -m
+"$train" --quiet --force ${threads:+"$threads"} --out="$run" "$@" </dev/null >>"$record.out" 2>&1 &
+child=$!
+[ -z "$stop" ] || kill -TERM "$child" 2>/dev/null || :
+while :; do
+    signalled='' status=0
+    wait "$child" 2>/dev/null || status=$? # a signal ends it too
+    [ -n "$signalled" ] || break
+done
+write ended "$status" "$(($(date +%s) - start))"
+if has_ended; then exit 0; fi
+exit "$status"

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Tries variants before hours of runs start: ablate_try.sh JOBS THREADS reads lines like those of an
+# ablation's grid.txt from standard input and prints, for each, the seconds that its run will take.
+#
+# First each is started for real, until its config.ini is there: then its options are good, the
+# corpus is read and the memory had. What ./train says of a bad one is passed on, and the exit status.
+# Then JOBS at a time, as they will run, they train for a second; all that is known of a run's
+# length (steps, evaluations, the sample) is multiplied with the time of a step. A forward pass
+# counts as a third of a step.
+set -euf
+export LC_ALL=C
+jobs=$1 threads=$2
+train=${TRAIN:-$(dirname "$0")/../train}
+tmp=$(mktemp -d)
+pids=()
+trap 'kill -KILL "${pids[@]}" 2>/dev/null || :; wait 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# setting NAME FILE: from config.ini; what FILE says of NAME, else nothing.
+setting() { sed -n "s/^$1 = //p" "$2"; }
+
+start() { # start FOLDER OPTION...
+    local folder=$1
+    shift
+    "$train" --quiet --force --threads="$threads" --out="$folder" "$@" </dev/null >"$folder.out" 2>"$folder.err" &
+    pids+=($!)
+}
+
+count=0 bad=0
+while read -r line; do
+    eval "set -- $line"
+    folder=$tmp/$count norm=${2#--norm=} placement=${3#--placement=}
+    shift
+    start "$folder" "$@"
+    until [ -e "$folder/config.ini" ] || ! kill -0 "${pids[0]}" 2>/dev/null; do sleep 0.02; done
+    kill -KILL "${pids[0]}" 2>/dev/null || :
+    status=0
+    wait "${pids[0]}" 2>/dev/null || status=$?
+    pids=()
+    if [ ! -e "$folder/config.ini" ]; then
+        [ "$status" -ne 0 ] || echo "ablate: ./train ended without training (what stands behind -- must let it train)" >"$folder.err"
+        [ -s "$folder.err" ] || echo "ablate: $*: ./train ended with status $status" >"$folder.err"
+        [ "$bad" -eq 2 ] || bad=$((status == 0 ? 2 : status))
+    elif [ "$(setting norm "$folder/config.ini")-$(setting placement "$folder/config.ini")" != "$norm-$placement" ]; then
+        echo "ablate: --norm, --placement and their short forms belong in front of --" >"$folder.err"
+        bad=2
+    fi
+    count=$((count + 1))
+done
+if [ "$bad" -ne 0 ]; then
+    for ((i = 0; i < count; i++)); do cat "$tmp/$i.err"; done | sort -u >&2
+    exit "$bad"
+fi
+
+train_for_a_second() { # train_for_a_second FIRST: JOBS side by side, the last variants filled up
+    local i pid deadline=$((SECONDS + 60))
+    pids=()
+    for ((i = $1; i < $1 + jobs; i++)); do
+        start "$tmp/timed-$i" --config="$tmp/$((i % count))/config.ini" \
+            --eval-iters=1 --eval-interval=1000000000 --log-interval=1
+    done
+    sleep 1
+    for ((i = $1; i < $1 + jobs; i++)); do
+        pid=${pids[i - $1]}
+        until [ "$(wc -l <"$tmp/timed-$i/log.csv")" -gt 2 ] || ! kill -0 "$pid" || [ "$SECONDS" -gt "$deadline" ]; do
+            sleep 0.1
+        done 2>/dev/null
+        kill -TERM "$pid" 2>/dev/null || :
+    done
+    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || :; done
+    pids=()
+}
+
+for ((first = 0; first < count; first += jobs)); do train_for_a_second "$first"; done
+
+for ((i = 0; i < count; i++)); do
+    touch "$tmp/timed-$i/summary.json" # if it did not come so far in a minute
+    sed 's/^ *"\([a-z_]*\)": *\(.*[^,]\),*$/\1 = \2/' "$tmp/timed-$i/summary.json" | grep -E '^(tokens_per_second|corpus_characters) ' |
+        cat - "$tmp/$i/config.ini" | awk -F ' = ' '
+        { value[$1] = $2 }
+        END {
+            steps = value["max-iters"]
+            batch = value["batch-size"] * value["block-size"]
+            speed = value["tokens_per_second"]
+            step = speed > 0 ? batch * value["grad-accum"] / speed : 0
+            forward = step / value["grad-accum"] / 3
+            batches = value["corpus_characters"] * value["val-fraction"] / batch
+            batches = int(batches) + (batches > int(batches))
+            if (value["eval-iters"] > 0 && value["eval-iters"] < batches) batches = value["eval-iters"]
+            evaluations = int(steps / value["eval-interval"]) + 1 + (steps % value["eval-interval"] > 0)
+            printf "%.3f\n", step * steps + forward * (evaluations * batches + value["sample"] / value["batch-size"])
+        }'
+done

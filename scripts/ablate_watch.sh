@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# How far an ablation is, and how long it will take: functions of ablate.sh, on its variables.
+#
+# names, variants and expected (seconds) describe the runs; pending are those that have not ended, by
+# number; since says when those under way began; ended holds a line "TOOK EXPECTED" for each other.
+# shellcheck disable=SC2154 # ablate.sh sets them
+
+duration() { # seconds as people say them
+    local s
+    printf -v s '%.0f' "$1"
+    if [ "$s" -lt 100 ]; then
+        echo "$s s"
+    elif [ "$s" -lt 6000 ]; then
+        echo "$(((s + 30) / 60)) min"
+    else
+        printf '%d h %02d min\n' $((s / 3600)) $((s % 3600 / 60))
+    fi
+}
+
+# How long it takes until all has ended, $1 at a time in this order, from lines "ended TOOK EXPECTED",
+# "running EXPECTED SINCE" and "waiting EXPECTED". What has ended says how far off expectations are.
+time_left() {
+    awk -v jobs="$1" '
+        $1 == "ended" { took += $2; expected += $3 }
+        $1 == "running" { end[++running] = $2; since[running] = $3 }
+        $1 == "waiting" { length_of[++waiting] = $2 }
+        END {
+            factor = took > 0 && expected > 0 ? took / expected : 1
+            if (jobs < running) jobs = running
+            for (i = 1; i <= running; i++) end[i] = end[i] * factor > since[i] ? end[i] * factor - since[i] : 0
+            for (n = 1; n <= waiting; n++) {
+                slot = 1
+                for (i = 2; i <= jobs; i++) if (end[i] < end[slot]) slot = i
+                end[slot] += length_of[n] * factor
+            }
+            for (i = 1; i <= jobs; i++) if (end[i] > last) last = end[i]
+            print last + 0
+        }'
+}
+
+how_it_failed() { # how_it_failed STATUS, in words
+    case $1 in
+    130 | 143) echo "interrupted" ;;
+    129 | 1[3-9]?) echo "killed by signal $(($1 - 128))" ;;
+    *) echo "failed with exit status $1" ;;
+    esac
+}
+
+say_ended() { # say_ended RUN STATUS SECONDS: the line of a run that has ended, the said-th
+    local summary=$folder/runs/${names[$1]}/summary.json text value=()
+    mapfile -t value < <(sed -n -E 's/^ *"(steps|val_loss|best_val_loss|best_step)": *([^,]*),?$/\2/p' "$summary" 2>/dev/null)
+    case $2 in
+    0) printf -v text 'val loss %.4f, best %.4f at step %d' "${value[@]:1}" ;;
+    3) text="diverged at step ${value[0]}" ;;
+    *) text=$(how_it_failed "$2") ;;
+    esac
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    said=$((said + 1))
+    say "$said/$total ${names[$1]}: $text, $3 s; $(left) left"
+}
+
+left() { # the time that the rest will take
+    local line i now
+    printf -v now '%(%s)T' -1
+    for line in "${ended[@]}"; do echo "ended $line"; done >"$temporary/times"
+    for i in "${pending[@]}"; do
+        if [ -n "${since[i]-}" ]; then
+            echo "running ${expected[variants[i]]} $((now - since[i]))"
+        else
+            echo "waiting ${expected[variants[i]]}"
+        fi
+    done >>"$temporary/times"
+    duration "$(time_left "$((${#since[@]} > 0 ? ${#since[@]} : jobs))" <"$temporary/times")"
+}
+
+# Reads the records of the runs in $pending, says which have ended, and shows how far it is.
+look() {
+    local i word a b news=() still=()
+    since=()
+    for i in "${pending[@]}"; do
+        word=''
+        [ ! -e "$folder/driver/${names[i]}.status" ] || read -r word a b <"$folder/driver/${names[i]}.status"
+        case $word in
+        ended) news+=("$i $a $b") && ended+=("$b ${expected[variants[i]]}") && continue ;;
+        running) since[i]=$a ;;
+        esac
+        still+=("$i")
+    done
+    pending=("${still[@]}")
+    # shellcheck disable=SC2086 # words
+    for i in "${news[@]}"; do say_ended $i; done
+    [ ${#news[@]} -eq 0 ] || write_results
+    [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] ||
+        printf '\r%d of %d runs have ended, %d under way, %s left\033[K' \
+            $((total - ${#pending[@]})) "$total" ${#since[@]} "$(left)" >&2
+}
