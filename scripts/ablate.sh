@@ -307,7 +307,7 @@ run_all() {
         while under_way; do
             look
             sleep 0.5 >/dev/null 2>&1 &
-            wait -n || : # until something ends, or a signal comes
+            wait $! || : # or until a signal comes
         done
         look
         [ ! -t 2 ] || printf '\r\033[K' >&2

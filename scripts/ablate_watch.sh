@@ -56,7 +56,9 @@ say_ended() { # say_ended RUN STATUS SECONDS: the line of a run that has ended, 
     esac
     [ ! -t 2 ] || printf '\r\033[K' >&2
     said=$((said + 1))
-    say "$said/$total ${names[$1]}: $text, $3 s; $(left) left"
+    text="$said/$total ${names[$1]}: $text, $3 s"
+    [ -n "$interrupted" ] || text+="; $(left) left"
+    say "$text"
 }
 
 left() { # the time that the rest will take
@@ -90,7 +92,7 @@ look() {
     # shellcheck disable=SC2086 # words
     for i in "${news[@]}"; do say_ended $i; done
     [ ${#news[@]} -eq 0 ] || write_results
-    [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] ||
+    [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] || [ -n "$interrupted" ] ||
         printf '\r%d of %d runs have ended, %d under way, %s left\033[K' \
             $((total - ${#pending[@]})) "$total" ${#since[@]} "$(left)" >&2
 }
