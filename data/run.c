@@ -27,6 +27,10 @@ static void open_log(struct run *run) {
     path_of(run, "log.csv", path, sizeof path);
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0 || !(run->log = fdopen(descriptor, "r+"))) refuse_log(run);
+    struct stat status;
+    if (fstat(descriptor, &status)) refuse_log(run);
+    if (!S_ISREG(status.st_mode)) // a read from a FIFO would wait for ever
+        die(STATUS_MACHINE, "run: %s: is no regular file", path);
     // where the file system has no locks there is none to be had
     if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
@@ -121,7 +125,8 @@ double run_resume(struct run *run, const char *folder, int64_t step) {
         long long at;
         double elapsed;
         if (number == 1 ? strcmp(line, header) != 0
-                        : sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0)
+                        : sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
+                              !(elapsed >= 0 && isfinite(elapsed)))
             die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
                 number);
         if (number > 1 && at >= step) break;
