@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LONGEST_HEADER = 100000000 }; // the format's own limit
 
@@ -281,6 +282,11 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
 }
 
 void safetensors_open(struct safetensors *file, const char *path) {
+    struct stat status;
+    if (stat(path, &status)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(status.st_mode)) die(STATUS_MACHINE, "%s: %s", path, strerror(EISDIR));
+    if (!S_ISREG(status.st_mode)) // to open a FIFO would wait for ever
+        die(STATUS_MACHINE, "%s: is no regular file", path);
     FILE *stream = fopen(path, "rb");
     if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     safetensors_open_stream(file, path, stream);
