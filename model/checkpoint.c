@@ -175,18 +175,33 @@ static _Noreturn void refuse(const struct checkpoint *c, const char *why) {
     die(STATUS_MACHINE, "%s: %s", c->path, why);
 }
 
-/* Sizes as the arrays have them: only such are ever made room for. */
-static void sizes_of(const struct checkpoint *c, struct model_config *model) {
-    const struct stored *wte = find_embedding(c), *wpe = find(c, "transformer.wpe.weight");
+/* A size that an array has, as the option of that name: in its range. */
+static void set_size(const struct checkpoint *c, struct config *stored, const char *name,
+                     size_t size) {
+    char where[4200], value[32];
+    snprintf(where, sizeof where, "%s: ", c->path);
+    snprintf(value, sizeof value, "%zu", size);
+    options_set(config_options, stored, where, name, value);
+}
+
+/* Sizes as the arrays have them: only such are ever made room for. The matrices of attention bear
+   out what would be squared and multiplied. */
+static void sizes_of(const struct checkpoint *c, struct config *stored) {
+    const struct stored *wte = find_embedding(c), *wpe = find(c, "transformer.wpe.weight"), *array;
     if (!wte || !wpe || wte->dimensions != 2 || wpe->dimensions != 2)
         refuse(c, "holds no model with nanoGPT's names (transformer.wte.weight and so on)");
-    model->n_embd = (int64_t)wte->shape[1];
-    model->block_size = (int64_t)wpe->shape[0];
-    model->n_layer = 0;
-    while (find_in_layer(c, model->n_layer, "attn.c_attn.weight")) model->n_layer++;
-    model->bias = find_in_layer(c, 0, "attn.c_attn.bias") != NULL;
-    if (!wte->shape[0] || !model->n_embd || !model->block_size || !model->n_layer)
+    size_t C = wte->shape[1], layers = 0;
+    if (wpe->shape[1] != C) refuse(c, "embeds characters and positions in different channels");
+    for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
+        if (array->dimensions != 2 || array->shape[0] != 3 * C || array->shape[1] != C)
+            die(STATUS_MACHINE, "%s: %s: has another shape than %zu channels ask for", c->path,
+                array->name, C);
+    if (!wte->shape[0] || !C || !wpe->shape[0] || !layers)
         refuse(c, "holds a model without characters, channels, positions or layers");
+    set_size(c, stored, "n-embd", C);
+    set_size(c, stored, "block-size", wpe->shape[0]);
+    set_size(c, stored, "n-layer", layers);
+    stored->model.bias = find_in_layer(c, 0, "attn.c_attn.bias") != NULL;
 }
 
 static bool arrays_show(const struct option *option) {
@@ -215,10 +230,9 @@ static void ask_for_rest(const struct checkpoint *c, struct config *stored, int 
 
 /* What the file says of its model: its arrays' sizes, and its texts, which must say the same. */
 static void config_of(const struct checkpoint *c, struct config *stored) {
-    struct model_config sizes = stored->model;
     char where[4200];
-    sizes_of(c, &sizes);
-    stored->model = sizes;
+    sizes_of(c, stored);
+    const struct model_config sizes = stored->model;
     snprintf(where, sizeof where, "%s: ", c->path);
     for (size_t i = 0; i < c->file.text_count; i++)
         options_set(config_options, stored, where, c->file.texts[i].name, c->file.texts[i].text);
@@ -244,8 +258,10 @@ static void begin_again(struct checkpoint *c, const char *folder, struct config 
     if (!access(c->path, F_OK))
         die(STATUS_MACHINE, "--resume=%s: has ended without a checkpoint to go on from", folder);
     path_in(folder, "config.ini", c->path, sizeof c->path);
-    if (access(c->path, F_OK))
+    if (access(c->path, F_OK)) {
+        if (errno != ENOENT) die(STATUS_MACHINE, "%s: %s", c->path, strerror(errno));
         die(STATUS_MACHINE, "--resume=%s: holds no run that can go on", folder);
+    }
     options_read(config_options, stored, c->path);
 }
 
@@ -262,7 +278,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
     if (folder && (resume || access(c->path, F_OK))) // the model alone comes at a run's end
         path_in(place, "checkpoint.safetensors", c->path, sizeof c->path);
     if (!folder) snprintf(c->path, sizeof c->path, "%s", place);
-    if (resume && access(c->path, F_OK)) {
+    if (resume && access(c->path, F_OK) && errno == ENOENT) {
         begin_again(c, place, &stored);
     } else {
         safetensors_open(&c->file, c->path);
@@ -378,6 +394,14 @@ static double number_of(const struct checkpoint *c, const char *name) {
     return number;
 }
 
+/* Of updates: a whole number. */
+static int64_t count_of(const struct checkpoint *c, const char *name) {
+    double number = number_of(c, name);
+    if (!(number >= 0 && number <= 0x1p53) || number != floor(number))
+        die(STATUS_MACHINE, "%s: %s: is no number of updates", c->path, name);
+    return (int64_t)number;
+}
+
 bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
     char text[16];
     const char *stored = safetensors_text(&c->file, "corpus_crc32");
@@ -400,11 +424,11 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
             die(STATUS_MACHINE, "%s: %s: is not this program's: it draws other random numbers",
                 c->path, random_keys[i].name);
     }
-    outcome->steps = (int64_t)number_of(c, "step");
+    outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");
     outcome->val_loss = number_of(c, "val_loss");
     outcome->best_val_loss = number_of(c, "best_val_loss");
-    outcome->best_step = (int64_t)number_of(c, "best_step");
+    outcome->best_step = count_of(c, "best_step");
     read_tensors(c, &model->lists.param, first_moment, adam->m);
     read_tensors(c, &model->lists.param, second_moment, adam->v);
     adam->step = outcome->steps;
