@@ -166,10 +166,12 @@ void options_read(const struct option *table, void *settings, const char *path) 
         if (strlen(line) != (size_t)length)
             die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
         while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
-        char *name = line + strspn(line, " \t");
+        bool marked = number == 1 && !strncmp(line, "\xef\xbb\xbf", 3); // a byte order mark
+        char *name = line + (marked ? 3 : 0);
+        name += strspn(name, " \t");
         if (!*name || *name == '#' || *name == ';' || *name == '[') continue;
         char *equals = strchr(name, '=');
-        if (!equals) die(STATUS_USAGE, "%smust be \"name = value\"", where);
+        if (!equals || equals == name) die(STATUS_USAGE, "%smust be \"name = value\"", where);
         char *name_end = equals, *value = equals + 1 + strspn(equals + 1, " \t");
         while (name_end > name && isspace((unsigned char)name_end[-1])) name_end--;
         *name_end = 0;
