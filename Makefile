@@ -3,12 +3,14 @@
 #   make ARCH=x86-64-v3     for another processor than this one (-march)
 #   make CC=clang           with another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
+#   make fuzz FUZZ_SECONDS=300
 
 ARCH     := native
 SANITIZE :=
 PREFIX   := /usr/local
+FUZZ_SECONDS := 60
 
-BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)
+BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
@@ -19,6 +21,9 @@ OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/nu
 ifneq ($(SANITIZE),)
     OPTIMIZE += -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
+# For `make fuzz`, which sets it: what runs is counted, files are noted (tests/fuzz/fuzz.c).
+OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
+WRAPPED  := -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
 COMPILE  := $(CC) -std=gnu11 $(OPTIMIZE) -fopenmp $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
@@ -26,14 +31,16 @@ LDLIBS   += -lm
 SOURCES  := $(wildcard model/*.c data/*.c)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
-# Every test runs on floats; those of the mathematics run on doubles too.
-TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c))
+# Every test runs on floats; those of the mathematics run on doubles too. What dies comes back to
+# the tests where they catch it: tests/death.c stands in for data/die.c.
+TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c)) tests/fuzz/readers.c
 MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c \
                   test_matmul.c test_model.c test_norm.c test_operations.c)
 FLOAT_TESTS  := $(filter-out tests/test_gradient.c,$(TESTS))
+LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check bench data demo ablate plots asan archs lint install clean FORCE
+.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint install clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -45,11 +52,14 @@ $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
 $(BUILD)/bench: $(BUILD)/float/tests/bench.o $(OBJECTS)
 	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
+$(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(LIVING)
 	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
 
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
 	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+
+$(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o death.o) $(LIVING)
+	$(COMPILE) $(CFLAGS) -fsanitize=fuzzer $(WRAPPED) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
@@ -68,6 +78,7 @@ help:
 	@echo 'make ablate   every norm in every placement on the grammar, three seeds: table and picture'
 	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
+	@echo 'make fuzz     feed the readers of files damaged ones, each for FUZZ_SECONDS=$(FUZZ_SECONDS) (clang)'
 	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
 	@echo 'make lint     formatting and scripts'
 	@echo 'make install  copy ./train to $(PREFIX)/bin/normlab-train'
@@ -86,6 +97,11 @@ check: $(BUILD)/train $(TEST_PROGRAMS)
 
 asan:
 	@$(MAKE) --no-print-directory test SANITIZE=1
+
+fuzz:
+	@CC=clang scripts/deps.sh fuzz
+	@$(MAKE) --no-print-directory CC=clang SANITIZE=1 FUZZ=1 build/clang-$(ARCH)-sanitize-fuzz/fuzz
+	@scripts/fuzz.sh build/clang-$(ARCH)-sanitize-fuzz/fuzz $(FUZZ_SECONDS)
 
 archs:
 	@for arch in x86-64-v2 x86-64-v3 native; do \
@@ -107,7 +123,7 @@ plots:
 lint:
 	@scripts/deps.sh lint
 	@! grep -n '#include "../model' data/*.[ch] || { echo 'lint: data/ knows no model'; exit 1; }
-	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch]
+	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch] tests/fuzz/*.[ch]
 	shellcheck -x scripts/*.sh scripts/*.slurm data/*.sh .ci/run
 	/usr/bin/python3 -m pyflakes scripts/*.py
 

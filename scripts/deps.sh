@@ -17,6 +17,7 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   ablate  GNU parallel, with which scripts/ablate.sh spreads runs over machines
   golden  PyTorch, to make the golden numbers of the tests anew
   lint    clang-format, shellcheck and pyflakes
+  fuzz    clang with libFuzzer and OpenMP
 
 It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
 sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
@@ -44,6 +45,9 @@ python3-torch               golden  python:torch                      python3-to
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
 python3-pyflakes            lint    python:pyflakes                   python3-pyflakes    python-pyflakes    pyflakes
+clang                       fuzz    command:clang                     clang               clang              llvm
+libclang-rt-dev             fuzz    clang:-fsanitize=fuzzer           compiler-rt         compiler-rt        -
+libomp-dev                  fuzz    clang:-fopenmp                    libomp-devel        openmp             libomp
 '
 
 say() { echo "deps: $*" >&2; }
@@ -58,6 +62,11 @@ has() { # has KIND:NAME
     gnu:*) "$name" --version </dev/null | grep '^GNU ' ;; # moreutils has another parallel
     file:*) [ -e "$name" ] ;;
     header:*) [ -e "/usr/include/$name" ] || "${compiler[@]}" -E -include "$name" -x c /dev/null ;;
+    clang:*) # what it can build with this flag
+        printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char *c, size_t n) { return c[n]; }\n%s\n' \
+            "$([ "$name" = -fsanitize=fuzzer ] || echo 'int main(void) { return 0; }')" |
+            clang "$name" -x c - -o /dev/null
+        ;;
     python:*) # Debian's packages serve Debian's Python, which need not be the first on PATH
         for python in ${PYTHON:-/usr/bin/python3 python3}; do
             "$python" -c "from importlib.util import find_spec as f; exit(not f('$name'))" && return
@@ -98,7 +107,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate golden lint)"
+    say "no group or package '$name' (groups: build test data plot ablate golden lint fuzz)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

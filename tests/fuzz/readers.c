@@ -1,0 +1,174 @@
+#include "readers.h"
+#include "../../data/corpus.h"
+#include "../../data/run.h"
+#include "../../data/safetensors.h"
+#include "../../data/utf8.h"
+#include "../../model/config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void check(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "readers: broken: %s\n", what);
+    abort();
+}
+
+/* The file's bytes with a 0 behind. */
+static char *bytes_of(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    check(file && !fstat(fileno(file), &status), "a file to read");
+    char *text = calloc((size_t)status.st_size + 1, 1);
+    check(text, "memory");
+    *bytes = fread(text, 1, (size_t)status.st_size, file);
+    fclose(file);
+    return text;
+}
+
+static void check_utf8(const char *text) {
+    for (size_t at = 0, bytes = strlen(text); at < bytes;)
+        check(utf8_decode((const unsigned char *)text, bytes, &at) > 0,
+              "names and texts are UTF-8");
+}
+
+/* The arrays lie one behind the other up to the file's end, and can be read. */
+static void read_safetensors(const char *path) {
+    struct safetensors file;
+    struct stat status;
+    safetensors_open(&file, path);
+    uint64_t end = 0;
+    for (size_t i = 0; i < file.text_count; i++) {
+        check_utf8(file.texts[i].name);
+        check_utf8(file.texts[i].text);
+        check(safetensors_text(&file, file.texts[i].name) == file.texts[i].text, "no text twice");
+    }
+    for (size_t i = 0; i < file.array_count; i++) {
+        const struct stored *array = &file.arrays[i];
+        check_utf8(array->name);
+        check(safetensors_find(&file, array->name) == array, "no array twice");
+        check(array->begin == end && array->end >= end, "no holes");
+        end = array->end;
+        if (!stored_is_numeric(array)) continue;
+        size_t count = stored_count(array);
+        double *values = calloc(count + 1, sizeof *values);
+        check(values && count <= end - array->begin, "an element has a byte or more");
+        safetensors_read(&file, array, STORED_F64, values);
+        safetensors_read(&file, array, STORED_F32, values);
+        free(values);
+    }
+    check(!stat(path, &status) && file.first + end == (uint64_t)status.st_size, "a whole file");
+    safetensors_close(&file);
+}
+
+/* Numbers are in their ranges; what is written is read back as the same. */
+static void read_config(const char *path) {
+    struct config config, again;
+    char option[4200], text[2][64];
+    snprintf(option, sizeof option, "--config=%s", path);
+    config_parse(&config, 2, (char *[]){"train", option, NULL});
+    FILE *file = fopen("again.ini", "w");
+    check(file, "a file to write");
+    options_write(config_options, &config, file);
+    fclose(file);
+    config_start(&again);
+    options_read(config_options, &again, "again.ini");
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_INT && o->scope != OPTION_OF_CALL) {
+            int64_t value = *option_int(o, &config);
+            check((double)value >= o->least && (double)value <= o->most, o->name);
+        }
+        if (o->kind == OPTION_REAL) {
+            double value = *option_real(o, &config);
+            check(value >= o->least && value <= o->most, o->name);
+        }
+        if (o->scope == OPTION_OF_CALL) continue;
+        const char *one = option_value(o, &config, text[0], sizeof text[0]);
+        const char *other = option_value(o, &again, text[1], sizeof text[1]);
+        check(!one == !other && (!one || !strcmp(one, other)), o->name);
+    }
+}
+
+/* The ids stand for the text's own characters. */
+static void check_corpus(const struct corpus *corpus, const char *text, size_t bytes) {
+    const struct vocabulary *vocabulary = &corpus->vocabulary;
+    bool marked = vocabulary->level == LEVEL_CHAR && !strncmp(text, "\xef\xbb\xbf", 3);
+    size_t at = marked ? 3 : 0;
+    for (size_t i = 0; i < corpus->length; i++) {
+        check((size_t)corpus->ids[i] < vocabulary->V, "ids are below V");
+        uint32_t symbol = vocabulary->symbols[corpus->ids[i]];
+        char character[4] = {(char)symbol};
+        size_t length = vocabulary->level == LEVEL_CHAR ? utf8_encode(symbol, character) : 1;
+        check(at + length <= bytes && !memcmp(text + at, character, length), "the same text");
+        at += length;
+    }
+    check(at == bytes && corpus->train <= corpus->length, "nothing is left out");
+}
+
+static void read_corpus(const char *path) {
+    size_t bytes;
+    char *text = bytes_of(path, &bytes);
+    for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) { // bytes never die
+        struct corpus corpus, again;
+        corpus_read(&corpus, path, &(struct corpus_options){level, 0.1, NULL});
+        check_corpus(&corpus, text, bytes);
+        corpus_read(&again, path, &(struct corpus_options){level, 0.1, &corpus.vocabulary});
+        check(!memcmp(corpus.ids, again.ids, corpus.length * sizeof *corpus.ids), "known ids");
+        corpus_free(&corpus);
+        corpus_free(&again);
+    }
+    free(text);
+}
+
+/* A vocabulary is ascending, finds its own symbols, and is written as it was read. */
+static void read_vocabulary(const char *path) {
+    size_t bytes;
+    char *text = bytes_of(path, &bytes);
+    for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++) {
+        struct vocabulary vocabulary, again;
+        if (!vocabulary_parse(&vocabulary, level, text)) continue;
+        char *written = vocabulary_text(&vocabulary);
+        check(vocabulary_parse(&again, level, written), "what is written can be read");
+        check(vocabulary.V && vocabulary.V == again.V, "as many");
+        for (size_t i = 0; i < vocabulary.V; i++) {
+            check(vocabulary.symbols[i] == again.symbols[i], "the same");
+            check(vocabulary_id(&vocabulary, vocabulary.symbols[i]) == (int32_t)i, "found");
+        }
+        FILE *file = fopen("/dev/null", "w");
+        struct writer writer = {.vocabulary = &vocabulary, .file = file};
+        for (size_t i = 0; file && i < vocabulary.V; i++) writer_put(&writer, (int32_t)i);
+        if (file) writer_end(&writer), fclose(file);
+        free(written);
+        vocabulary_free(&again);
+        vocabulary_free(&vocabulary);
+    }
+    free(text);
+}
+
+/* What stays of a log is a beginning of it, in whole lines. */
+static void read_log(const char *path) {
+    size_t before, after;
+    char *was = bytes_of(path, &before), log[4200];
+    struct run run;
+    snprintf(log, sizeof log, "%s%s", *path == '/' ? "" : "../", path);
+    check(!mkdir("run", 0777) || errno == EEXIST, "a folder");
+    check((!unlink("run/log.csv") || errno == ENOENT) && !symlink(log, "run/log.csv"), "a log");
+    double seconds = run_resume(&run, "run", 5);
+    run_close(&run);
+    char *is = bytes_of(path, &after);
+    check(seconds >= 0 && isfinite(seconds), "a time");
+    check(after && is[after - 1] == '\n', "whole lines");
+    check(!before || after > before || !memcmp(was, is, after), "a beginning");
+    free(was);
+    free(is);
+}
+
+const struct reader readers[] = {{"safetensors", read_safetensors, false},
+                                 {"config", read_config, true}, // texts are kept
+                                 {"corpus", read_corpus, false},
+                                 {"vocabulary", read_vocabulary, false},
+                                 {"log", read_log, false},
+                                 {NULL, NULL, false}};
