@@ -1,9 +1,7 @@
-/* A run's folder, its log, its files that replace each other whole, and the safetensors format. */
+/* A run's folder, its log, its files that replace each other whole. */
 #include "../data/die.h"
 #include "../data/run.h"
-#include "../data/safetensors.h"
 #include "command.h"
-#include "json.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +12,6 @@
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
 
 TestSuite(run, .init = folder_enter, .fini = folder_leave);
-TestSuite(safetensors, .init = folder_enter, .fini = folder_leave);
 
 static void put(const struct run *run, const char *name, const char *text) {
     struct run_file file = file_create(run, name);
@@ -175,86 +172,4 @@ Test(run, a_file_that_cannot_be_replaced) {
     struct ending ending = call(commit_onto_a_folder, NULL);
     expect_refusal(&ending, STATUS_MACHINE, "here/summary.json: ");
     cr_expect(!file_there("here/summary.json.tmp"));
-}
-
-/* What the format's reader does: header and bytes of a file written from these. */
-static char *written(const struct stored_text *texts, size_t text_count,
-                     const struct stored *arrays, size_t array_count, uint64_t *header,
-                     size_t *size) {
-    FILE *file = fopen("model", "wb");
-    safetensors_write(file, texts, text_count, arrays, array_count);
-    cr_assert(fclose(file) == 0);
-    char *bytes = file_text("model", size);
-    cr_assert(*size >= 8);
-    *header = 0;
-    for (int i = 0; i < 8; i++) *header |= (uint64_t)(unsigned char)bytes[i] << 8 * i;
-    cr_assert(*header <= *size - 8, "the header is longer than the file");
-    cr_expect(*header % 8 == 0 && bytes[8] == '{');
-    return bytes;
-}
-
-/* The header's text with a 0 behind, for the functions of json.h; the caller frees it. */
-static char *header_of(const char *bytes, uint64_t length) {
-    char *text = calloc(length + 1, 1);
-    memcpy(text, bytes + 8, length);
-    cr_expect(json_valid(text), "%s", text);
-    return text;
-}
-
-Test(safetensors, a_file_can_be_read_back) {
-    const float matrix[] = {1, -2.5f, 3e-8f, 4, 5, 6};
-    const double vector[] = {1 / 3.0, -1e300, 0};
-    const int64_t scalar = -1234567890123;
-    const struct stored arrays[] = {{"a.weight", STORED_F32, 2, {2, 3}, matrix, 0, 0},
-                                    {"b \"quoted\"", STORED_F64, 1, {3}, vector, 0, 0},
-                                    {"count", STORED_I64, 0, {0}, &scalar, 0, 0}};
-    const struct stored_text texts[] = {{"format", "pt"}, {"vocabulary", "10 \"32\" \\"}};
-    uint64_t length;
-    size_t size;
-    char *bytes = written(texts, 2, arrays, 3, &length, &size), *header = header_of(bytes, length);
-
-    const char *about = json_member(header, "__metadata__");
-    cr_expect(json_is(json_member(about, "format"), "pt"));
-    cr_expect(json_is(json_member(about, "vocabulary"), "10 \\\"32\\\" \\\\"));
-    static const struct {
-        const char *name, *type, *rest;
-        size_t size;
-    } want[] = {
-        {"a.weight", "F32", "\"shape\":[2,3],\"data_offsets\":[0,24]}", sizeof matrix},
-        {"b \\\"quoted\\\"", "F64", "\"shape\":[3],\"data_offsets\":[24,48]}", sizeof vector},
-        {"count", "I64", "\"shape\":[],\"data_offsets\":[48,56]}", sizeof scalar}};
-    const char *data = bytes + 8 + length;
-    for (int i = 0; i < 3; data += want[i++].size) {
-        const char *entry = json_member(header, want[i].name);
-        cr_assert(entry, "no %s in %s", want[i].name, header);
-        cr_expect(json_is(json_member(entry, "dtype"), want[i].type));
-        const char *shape = strstr(entry, "\"shape\"");
-        cr_expect(shape && !strncmp(shape, want[i].rest, strlen(want[i].rest)), "%s", entry);
-        cr_expect(!memcmp(data, arrays[i].data, want[i].size), "%s", want[i].name);
-    }
-    cr_expect(data == bytes + size, "the arrays do not fill the file");
-    free(header);
-}
-
-Test(safetensors, padding_at_every_length) {
-    const float one = 1;
-    for (int less = 0; less < 8; less++) {
-        const struct stored_text text = {"t", &"xxxxxxxx"[less]};
-        const struct stored array = {"a", STORED_F32, 1, {1}, &one, 0, 0};
-        uint64_t length;
-        size_t size;
-        char *bytes = written(&text, 1, &array, 1, &length, &size);
-        free(header_of(bytes, length));
-        cr_expect(size == 8 + length + 4);
-        cr_expect(strspn(bytes + 8 + length - 8, " ") <= 7);
-        cr_expect(!memcmp(bytes + 8 + length, &one, 4));
-    }
-}
-
-Test(safetensors, a_file_of_nothing) {
-    uint64_t length;
-    size_t size;
-    char *bytes = written(NULL, 0, NULL, 0, &length, &size);
-    free(header_of(bytes, length));
-    cr_expect(size == 8 + length);
 }
