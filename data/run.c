@@ -121,14 +121,16 @@ double run_resume(struct run *run, const char *folder, int64_t step) {
     double seconds = 0;
     for (int number = 1;; number++) {
         ssize_t length = getline(&line, &size, run->log);
-        if (length <= 0 || line[length - 1] != '\n') break; // the end, or a row cut short
-        long long at;
-        double elapsed;
-        if (number == 1 ? strcmp(line, header) != 0
-                        : sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
-                              !(elapsed >= 0 && isfinite(elapsed)))
+        if (length <= 0) break;
+        bool whole = line[length - 1] == '\n'; // not cut short
+        long long at = -1;
+        double elapsed = -1;
+        if (number == 1 ? strncmp(line, header, (size_t)length) != 0
+                        : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
+                                    !(elapsed >= 0 && isfinite(elapsed))))
             die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
                 number);
+        if (!whole) break;
         if (number > 1 && at >= step) break;
         if (number > 1) seconds = elapsed;
         kept += (size_t)length;
