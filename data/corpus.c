@@ -3,7 +3,6 @@
 #include "crc32.h"
 #include "die.h"
 #include "random.h"
-#include "utf8.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +17,13 @@ static void *get(size_t count, size_t size) {
 
 /* Symbols in corpus->ids become the ids of the vocabulary: what occurs, or what is known. */
 static void number_symbols(struct corpus *corpus, const struct corpus_options *options) {
-    int32_t *id_of = get(CODE_POINTS, sizeof *id_of);
+    size_t end = 0; // behind the highest symbol
+    for (size_t i = 0; i < corpus->length; i++)
+        if ((size_t)corpus->ids[i] >= end) end = (size_t)corpus->ids[i] + 1;
+    int32_t *id_of = get(end, sizeof *id_of);
     for (size_t i = 0; i < corpus->length; i++) id_of[corpus->ids[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
-    vocabulary_make(vocabulary, options->level, id_of);
+    vocabulary_make(vocabulary, options->level, id_of, end);
     if (options->known) {
         for (size_t i = 0; i < vocabulary->V; i++) {
             uint32_t symbol = vocabulary->symbols[i];

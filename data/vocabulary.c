@@ -13,12 +13,12 @@ static uint32_t *symbols_of(size_t V) {
     return symbols;
 }
 
-void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used) {
+void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end) {
     *vocabulary = (struct vocabulary){.level = level};
-    for (int32_t symbol = 0; symbol < CODE_POINTS; symbol++) vocabulary->V += used[symbol] != 0;
+    for (size_t symbol = 0; symbol < end; symbol++) vocabulary->V += used[symbol] != 0;
     vocabulary->symbols = symbols_of(vocabulary->V);
     size_t id = 0;
-    for (int32_t symbol = 0; symbol < CODE_POINTS; symbol++)
+    for (size_t symbol = 0; symbol < end; symbol++)
         if (used[symbol]) vocabulary->symbols[id++] = (uint32_t)symbol;
 }
 

@@ -16,8 +16,8 @@ struct vocabulary {
     uint32_t *symbols; // (V) code points (or bytes), ascending
 };
 
-/* The vocabulary of the symbols that `used` (CODE_POINTS, see utf8.h) marks. */
-void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used);
+/* The vocabulary of the symbols below `end` that `used` (end) marks. */
+void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end);
 void vocabulary_free(struct vocabulary *vocabulary);
 
 /* The symbols in the ids' order as text, "10 32 33 ..."; the caller frees it. */
