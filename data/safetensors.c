@@ -131,25 +131,9 @@ static void *grown(void *list, size_t count, size_t size) {
     return list;
 }
 
-static int by_name(const void *one, const void *other) {
-    return strcmp(*(const char *const *)one, *(const char *const *)other);
-}
-
-/* That no name stands twice among `count` things of `size` bytes that begin with their names. */
-static void check_names(const struct safetensors *file, size_t count, const void *things,
-                        size_t size) {
-    const char **names = calloc(count + 1, sizeof *names);
-    if (!names) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    for (size_t i = 0; i < count; i++)
-        memcpy(&names[i], (const char *)things + i * size, sizeof *names);
-    qsort(names, count, sizeof *names, by_name);
-    const char *twice = NULL;
-    for (size_t i = 1; i < count; i++)
-        if (!strcmp(names[i - 1], names[i])) twice = names[i];
-    free(names);
-    if (twice)
-        die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: stands there twice", file->path,
-            twice);
+static int text_by_name(const void *one, const void *other) {
+    const struct stored_text *a = one, *b = other;
+    return strcmp(a->name, b->name);
 }
 
 static void read_texts(struct safetensors *file, struct json *json) {
@@ -162,7 +146,12 @@ static void read_texts(struct safetensors *file, struct json *json) {
         file->texts[file->text_count++] = text;
     }
     if (json->problem) refuse_json(file, json);
-    check_names(file, file->text_count, file->texts, sizeof *file->texts);
+    size_t count = file->text_count;
+    if (count) qsort(file->texts, count, sizeof *file->texts, text_by_name);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(file->texts[i - 1].name, file->texts[i].name))
+            die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: stands there twice",
+                file->path, file->texts[i].name);
 }
 
 static void read_shape(struct safetensors *file, struct json *json, struct stored *array) {
@@ -216,11 +205,27 @@ static int by_place(const void *one, const void *other) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* That no name stands twice, and that the arrays fill `bytes` bytes without holes. */
+static int array_by_name(const void *one, const void *other) {
+    const struct stored *const *a = one, *const *b = other;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* Sorts the arrays by their place, and pointers to them by name, of which none may stand twice. */
+static void sort_arrays(struct safetensors *file) {
+    size_t count = file->array_count;
+    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
+    file->named = calloc(count + 1, sizeof *file->named);
+    if (!file->named) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    for (size_t i = 0; i < count; i++) file->named[i] = &file->arrays[i];
+    qsort(file->named, count, sizeof *file->named, array_by_name);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(file->named[i - 1]->name, file->named[i]->name))
+            refuse_array(file, file->named[i], "stands there twice");
+}
+
+/* That the arrays fill `bytes` bytes without holes. */
 static void check_arrays(struct safetensors *file, uint64_t bytes) {
     size_t count = file->array_count;
-    check_names(file, count, file->arrays, sizeof *file->arrays);
-    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
     uint64_t end = 0;
     for (size_t i = 0; i < count; i++) {
         const struct stored *array = &file->arrays[i];
@@ -278,6 +283,7 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
     if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
     check_seal(file, length);
     read_header(file, length);
+    sort_arrays(file);
     check_arrays(file, rest - length);
 }
 
@@ -297,19 +303,22 @@ void safetensors_close(struct safetensors *file) {
     free(file->header);
     free(file->texts);
     free(file->arrays);
+    free(file->named);
     *file = (struct safetensors){0};
 }
 
 const char *safetensors_text(const struct safetensors *file, const char *name) {
-    for (size_t i = 0; i < file->text_count; i++)
-        if (!strcmp(file->texts[i].name, name)) return file->texts[i].text;
-    return NULL;
+    struct stored_text key = {.name = name}, *found = NULL;
+    if (file->text_count)
+        found = bsearch(&key, file->texts, file->text_count, sizeof key, text_by_name);
+    return found ? found->text : NULL;
 }
 
 const struct stored *safetensors_find(const struct safetensors *file, const char *name) {
-    for (size_t i = 0; i < file->array_count; i++)
-        if (!strcmp(file->arrays[i].name, name)) return &file->arrays[i];
-    return NULL;
+    const struct stored key = {.name = name}, *const pointer = &key, **found = NULL;
+    if (file->array_count)
+        found = bsearch(&pointer, file->named, file->array_count, sizeof pointer, array_by_name);
+    return found ? *found : NULL;
 }
 
 /* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */

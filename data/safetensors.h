@@ -45,9 +45,10 @@ struct safetensors {
     char *header;     // names and texts lie in it
     bool sealed;      // it has a checksum, which was right: no bit of the header is another
     uint64_t first;   // where the arrays begin
-    struct stored_text *texts;
+    struct stored_text *texts; // by name
     size_t text_count;
-    struct stored *arrays; // in the file's order
+    struct stored *arrays;       // as they lie in the file
+    const struct stored **named; // the same by name
     size_t array_count;
 };
 

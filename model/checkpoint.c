@@ -356,9 +356,9 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
     for (size_t i = 0; i < c->file.array_count; i++) {
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
-        bool used = holds(&model->lists.param, name) || holds(&model->lists.state, name) ||
-                    !strcmp(name, head) || !strncmp(name, "optimizer.", 10) ||
-                    ends_with(name, ".attn.bias"); // nanoGPT's causal mask, without torch's own
+        bool used = !strncmp(name, "optimizer.", 10) || !strcmp(name, head) ||
+                    ends_with(name, ".attn.bias") || // nanoGPT's causal mask, without torch's own
+                    holds(&model->lists.param, name) || holds(&model->lists.state, name);
         if (!used) die(STATUS_MACHINE, "%s: %s: is no part of this model", c->path, name);
     }
 }
