@@ -327,6 +327,9 @@ static void evaluate_stored(struct training *t) {
         die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
     t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
     double loss = evaluate(t);
+    if (!isfinite(loss))
+        die(STATUS_DIVERGED, "%s: its loss is %s (its weights are no good)", t->checkpoint.path,
+            isnan(loss) ? "nan" : "infinite");
     printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters\n", loss, loss / log(2),
            learned ? "the validation part of " : "", t->corpus.name,
            t->corpus.length - t->corpus.train - 1);

@@ -75,7 +75,12 @@ int32_t sampler_next(struct sampler *sampler) {
     struct model *model = sampler->model;
     model_extend(model, sampler->window, sampler->known, sampler->length);
     sampler->known = sampler->length;
-    int32_t id = sample_draw(model->V, model_logits(model, sampler->length - 1), sampler->options,
+    const real *logits = model_logits(model, sampler->length - 1);
+    for (size_t v = 0; v < model->V; v++)
+        if (!isfinite(logits[v]))
+            die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights are "
+                                 "no good)");
+    int32_t id = sample_draw(model->V, logits, sampler->options,
                              random_uniform(sampler->key, sampler->draw++));
     sampler_add(sampler, id);
     return id;

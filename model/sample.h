@@ -32,7 +32,8 @@ void sampler_free(struct sampler *sampler);
 /* The text goes on with this character. */
 void sampler_add(struct sampler *sampler, int32_t id);
 
-/* Draws the next character of a text that has begun, and adds it. */
+/* Draws the next character of a text that has begun, and adds it. A model whose logits are no
+   numbers dies with status 3. */
 int32_t sampler_next(struct sampler *sampler);
 
 /* The prompt and `count` characters that go on from it, as they are made, into one or two files
