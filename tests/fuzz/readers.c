@@ -77,13 +77,12 @@ static void read_config(const char *path) {
     config_start(&again);
     options_read(config_options, &again, "again.ini");
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_INT && o->scope != OPTION_OF_CALL) {
-            int64_t value = *option_int(o, &config);
-            check((double)value >= o->least && (double)value <= o->most, o->name);
-        }
-        if (o->kind == OPTION_REAL) {
-            double value = *option_real(o, &config);
-            check(value >= o->least && value <= o->most, o->name);
+        bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+        if (number && o->scope != OPTION_OF_CALL) {
+            double value =
+                o->kind == OPTION_INT ? (double)*option_int(o, &config) : *option_real(o, &config);
+            bool automatic = value == OPTION_AUTO && !strcmp(o->start, "auto");
+            check(automatic || (value >= o->least && value <= o->most), o->name);
         }
         if (o->scope == OPTION_OF_CALL) continue;
         const char *one = option_value(o, &config, text[0], sizeof text[0]);
