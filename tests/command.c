@@ -131,7 +131,8 @@ static void take(FILE *file, char *text, size_t size) {
     fclose(file);
 }
 
-struct ending process_end(struct process process) {
+struct ending process_end(struct process process, int number) {
+    if (number) kill(process.id, number);
     static struct ending ending;
     int status;
     cr_assert(waitpid(process.id, &status, 0) == process.id);
@@ -162,7 +163,7 @@ struct ending train_in(struct surroundings around, const char *format, ...) {
     va_start(arguments, format);
     words_of(line, sizeof line, words, format, arguments);
     va_end(arguments);
-    return process_end(start_train(around, words));
+    return process_end(start_train(around, words), 0);
 }
 
 struct ending train(const char *format, ...) {
@@ -171,7 +172,7 @@ struct ending train(const char *format, ...) {
     va_start(arguments, format);
     words_of(line, sizeof line, words, format, arguments);
     va_end(arguments);
-    return process_end(start_train((struct surroundings){0}, words));
+    return process_end(start_train((struct surroundings){0}, words), 0);
 }
 
 struct ending train_with(const char *const *arguments) {
@@ -180,7 +181,7 @@ struct ending train_with(const char *const *arguments) {
         cr_assert(i + 2 < WORDS);
         words[i + 1] = (char *)arguments[i];
     }
-    return process_end(start_train((struct surroundings){0}, words));
+    return process_end(start_train((struct surroundings){0}, words), 0);
 }
 
 struct process train_start(const char *format, ...) {
@@ -218,8 +219,7 @@ struct ending train_interrupted(int number, const char *log, const char *format,
     va_end(arguments);
     struct process process = start_train((struct surroundings){0}, words);
     process_wait(process, log, 2); // the header's line and one more
-    kill(process.id, number);
-    return process_end(process);
+    return process_end(process, number);
 }
 
 struct process script_start(const char *const *arguments) {
@@ -238,11 +238,6 @@ struct process script_start(const char *const *arguments) {
     _exit(99);
 }
 
-struct ending process_end(struct process process, int number) {
-    if (number) kill(process.id, number);
-    return finish(process);
-}
-
 /* The child is a copy of the test: what that has not freed yet is no leak of the child's. */
 static void leave_at_once(int status, void *unused) {
     (void)unused;
@@ -253,7 +248,7 @@ static void leave_at_once(int status, void *unused) {
 struct ending call(void (*function)(void *), void *context) {
     fflush(NULL);
     struct process process = start((struct surroundings){0});
-    if (process.id) return process_end(process);
+    if (process.id) return process_end(process, 0);
     on_exit(leave_at_once, NULL);
     function(context);
     exit(0);

@@ -34,12 +34,6 @@ struct surroundings {
     size_t file_limit;  // a write behind so many bytes fails, as on a full disk
 };
 
-/* A process under way, and the nameless files that take what it prints. */
-struct process {
-    pid_t id;
-    FILE *out, *err;
-};
-
 /* Runs ./train with the blank-separated arguments of the format, or with a list that ends with
    NULL. A run that lasts a minute is killed. */
 struct ending train(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -56,16 +50,16 @@ struct process {
 
 struct process train_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void process_wait(struct process process, const char *file, int lines);
-struct ending process_end(struct process process);
+
+/* Waits for its end, which a signal (if not 0) hastens. */
+struct ending process_end(struct process process, int number);
 
 /* A run that gets a signal as soon as its log has a row. */
 struct ending train_interrupted(int number, const char *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Starts a script of scripts/ with the arguments behind its name, a list that ends with NULL, and
-   waits for its end, which a signal (if not 0) hastens. */
+/* Starts a script of scripts/ with the arguments behind its name, a list that ends with NULL. */
 struct process script_start(const char *const *words);
-struct ending process_end(struct process process, int number);
 
 /* Calls the function in a process of its own, which may die. */
 struct ending call(void (*function)(void *), void *context);

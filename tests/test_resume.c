@@ -134,8 +134,7 @@ Test(resume, after_a_kill_at_fifty_moments, .timeout = 300) {
         snprintf(folder, sizeof folder, "kill%d", i);
         struct process process = train_start(LONG "--out=%s text.txt", folder);
         sleep_for(whole * (2 * i + 1) / (2 * KILLS)); // spread over the run; its pace does the rest
-        kill(process.id, SIGKILL);
-        killed += process_end(process).status == 128 + SIGKILL;
+        killed += process_end(process, SIGKILL).status == 128 + SIGKILL;
         snprintf(file, sizeof file, "%s/checkpoint.safetensors", folder);
         early += !file_there(file);
         go_on(folder);
@@ -289,8 +288,7 @@ Test(resume, one_writer_at_a_time) {
     expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
     ending = train(LIVELY "--force --out=long text.txt");
     expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
-    kill(first.id, SIGKILL);
-    process_end(first);
+    process_end(first, SIGKILL);
     int lock = open("out/log.csv", O_RDWR);
     cr_assert(lock >= 0 && !flock(lock, LOCK_EX));
     ending = train("--resume=out");
@@ -326,8 +324,7 @@ Test(resume, a_second_signal_ends_at_once) {
     sleep_for(200000);
     kill(process.id, SIGINT);
     sleep_for(100000);
-    kill(process.id, SIGINT);
-    struct ending ending = process_end(process);
+    struct ending ending = process_end(process, SIGINT);
     cr_expect(ending.status == 130 && !file_there("out/summary.json"), "status %d", ending.status);
 }
 
