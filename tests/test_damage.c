@@ -250,18 +250,18 @@ Test(damage, arrays_of_another_shape) {
 }
 
 /* An embedding of many channels is cheap; the matrices that it asks for are not. */
-static void widen(const void *unused) {
+static void widen(const void *attention) {
     enum { C = 100000 };
     static char zeros[C];
-    (void)unused;
     static const char *const names[] = {EMBEDDING, "transformer.wpe.weight", "lm_head.weight"};
+    struct stored wide = {.type = STORED_OTHER, .dimensions = 2, .shape = {1, C}, .data = zeros};
     for (int i = 0; i < 3; i++) {
-        struct stored *changed = array(names[i]);
-        *changed = (struct stored){.name = names[i],
-                                   .type = STORED_OTHER,
-                                   .dimensions = 2,
-                                   .shape = {1, C},
-                                   .data = zeros};
+        wide.name = names[i];
+        *array(names[i]) = wide;
+    }
+    if (attention) { // as many columns, but one row
+        wide.name = attention;
+        *array(attention) = wide;
     }
 }
 
@@ -273,6 +273,8 @@ static void empty(const void *name) { // so many positions, of nothing
 
 Test(damage, sizes_that_the_arrays_do_not_bear_out) {
     expect_damage(widen, NULL, STATUS_MACHINE,
+                  ATTENTION ": has another shape than 100000 channels ask for");
+    expect_damage(widen, ATTENTION, STATUS_MACHINE,
                   ATTENTION ": has another shape than 100000 channels ask for");
     expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
                   "embeds characters and positions in different channels");
