@@ -5,9 +5,10 @@
 #   -> runs side by side (ablate_run.sh, under GNU parallel or xargs) -> results.csv and the table
 #
 # Whether a run has ended is said by its own summary.json and nothing else; so whatever was killed,
-# the same command does what is left. Two locks keep runs apart: driver/lock is this script's and goes
-# with it, since its children do not inherit it; each run has one of its own, which lives as long as
-# its ./train, so that a run left behind by a killed driver is waited for and not done twice.
+# the same command does what is left, and a run that left a checkpoint goes on from there. Two locks
+# keep runs apart: driver/lock is this script's and goes with it, since its children do not inherit it;
+# each run has one of its own, which lives as long as its ./train, so that a run left behind by a killed
+# driver is waited for and not done twice.
 #
 # GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
 set -euf
@@ -30,7 +31,7 @@ Runs ./train for every combination of the values in front of --; each run gets w
   --dry-run         show the grid and the expected time, and leave nothing behind
   --list            the same, and write DIR/grid.txt, one run a line, for scripts/ablate.slurm
 
-Killed at any moment, the same command goes on. DIR then holds
+Killed at any moment, the same command goes on, and runs from their checkpoints. DIR then holds
   grid.txt          each run's name and options     runs/NAME/    each run's folder
   results.csv       one row per run                 driver/       what runs printed, locks, job log
 

@@ -7,6 +7,9 @@
 # NAME.out is the run's lock too: it is held as long as ./train lives, even if this script and its
 # driver are killed. Who comes second waits, and finds that the run has ended.
 #
+# A run that left a checkpoint goes on from there; one that cannot (the checkpoint is damaged, the
+# text another) begins anew. What fails later, once ./train has gone on, keeps its checkpoint.
+#
 # With --while nothing is begun once the process PID is gone: the queue of a killed driver runs dry.
 # Exit status: that of ./train, but 0 for a run that diverged: it has ended, and that is its result.
 set -euf
@@ -65,18 +68,42 @@ forward() {
     [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || :
 }
 trap forward INT TERM HUP
-start=$(date +%s)
-write running "$start"
-: >"$record.out"
-set -m
-"$train" --quiet --force ${threads:+"$threads"} --out="$run" "$@" </dev/null >>"$record.out" 2>&1 &
-child=$!
-[ -z "$stop" ] || kill -TERM "$child" 2>/dev/null || :
-while :; do
-    signalled='' status=0
-    wait "$child" 2>/dev/null || status=$? # a signal ends it too
-    [ -n "$signalled" ] || break
-done
+
+run_train() { # run_train OPTION...: sets $status
+    : >"$record.out"
+    set -m
+    "$train" --quiet ${threads:+"$threads"} "$@" </dev/null >>"$record.out" 2>&1 &
+    child=$!
+    set +m
+    [ -z "$stop" ] || kill -TERM "$child" 2>/dev/null || :
+    while :; do
+        signalled='' status=0
+        wait "$child" 2>/dev/null || status=$? # a signal ends it too
+        [ -n "$signalled" ] || break
+    done
+    child=''
+}
+
+begin() { # notes when the run began, had it never stopped: the seconds that its log tells are over
+    local before=0
+    [ "$1" = anew ] || before=$(awk -F , '$2 + 0 > most { most = $2 + 0 } END { printf "%d", most }' <"$run/log.csv")
+    start=$(($(date +%s) - before))
+    write running "$start"
+}
+
+goes_on=''
+if [ -e "$run/checkpoint.safetensors" ] && [ -e "$run/log.csv" ]; then
+    begin again
+    run_train --resume="$run"
+    case $status in
+    1 | 2) [ ! "$run/config.ini" -nt "$record.status" ] || goes_on=1 ;; # written once it goes on
+    *) goes_on=1 ;;
+    esac
+fi
+if [ -z "$goes_on" ]; then
+    begin anew
+    run_train --force --out="$run" "$@"
+fi
 write ended "$status" "$(($(date +%s) - start))"
 if has_ended; then exit 0; fi
 exit "$status"

@@ -1,8 +1,8 @@
 /* Ablations as a person would run them: grids, resuming, failures, locks.
 
    Runs are held up and counted without clocks: TRAIN names a script that notes every run of the
-   grid in `begun` (name and process), waits for a file `go`, and becomes the real program. The
-   trials, which have their folders elsewhere, pass. */
+   grid in `begun` (name, process, and whether by --out or --resume), waits for a file `go`, and
+   becomes the real program. The trials, which have their folders elsewhere, pass. */
 #define _GNU_SOURCE // setenv, realpath
 #include "../data/die.h"
 #include "command.h"
@@ -39,9 +39,9 @@ static void enter(void) {
     program_put("held",
                 "#!/bin/bash\n"
                 "all=$*\n"
-                "case $all in *--out=a/runs/*)\n"
-                "    out=${all#*--out=a/runs/}\n"
-                "    echo \"${out%% *} $$\" >>begun\n"
+                "case $all in *=a/runs/*)\n"
+                "    name=${all#*=a/runs/} how=${all%%=a/runs/*}\n"
+                "    echo \"${name%% *} $$ ${how##* }\" >>begun\n"
                 "    for ((i = 0; i < 600; i++)); do [ ! -e go ] || break; sleep 0.05; done ;;\n"
                 "esac\n"
                 "exec \"$REAL\" \"$@\"\n");
@@ -260,6 +260,88 @@ Test(ablate, an_interrupt_lets_runs_save) {
     expect_part(ending.err, "interrupted: 0 of 2 runs have ended; the same command goes on");
     expect_reason("a/runs/ln-pre-s1", "interrupted");
     expect_reason("a/runs/ln-post-s1", "interrupted");
+}
+
+static void make_ablation(void) {
+    cr_assert(!mkdir("a", 0777) && !mkdir("a/driver", 0777) && !mkdir("a/runs", 0777));
+}
+
+/* A run of the grid that is stopped on its way; its log as far as it came. */
+static char *stop_a_run(const char *norm) {
+    char log[64];
+    snprintf(log, sizeof log, "a/runs/%s-pre-s1/log.csv", norm);
+    struct ending ending =
+        train_interrupted(SIGTERM, log,
+                          "%s text.txt --norm=%s --placement=pre --seed=1 --max-iters=20000 "
+                          "--log-interval=100 --eval-iters=1 --out=a/runs/%s-pre-s1",
+                          TINY, norm, norm);
+    expect_status(&ending, 143);
+    return file_text(log, NULL);
+}
+
+Test(ablate, an_unfinished_run_goes_on) {
+    static const char *const command[] = {"ablate.sh",
+                                          "--norm=ln,rms,none",
+                                          "--placement=pre",
+                                          "--seeds=1",
+                                          "--jobs=1",
+                                          "--out=a",
+                                          "--",
+                                          RUN,
+                                          "--max-iters=20000",
+                                          "--log-interval=100",
+                                          "--eval-iters=1",
+                                          NULL};
+    make_ablation();
+    const char *log = stop_a_run("ln");
+    stop_a_run("rms");
+    file_put("a/runs/rms-pre-s1/checkpoint.safetensors", "damaged", 7);
+    release();
+    hold();
+    struct ending ending = process_end(script_start(command), 0);
+    expect_status(&ending, 0);
+    static const char *const begun[] = {"ln-pre-s1 ",  " --resume", "rms-pre-s1 ",  " --resume",
+                                        "rms-pre-s1 ", " --out",    "none-pre-s1 ", " --out"};
+    char *text = file_text("begun", NULL), *line;
+    for (size_t i = 0; i < sizeof begun / sizeof *begun; i += 2) {
+        cr_assert((line = strsep(&text, "\n")));
+        cr_expect(!strncmp(line, begun[i], strlen(begun[i])) && strstr(line, begun[i + 1]),
+                  "%s, not %s%s", line, begun[i], begun[i + 1]);
+    }
+    cr_expect(text && !*text);
+    // what it had logged, with its times, is still there
+    const char *second = strchr(log, '\n') + 1;
+    size_t length = strchr(second, '\n') + 1 - log;
+    cr_expect(!strncmp(file_text("a/runs/ln-pre-s1/log.csv", NULL), log, length));
+    for (int i = 0; i < 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "a/runs/%s-pre-s1", (const char *[]){"ln", "rms", "none"}[i]);
+        expect_reason(path, "done");
+        expect_part(file_text(strcat(path, "/log.csv"), NULL), "\n20000,");
+    }
+}
+
+Test(ablate, a_run_that_went_on_and_failed_keeps_its_checkpoint) {
+    make_ablation();
+    file_put("a/grid.txt", "ln-pre-s1 --norm=ln\n", 20);
+    cr_assert(!mkdir("a/runs/ln-pre-s1", 0777));
+    file_put("a/runs/ln-pre-s1/checkpoint.safetensors", "hours of work", 13);
+    file_put("a/runs/ln-pre-s1/log.csv", "step,seconds\n0,0.5\n100,3600.5\n200,72", 35);
+    program_put("full", "#!/bin/bash\n"
+                        "echo \"$*\" >>begun\n"
+                        "sleep 0.1\n"
+                        "echo >a/runs/ln-pre-s1/config.ini\n"
+                        "echo 'train: the disk is full' >&2\n"
+                        "exit 1\n");
+    setenv("TRAIN", "./full", 1);
+    const char *const run[] = {"ablate_run.sh", "--threads=1", "a", "1", NULL};
+    struct ending ending = process_end(script_start(run), 0);
+    expect_status(&ending, 1);
+    cr_expect_str_eq(file_text("begun", NULL), "--quiet --threads=1 --resume=a/runs/ln-pre-s1\n");
+    expect_part(file_text("a/driver/ln-pre-s1.out", NULL), "the disk is full");
+    cr_expect_str_eq(file_text("a/runs/ln-pre-s1/checkpoint.safetensors", NULL), "hours of work");
+    // with what it took before it was stopped
+    cr_expect(!strncmp(file_text("a/driver/ln-pre-s1.status", NULL), "ended 1 360", 11));
 }
 
 Test(ablate, one_diverges) {
