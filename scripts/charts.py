@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.patches import Patch
 
-from looks import (CROSS, GREY, PALE, X_LABELS, dot_of, how_it_stands, line_of, loss_ticks, note,
-                   option_label, put_legend, unit_of)
+from looks import (CROSS, GREY, PALE, X_LABELS, dot_of, how_it_stands, line_of, literal,
+                   loss_ticks, note, option_label, put_legend, unit_of)
 from series import Curve, curve_of, final_runs, limits, loss_cap, middle, sound
 
 BEYOND = 1.03  # where marks beyond the loss axis stand, in lengths of the axis
@@ -210,7 +210,7 @@ def draw_dots(axes, groups, options, table):
                 axes.plot([center, center], [at - 0.36, at + 0.36], color="black", linewidth=1.5)
         rows.append(at)
         at += 1
-    axes.set_yticks(rows, [group.label for group in groups])
+    axes.set_yticks(rows, [literal(group.label) for group in groups])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(rows[-1] + 0.6, -0.6)
     axes.grid(axis="y", color="0.9", linewidth=0.6)

@@ -69,9 +69,15 @@ def dot_of(look, **more):
 CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
 
 
+def literal(text):
+    """For matplotlib, which takes what stands between $ for mathematics, and hides labels that begin
+    with _ (names of runs and corpora may)."""
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
+
+
 def note(text, **style):
     """An entry of the legend that belongs to no line."""
-    return Line2D([], [], **{"label": text, **GREY, **style})
+    return Line2D([], [], **{"label": literal(text), **GREY, **style})
 
 
 def unit_of(runs):

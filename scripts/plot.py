@@ -32,7 +32,7 @@ except ImportError as error:
     sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
 
 from charts import Group, draw_curves, draw_dots, draw_sweep  # noqa: E402 (they need both)
-from looks import looks, shorten  # noqa: E402
+from looks import literal, looks, shorten  # noqa: E402
 from series import Table  # noqa: E402
 from watching import watch  # noqa: E402
 
@@ -259,7 +259,7 @@ def compose(runs, options, table):
             height = max(height, box.height / figure.dpi + 0.3)
     figure.set_size_inches(options.size or (width, height))
     if options.title:
-        figure.suptitle(options.title)
+        figure.suptitle(literal(options.title))
     return figure
 
 

@@ -228,6 +228,16 @@ Test(plot, a_picture_for_each_folder_of_runs) {
     expect_picture("runs/two/loss.png", "\x89PNG", "IEND");
 }
 
+Test(plot, names_are_no_mathematics) {
+    mkdir("runs", 0777);
+    run_put("runs/_a$x^$", "ln", 0.01, 1, 3), run_put("runs/b$\\frac$", "bn", 0.01, 1, 2);
+    struct ending ending = script("plot.py runs --by=run --chart=curves,dots --title=$^$ -o a.svg");
+    expect_success(&ending);
+    static const char *const labels[] = {"> _a$x^$: 3.000<", ">b$\\frac$: 2.000<", ">$^$<"};
+    const char *picture = file_text("a.svg", NULL);
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) expect_part(picture, labels[i]);
+}
+
 /* ---- logs that are not as they should be ---- */
 
 Test(plot, bad_logs_are_named_and_the_others_drawn) {
