@@ -232,9 +232,11 @@ def draw_dots(axes, groups, options, table):
                "above": note("off the scale", **{**dot, "marker": ">"}),
                "diverged": note("diverged", linestyle="none", **CROSS)}
     handles = [entries[name] for name in entries if name in used] + lines
-    if handles:
-        axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=min(3, len(handles)),
-                    handletextpad=0.4, columnspacing=1.2)
+    for columns in range(min(3, len(handles)), 0, -1):  # as many as there is room for
+        legend = axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncol=columns,
+                             handletextpad=0.4, columnspacing=1.2)
+        if legend.get_window_extent(axes.figure.canvas.get_renderer()).width <= axes.bbox.width:
+            break
 
 
 # ---- the loss against an option ------------------------------------------------------------------

@@ -254,9 +254,11 @@ def compose(runs, options, table):
                                                      width_ratios=widths)[0], panels):
         legend = CHARTS[chart][0](axes, groups, options, table)
         if legend:  # one that stands beside its chart
-            box = legend.get_window_extent(figure.canvas.get_renderer())
+            renderer = figure.canvas.get_renderer()
+            box = legend.get_window_extent(renderer)
+            above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses, as it grows
             width += box.width / figure.dpi
-            height = max(height, box.height / figure.dpi + 0.3)
+            height = max(height, box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3)
     figure.set_size_inches(options.size or (width, height))
     if options.title:
         figure.suptitle(literal(options.title))

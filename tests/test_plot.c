@@ -238,6 +238,25 @@ Test(plot, names_are_no_mathematics) {
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) expect_part(picture, labels[i]);
 }
 
+Test(plot, a_long_legend_below_crosses_is_all_there) {
+    mkdir("runs", 0777);
+    for (int i = 0; i < 48; i++) {
+        char folder[32], norm[32];
+        snprintf(folder, sizeof folder, "runs/%d", i), snprintf(norm, sizeof norm, "n%d", i / 2);
+        run_put(folder, norm, i % 2 ? 10 : 0.01, 1, 3);
+        if (i % 2 && i < 16) summary_put(folder, "diverged", norm, 10, 1);
+    }
+    struct ending ending = script("plot.py runs --sweep=learning-rate -o a.svg");
+    expect_success(&ending);
+    const char *picture = file_text("a.svg", NULL), *box = strstr(picture, "viewBox=\"");
+    const char *last = strstr(picture, ">diverged<"); // of the legend
+    double width, height, y;
+    cr_assert(last && box && sscanf(box, "viewBox=\"0 0 %lf %lf", &width, &height) == 2);
+    while (last > picture && strncmp(last, " y=\"", 4)) last--;
+    cr_assert(sscanf(last, " y=\"%lf", &y) == 1);
+    cr_expect(y > 0 && y < height, "%g is not within %g", y, height);
+}
+
 /* ---- logs that are not as they should be ---- */
 
 Test(plot, bad_logs_are_named_and_the_others_drawn) {
