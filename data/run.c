@@ -36,12 +36,17 @@ static void open_log(struct run *run) {
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
 
-/* A config, or a log in which more stands than its header, which a run killed at its start may have
-   left. */
+/* Any file that a run would replace or remove, or a log in which more stands than its header, which
+   a run killed at its start may have left. */
 static bool holds_run(const struct run *run) {
+    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
+                                        "model.safetensors", "summary.json",
+                                        "sample.txt",        NULL};
     char path[4096], start[sizeof header] = "";
-    path_of(run, "config.ini", path, sizeof path);
-    if (!access(path, F_OK)) return true;
+    for (int i = 0; names[i]; i++) {
+        path_of(run, names[i], path, sizeof path);
+        if (!access(path, F_OK)) return true;
+    }
     rewind(run->log);
     size_t length = fread(start, 1, sizeof header, run->log);
     return length == sizeof header || memcmp(start, header, length) != 0;

@@ -74,9 +74,18 @@ Test(run, a_run_is_not_written_over) {
     ending = call(open_in_child, "here");
     expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
     cr_assert(remove("here/log.csv") == 0);
-    file_put("here/config.ini", "", 0);
-    ending = call(open_in_child, "here");
-    expect_refusal(&ending, STATUS_USAGE, "--force");
+    static const char *const names[] = {"config.ini", "checkpoint.safetensors", "model.safetensors",
+                                        "summary.json", "sample.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64], folder[16];
+        snprintf(folder, sizeof folder, "with%zu", i);
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        cr_assert(mkdir(folder, 0777) == 0);
+        file_put(path, "kept", 4); // by somebody who copied it here, or has such a file himself
+        ending = call(open_in_child, folder);
+        expect_refusal(&ending, STATUS_USAGE, "--force");
+        cr_expect_str_eq(file_text(path, NULL), "kept");
+    }
 }
 
 Test(run, force_leaves_nothing_of_the_run_before) {
@@ -159,7 +168,7 @@ static void commit_onto_a_folder(void *unused) {
     (void)unused;
     struct run run;
     run_open(&run, "here", "", false);
-    put(&run, "summary.json", "new");
+    put(&run, "other.json", "new");
 }
 
 Test(run, a_file_that_cannot_be_replaced) {
@@ -167,9 +176,9 @@ Test(run, a_file_that_cannot_be_replaced) {
     struct run run;
     run_open(&run, "here", "", false);
     run_close(&run);
-    cr_assert(remove("here/log.csv") == 0 && mkdir("here/summary.json", 0777) == 0);
-    file_put("here/summary.json/x", "", 0);
+    cr_assert(remove("here/log.csv") == 0 && mkdir("here/other.json", 0777) == 0);
+    file_put("here/other.json/x", "", 0);
     struct ending ending = call(commit_onto_a_folder, NULL);
-    expect_refusal(&ending, STATUS_MACHINE, "here/summary.json: ");
-    cr_expect(!file_there("here/summary.json.tmp"));
+    expect_refusal(&ending, STATUS_MACHINE, "here/other.json: ");
+    cr_expect(!file_there("here/other.json.tmp"));
 }
