@@ -111,7 +111,9 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
         die(STATUS_USAGE,
             "run: %s: holds a run already (--resume=%s goes on with it, --force writes over it)",
             run->folder, run->folder);
-    // what an earlier run left there would speak of another model
+    // what an earlier run left there would speak of another model; without its options first, so
+    // that a kill in between leaves none for --resume to begin it again with
+    remove_files(run, (const char *const[]){"config.ini", NULL});
     remove_files(run, of_end);
     remove_files(run, (const char *const[]){"checkpoint.safetensors", NULL});
     cut_log(run, 0);

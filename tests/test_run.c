@@ -96,6 +96,7 @@ Test(run, force_leaves_nothing_of_the_run_before) {
     run_close(&run);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
     cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
+    cr_expect(!file_there("here/config.ini"), "--resume would begin the run before again");
     cr_expect(!file_there("here/model.safetensors") && file_there("here/notes.txt"));
 }
 
