@@ -158,22 +158,27 @@ const struct option config_options[] = {
     {.kind = OPTION_END},
 };
 
-/* Chooses what is left to "auto"; values that contradict each other die. */
+/* Chooses what is left to "auto". */
 static void settle(struct config *config) {
-    const struct model_config *model = &config->model;
-    if (model->n_embd % model->n_head)
-        die(STATUS_USAGE,
-            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
-            (long long)model->n_embd, (long long)model->n_head);
     struct schedule *schedule = &config->schedule;
     if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
-    if (schedule->least > schedule->rate)
-        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
-            schedule->rate);
     if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);
+}
+
+/* Values that contradict each other die. */
+static void check(const struct config *config) {
+    const struct model_config *model = &config->model;
+    const struct schedule *schedule = &config->schedule;
+    if (model->n_embd % model->n_head)
+        die(STATUS_USAGE,
+            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
+            (long long)model->n_embd, (long long)model->n_head);
+    if (schedule->least > schedule->rate)
+        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
+            schedule->rate);
 }
 
 static void check_purpose(const struct config *config) {
@@ -205,7 +210,9 @@ void config_parse(struct config *config, int argc, char **argv) {
     options_arguments(config_options, config, argc, argv);
     if (config->help || config->version) return;
     check_purpose(config);
-    if (!config_stored(config)) settle(config);
+    if (config_stored(config)) return;
+    settle(config);
+    check(config);
 }
 
 const char *config_stored(const struct config *config) {
@@ -220,4 +227,5 @@ void config_continue(struct config *config, const struct config *stored, enum op
     options_arguments(config_options, config, argc, argv);
     settle(config);
     options_agree(config_options, &before, config, scope, where);
+    check(config);
 }

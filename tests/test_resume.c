@@ -198,6 +198,8 @@ Test(resume, what_contradicts_the_run_is_refused) {
                    {"--n-embd=16", "--n-embd=8", NULL},
                    {"--seed=2", "--seed=1", NULL},
                    {"--learning-rate=0.02", "--learning-rate=0.01", NULL},
+                   {"--learning-rate=0.0001", "--learning-rate=0.01", NULL}, // below --min-lr
+                   {"--n-head=3", "--n-head=2", NULL},                       // of 8 channels
                    {"--min-lr=0.0001", "--min-lr=0.001", NULL},
                    {"--dropout=0", "--dropout=0.2", NULL},
                    {"--batch-size=3", "--batch-size=2", NULL},
