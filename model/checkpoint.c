@@ -265,6 +265,19 @@ static void begin_again(struct checkpoint *c, const char *folder, struct config 
     options_read(config_options, stored, c->path);
 }
 
+/* What may change when a run goes on stands in config.ini from then on, in the checkpoint from the
+   next one on: a run that is killed in between goes on as it was told to. */
+static void take_changes(const struct checkpoint *c, const char *folder, struct config *stored) {
+    char path[4096], where[4200];
+    struct config changed = *stored;
+    path_in(folder, "config.ini", path, sizeof path);
+    if (access(path, F_OK)) return; // the checkpoint says all that is needed
+    options_read(config_options, &changed, path);
+    snprintf(where, sizeof where, "%s (was config.ini changed?)", c->path);
+    options_agree(config_options, stored, &changed, OPTION_OF_RUN, where);
+    *stored = changed;
+}
+
 void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char **argv) {
     const char *place = config_stored(config);
     bool resume = config->resume != NULL, folder = is_folder(place);
@@ -288,6 +301,7 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
                 "its header has no checksum, so it is no run's (name the file itself to use it)");
         config_of(c, &stored);
         ask_for_rest(c, &stored, argc, argv);
+        if (resume) take_changes(c, place, &stored);
     }
     if (config->evaluate) stored.eval_iters = 0; // the whole of it
     config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, c->path, argc, argv);

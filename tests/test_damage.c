@@ -17,6 +17,7 @@ static void enter(void) {
     corpus_put_tiny("text.txt", 2000);
     struct ending ending = train(TINY "--norm=bn --quiet --out=run text.txt");
     cr_assert(ending.status == 0, "%s", ending.err);
+    cr_assert(!remove("run/config.ini")); // which would contradict changed texts first
 }
 
 TestSuite(damage, .init = enter, .fini = folder_leave);
