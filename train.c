@@ -121,7 +121,10 @@ static void save(struct training *t, bool last) {
         tensor_nonfinite(param, t->adam.m) || tensor_nonfinite(param, t->adam.v))
         return;
     run_sync(&t->run);
-    if (t->config.checkpoint_interval || stopped_by) save_as(t, "checkpoint.safetensors", &t->adam);
+    // an interrupt may have left one, which must not be behind the model
+    bool stale = last && run_has(&t->run, "checkpoint.safetensors");
+    if (t->config.checkpoint_interval || stopped_by || stale)
+        save_as(t, "checkpoint.safetensors", &t->adam);
     if (last) save_as(t, "model.safetensors", NULL);
     t->saved = omp_get_wtime();
     t->saving = t->saved - begin;
@@ -227,7 +230,7 @@ static void train(struct training *t) {
             row.val_loss = evaluate(t);
             if (!(row.val_loss < 0)) outcome->val_loss = row.val_loss;
             if (row.val_loss < 0)
-                last = true; // stopped
+                last = true, saved = false; // stopped: what was saved may lack the checkpoint
             else if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
                 outcome->best_val_loss = row.val_loss;
                 outcome->best_step = step;

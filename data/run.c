@@ -36,17 +36,21 @@ static void open_log(struct run *run) {
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
 
+bool run_has(const struct run *run, const char *name) {
+    char path[4096];
+    path_of(run, name, path, sizeof path);
+    return !access(path, F_OK);
+}
+
 /* Any file that a run would replace or remove, or a log in which more stands than its header, which
    a run killed at its start may have left. */
 static bool holds_run(const struct run *run) {
     static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
                                         "model.safetensors", "summary.json",
                                         "sample.txt",        NULL};
-    char path[4096], start[sizeof header] = "";
-    for (int i = 0; names[i]; i++) {
-        path_of(run, names[i], path, sizeof path);
-        if (!access(path, F_OK)) return true;
-    }
+    char start[sizeof header] = "";
+    for (int i = 0; names[i]; i++)
+        if (run_has(run, names[i])) return true;
     rewind(run->log);
     size_t length = fread(start, 1, sizeof header, run->log);
     return length == sizeof header || memcmp(start, header, length) != 0;

@@ -28,6 +28,9 @@ double run_resume(struct run *run, const char *folder, int64_t step);
 
 void run_close(struct run *run);
 
+/* Whether a file of this name stands in the folder. */
+bool run_has(const struct run *run, const char *name);
+
 /* A row of log.csv; what was not measured is negative. */
 struct log_row {
     int64_t step;   // updates done before

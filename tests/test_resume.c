@@ -190,6 +190,31 @@ Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
     cr_expect(ending.status == 143 && file_there("long/checkpoint.safetensors"));
 }
 
+/* Or --resume would go back to the checkpoint, and the rows and the model behind it would be lost.
+ */
+Test(resume, a_checkpoint_is_never_behind_the_model) {
+    expect_done(train(LIVELY "--max-iters=9 --out=whole text.txt"));
+    expect_done(train(LIVELY "--max-iters=4 --out=out text.txt"));
+    expect_done(train("--quiet --max-iters=6 --checkpoint-interval=0 --resume=out"));
+    char *log = file_text("out/log.csv", NULL);
+    struct ending refused = train("--resume=out --max-iters=5");
+    expect_refusal(&refused, STATUS_USAGE, "--max-iters=5: the run in out has done 6 already");
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log);
+    expect_done(train("--quiet --max-iters=9 --checkpoint-interval=auto --resume=out"));
+    expect_same_run("whole", "out");
+}
+
+/* An evaluation of hours, as far as the test is concerned. */
+Test(resume, an_interrupt_in_the_last_evaluation) {
+    struct process process = train_start(
+        TINY "--quiet --max-iters=0 --eval-iters=0 --grammar-chars=30000000 --batch-size=1 "
+             "--checkpoint-interval=0 --out=out");
+    process_wait(process, "out/model.safetensors", 1);
+    struct ending ending = process_end(process, SIGINT);
+    cr_expect(ending.status == 130, "status %d: %s", ending.status, ending.err);
+    cr_expect(file_there("out/checkpoint.safetensors"), "nothing to go on from");
+}
+
 Test(resume, what_contradicts_the_run_is_refused) {
     static const struct {
         const char *option, *stored, *said;
@@ -239,6 +264,31 @@ Test(resume, what_may_change) {
     cr_expect(strlen(file_text("out/sample.txt", NULL)) == 5);
     cr_expect(strstr(file_text("out/config.ini", NULL), "max-iters = 9\n"));
     cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"moved.txt\"\n"));
+}
+
+/* Killed before its first checkpoint since, a run goes on as it was told to when it went on. */
+Test(resume, what_has_changed_stays_so) {
+    size_t bytes;
+    expect_done(train(LIVELY "--max-iters=9 --log-interval=1 --out=whole text.txt"));
+    expect_done(train(LIVELY "--max-iters=4 --out=out text.txt"));
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    cr_assert(!rename("text.txt", "moved.txt"));
+    expect_done(train("--quiet --max-iters=9 --log-interval=1 --resume=out moved.txt"));
+    file_put("out/checkpoint.safetensors", checkpoint, bytes); // as the kill would have left it
+    cr_assert(!remove("out/model.safetensors") && !remove("out/summary.json"));
+    expect_done(train("--quiet --resume=out"));
+    expect_member("out", "steps", "9");
+    cr_assert(!rename("moved.txt", "text.txt"));
+    expect_done(train("--quiet --resume=out text.txt"));
+    expect_same_file("whole", "out", "model.safetensors");
+    expect_same_file("whole", "out", "config.ini");
+    file_put("out/config.ini", "norm = rms\n", 11); // by somebody's hand
+    struct ending ending = train("--resume=out");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--norm=rms: contradicts --norm=ln of out/checkpoint.safetensors (was config");
+    cr_assert(!remove("out/config.ini"));
+    expect_done(train("--quiet --resume=out"));
+    expect_same_file("whole", "out", "config.ini");
 }
 
 Test(resume, where_there_is_nothing_to_go_on_with) {
