@@ -93,7 +93,7 @@ static void open_run(struct training *t) {
         if (outcome->steps > config->max_iters)
             die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
                 (long long)config->max_iters, config->resume, (long long)outcome->steps);
-        outcome->seconds = run_resume(&t->run, config->resume, outcome->steps);
+        outcome->seconds = run_resume(&t->run, outcome->steps);
     } else {
         char name[128];
         snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
@@ -112,14 +112,34 @@ static void save_as(struct training *t, const char *name, const struct adam *ada
     file_commit(&file);
 }
 
-/* All that the run needs to go on after outcome.steps updates, unless something has become no
-   number, and with `last` the model alone too. */
-static void save(struct training *t, bool last) {
+/* The first tensor that holds NaN or infinity, NULL if none does, and of what kind it is. */
+struct bad {
+    const struct tensor *tensor;
+    const char *of;
+};
+
+static struct bad first_bad(const struct training *t, bool gradients) {
     const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+    const struct {
+        const struct tensor_list *list;
+        const real *values;
+        const char *of;
+    } kinds[] = {{param, param->value, ""},
+                 {param, gradients ? param->grad : param->value, "gradient of "},
+                 {state, state->value, ""},
+                 {param, t->adam.m, "moment of "},
+                 {param, t->adam.v, "moment of "}};
+    struct bad bad = {NULL, ""};
+    for (size_t i = 0; !bad.tensor && i < sizeof kinds / sizeof *kinds; i++)
+        bad = (struct bad){tensor_nonfinite(kinds[i].list, kinds[i].values), kinds[i].of};
+    return bad.tensor ? bad : (struct bad){NULL, ""};
+}
+
+/* All that the run needs to go on after outcome.steps updates, and with `last` the model alone too;
+   nothing, and false, if something has become no number. */
+static bool save(struct training *t, bool last) {
     double begin = omp_get_wtime();
-    if (tensor_nonfinite(param, param->value) || tensor_nonfinite(state, state->value) ||
-        tensor_nonfinite(param, t->adam.m) || tensor_nonfinite(param, t->adam.v))
-        return;
+    if (first_bad(t, false).tensor) return false;
     run_sync(&t->run);
     // an interrupt may have left one, which must not be behind the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
@@ -128,6 +148,7 @@ static void save(struct training *t, bool last) {
     if (last) save_as(t, "model.safetensors", NULL);
     t->saved = omp_get_wtime();
     t->saving = t->saved - begin;
+    return true;
 }
 
 /* Whether a checkpoint is due at this step of a run that is under way. */
@@ -182,22 +203,16 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     return loss;
 }
 
-/* The log is kept; the message names the first tensor, weights before gradients, that went bad. */
+/* The log is kept; the message names the first tensor that went bad. */
 static _Noreturn void diverged(struct training *t, int64_t step, const char *what, double value) {
-    const struct tensor_list *param = &t->model.lists.param;
-    const struct tensor *weight = tensor_nonfinite(param, param->value);
-    const struct tensor *gradient = weight ? NULL : tensor_nonfinite(param, param->grad);
-    if (!weight && !gradient)
-        weight = tensor_nonfinite(&t->model.lists.state, t->model.lists.state.value);
+    struct bad bad = first_bad(t, true);
     save_summary(t, "diverged");
     run_close(&t->run);
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
         "longer --warmup-iters or another norm)",
-        (long long)step, what, isnan(value) ? "nan" : "infinite", gradient ? "gradient of " : "",
-        weight     ? weight->name
-        : gradient ? gradient->name
-                   : "logits");
+        (long long)step, what, isnan(value) ? "nan" : "infinite", bad.of,
+        bad.tensor ? bad.tensor->name : "logits");
 }
 
 /* Trains; every row of the log says how the model stood after so many updates. */
@@ -214,7 +229,8 @@ static void train(struct training *t) {
     for (int64_t step = first;; step++) {
         bool last = step == steps || stopped_by, saved = last;
         outcome->steps = step;
-        if (last || (step > first && save_due(t, step))) save(t, last);
+        bool good = true;
+        if (last || (step > first && save_due(t, step))) good = save(t, last);
         double trained = training; // until this row's own update
         struct log_row row = {.step = step,
                               .tokens = step * tokens_per_step,
@@ -241,7 +257,7 @@ static void train(struct training *t) {
             row.train_loss = outcome->train_loss = update(t, step, row.lr, &row.grad_norm);
             training += omp_get_wtime() - before;
         }
-        if (last && !saved) save(t, true); // stopped while it was evaluated
+        if (last && !saved) good = save(t, true); // stopped while it was evaluated
         row.seconds = omp_get_wtime() - start;
         outcome->tokens = row.tokens;
         outcome->seconds = row.seconds;
@@ -259,6 +275,7 @@ static void train(struct training *t) {
         if (!isfinite(row.val_loss)) diverged(t, step, "the validation loss", row.val_loss);
         if (!isfinite(row.train_loss)) diverged(t, step, "the training loss", row.train_loss);
         if (!isfinite(row.grad_norm)) diverged(t, step, "the gradient's norm", row.grad_norm);
+        if (last && !good) diverged(t, step, "what would be saved", INFINITY);
         if (row.val_loss >= 0) {
             char train_loss[48] = ""; // there is none without an update
             if (outcome->train_loss >= 0)
@@ -403,6 +420,7 @@ int main(int argc, char **argv) {
         flush_output();
         return STATUS_OK;
     }
+    if (t.config.resume) run_lock(&t.run, t.config.resume); // before anything of it is read
     if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
 
     int status = STATUS_OK;

@@ -123,10 +123,15 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     cut_log(run, 0);
 }
 
-double run_resume(struct run *run, const char *folder, int64_t step) {
+void run_lock(struct run *run, const char *folder) {
+    run->log = NULL;
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
         die(STATUS_USAGE, "run: --resume: the name is too long");
-    open_log(run);
+    if (run_has(run, "log.csv")) open_log(run);
+}
+
+double run_resume(struct run *run, int64_t step) {
+    if (!run->log) open_log(run);
     char *line = NULL;
     size_t size = 0, kept = 0;
     double seconds = 0;

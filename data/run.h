@@ -21,10 +21,14 @@ struct run {
    An `out` that holds a run already dies with status 2 unless `force`. */
 void run_open(struct run *run, const char *out, const char *name, bool force);
 
-/* Opens `folder`, which holds a run, to go on with it after `step` updates: later rows, and a row
-   that was not written to its end, leave the log. What the run left at its end goes, the
-   checkpoint stays. Returns the seconds of the last row that stays, 0 if there is none. */
-double run_resume(struct run *run, const char *folder, int64_t step);
+/* Locks the run in `folder`, so that nobody else goes on with it while it is read; a folder that
+   holds no run stays as it is. */
+void run_lock(struct run *run, const char *folder);
+
+/* Goes on with the locked run after `step` updates: later rows, and a row that was not written to
+   its end, leave the log. What the run left at its end goes, the checkpoint stays. Returns the
+   seconds of the last row that stays, 0 if there is none. */
+double run_resume(struct run *run, int64_t step);
 
 void run_close(struct run *run);
 

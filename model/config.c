@@ -131,7 +131,7 @@ const struct option config_options[] = {
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
      .scope = OPTION_FREE,
      .help = "updates between checkpoints, which --resume goes on from; auto: as often as costs a "
-             "hundredth of the time; 0: only when interrupted"},
+             "hundredth of the time; 0: only when interrupted, or where one stands already"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
              "intervals and --threads may be others"},

@@ -155,7 +155,8 @@ static void read_log(const char *path) {
     snprintf(log, sizeof log, "%s%s", *path == '/' ? "" : "../", path);
     check(!mkdir("run", 0777) || errno == EEXIST, "a folder");
     check((!unlink("run/log.csv") || errno == ENOENT) && !symlink(log, "run/log.csv"), "a log");
-    double seconds = run_resume(&run, "run", 5);
+    run_lock(&run, "run");
+    double seconds = run_resume(&run, 5);
     run_close(&run);
     char *is = bytes_of(path, &after);
     check(seconds >= 0 && isfinite(seconds), "a time");
