@@ -404,6 +404,10 @@ static int train_model(struct training *t) {
     return status;
 }
 
+static void list_row(const char *name, const char *formula, const char *source) {
+    printf("%-10s %s\n%-10s %s\n", name, formula, "", source);
+}
+
 int main(int argc, char **argv) {
     static struct training t;
     open_standard_streams();
@@ -412,6 +416,18 @@ int main(int argc, char **argv) {
         puts("Usage: train [OPTION]... [CORPUS]\n"
              "Trains a character-level Transformer on a text and logs its loss curve.");
         options_help(config_options, stdout);
+        flush_output();
+        return STATUS_OK;
+    }
+    if (t.config.list_norms) {
+        for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
+            list_row((*norm)->name, (*norm)->formula, (*norm)->source);
+        flush_output();
+        return STATUS_OK;
+    }
+    if (t.config.list_placements) {
+        for (const struct placement *p = placements; p->name; p++)
+            list_row(p->name, p->formula, p->source);
         flush_output();
         return STATUS_OK;
     }

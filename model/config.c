@@ -8,6 +8,10 @@ static const char *norm_choice(int64_t i) {
     return norm_kinds[i] ? norm_kinds[i]->name : NULL;
 }
 
+static const char *site_norm_choice(int64_t i) { // model_config.site_norm
+    return i ? norm_choice(i - 1) : "auto";
+}
+
 static const char *placement_choice(int64_t i) {
     return placements[i].name;
 }
@@ -51,9 +55,17 @@ const struct option config_options[] = {
 
     {NULL, OPTION_HEADING, .help = "Model"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
-     .help = "the normalization"},
+     .help = "the normalization (--list-norms says what each is)"},
+    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto",
+     .choice = site_norm_choice, .scope = OPTION_OF_MODEL,
+     .help = "that of the attention sub-layers; auto: --norm"},
+    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", .choice = site_norm_choice,
+     .scope = OPTION_OF_MODEL, .help = "that of the MLP sub-layers; auto: --norm"},
+    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto",
+     .choice = site_norm_choice, .scope = OPTION_OF_MODEL,
+     .help = "that before the head (and behind the embedding); auto: --norm"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .scope = OPTION_OF_MODEL, .help = "where the norms stand"},
+     .scope = OPTION_OF_MODEL, .help = "where the norms stand (--list-placements says more)"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .help = "--placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .help = "--placement=post"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
@@ -72,11 +84,13 @@ const struct option config_options[] = {
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
      .help = "biases in linear layers and norms (beta)"},
-    {"affine", OPTION_SWITCH, AT(model.affine), "on", .scope = OPTION_OF_MODEL,
+    {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
+     .scope = OPTION_OF_MODEL, .help = "mix: the share of the layers, the first, that are post"},
+    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
      .help = "gamma and beta in norms"},
-    {"norm-eps", OPTION_REAL, AT(model.norm_eps), "1e-5", RANGE(1e-12, 1), .scope = OPTION_OF_MODEL,
-     .help = "epsilon inside the norms' square root"},
-    {"bn-momentum", OPTION_REAL, AT(model.bn_momentum), "0.1", RANGE(0, 1),
+    {"norm-eps", OPTION_REAL, AT(model.norms.eps), "1e-5", RANGE(1e-12, 1),
+     .scope = OPTION_OF_MODEL, .help = "epsilon inside the norms' square root"},
+    {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
      .help = "share of the batch in bn's running statistics"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
@@ -153,6 +167,10 @@ const struct option config_options[] = {
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "for a safetensors file of another program: a text that has the characters of its "
              "vocabulary, as the text it learned from"},
+    {"list-norms", OPTION_STOP, AT(list_norms), .scope = OPTION_OF_CALL,
+     .help = "what can be normalized by: name, formula, source"},
+    {"list-placements", OPTION_STOP, AT(list_placements), .scope = OPTION_OF_CALL,
+     .help = "where norms can stand, likewise"},
     {"help", OPTION_STOP, AT(help), .scope = OPTION_OF_CALL, .help = "this list"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
     {.kind = OPTION_END},
@@ -208,7 +226,7 @@ void config_start(struct config *config) {
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
-    if (config->help || config->version) return;
+    if (config->help || config->version || config->list_norms || config->list_placements) return;
     check_purpose(config);
     if (config_stored(config)) return;
     settle(config);

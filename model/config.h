@@ -32,7 +32,7 @@ struct config {
     const char *prompt, *vocabulary;
     int64_t sample, num_chars;
     struct sample_options sampling;
-    int64_t help, version;
+    int64_t help, version, list_norms, list_placements;
 };
 
 extern const struct option config_options[];

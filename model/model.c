@@ -18,6 +18,11 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+const struct norm_kind *model_norm(const struct model_config *config, int site) {
+    int64_t own = config->site_norm[site];
+    return norm_kinds[own ? own - 1 : config->norm];
+}
+
 /* Declares every tensor and takes every buffer, in the data's order. Runs twice: see arena.h. */
 static void lay_out(struct model *m) {
     const struct model_config *config = &m->config;
@@ -25,37 +30,50 @@ static void lay_out(struct model *m) {
     size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = whole_vectors(m->V);
     struct arena *arena = &m->arena;
     struct tensor_lists *lists = &m->lists;
+    struct norm_options norms = config->norms;
+    norms.bias = config->bias;
+    double gain = placement->gain ? placement->gain(m->L) : 1;
     struct sublayer_options options = {
-        .placement = placement,
-        .norm = norm_kinds[config->norm],
-        .norm_options = {config->norm_eps, config->bn_momentum, config->affine, config->bias},
+        .norm_options = norms,
         .activation = &activations[config->activation],
         .C = C,
-        .proj_deviation = 0.02 / sqrt(2.0 * (double)m->L),
+        .depth = m->L,
+        .gain = gain,
+        .proj_deviation = placement->gain ? 0.02 * gain : 0.02 / sqrt(2.0 * (double)m->L),
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
     };
+    const struct norm_kind *none = norm_find("none"), *last_kind = model_norm(config, SITE_FINAL);
     m->wte = tensor_take(&lists->param, "transformer.wte.weight", m->V, C, 0, 0.02);
     m->wpe = tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, 0.02);
-    m->last = m->embedded = arena_reals(arena, N * C);
+    m->embedded = m->entrance = arena_reals(arena, N * C);
+    norm_attach(&m->embedding_norm, placement->embedding ? last_kind : none, &norms,
+                "transformer.ln_e", B, T, C, lists, arena);
+    if (m->embedding_norm.kind->forward) m->entrance = arena_reals(arena, N * C);
+    m->last = m->entrance;
     m->layer = arena_take(arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // while counting there are no layers yet
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
         options.layer = l;
+        options.placement =
+            placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
+        options.norm = model_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
         sublayer_attach(&layer->attention, &options, m->last, B, T, lists, arena);
+        options.norm = model_norm(config, SITE_FFN);
         options.heads = 0;
         sublayer_attach(&layer->mlp, &options, layer->attention.y, B, T, lists, arena);
         m->last = layer->mlp.y;
+        sublayer_scratch_need(&m->scratch[0], &layer->attention, T);
+        sublayer_scratch_need(&m->scratch[1], &layer->mlp, T);
     }
-    sublayer_scratch_attach(&m->scratch[0], &layer->attention, B, T, m->most_threads, arena);
-    sublayer_scratch_attach(&m->scratch[1], &layer->mlp, B, T, m->most_threads, arena);
+    for (int i = 0; i < 2; i++) sublayer_scratch_attach(&m->scratch[i], N, m->most_threads, arena);
     bool final = config->final_norm == FINAL_NORM_AUTO ? placement->final
                                                        : config->final_norm == FINAL_NORM_ON;
-    norm_attach(&m->final, final ? options.norm : norm_find("none"), &options.norm_options,
-                "transformer.ln_f", N, C, lists, arena);
+    norm_attach(&m->final, final ? last_kind : none, &norms, "transformer.ln_f", B, T, C, lists,
+                arena);
     m->final_out = m->final.kind->forward ? arena_reals(arena, N * C) : NULL;
     m->top = m->final_out ? m->final_out : m->last;
     linear_share(&m->head, m->wte, C, m->V, arena);
@@ -96,6 +114,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.param, seed);
     tensor_initialize(&model->lists.state, seed);
     tensor_initialize(&model->lists.fixed, seed);
+    for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
 }
 
 void model_free(struct model *model) {
@@ -144,20 +163,40 @@ static void prepare(const struct model *m) {
 /* What follows is the work of each thread of a team. Teams of one do without OpenMP's region, which
    costs as much as a small model's step. */
 
+/* y (B,T,C) = norm(x) of a norm that stands outside the layers, a thread its own rows; nothing
+   where it is the identity. */
+static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
+                               const real *x) {
+    struct rows own = team_rows(pass->rows);
+    size_t C = norm->C;
+    norm_statistics(norm, &pass->tokens, x);
+    for (size_t n = own.begin; norm->kind->forward && n < own.end; n += ROWS)
+        norm_forward(norm, &pass->tokens, row_block(n, own), y + n * C, x + n * C);
+}
+
+/* dx (B,T,C) from dy likewise; returns where it is: in dy if the norm is the identity. */
+static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
+                                 real *dy, const real *x) {
+    struct rows own = team_rows(pass->rows);
+    size_t C = norm->C;
+    norm_gradient_statistics(norm, &pass->tokens, dy, x);
+    for (size_t n = own.begin; norm->kind->backward && n < own.end; n += ROWS)
+        norm_backward(norm, &pass->tokens, row_block(n, own), dx + n * C, dy + n * C, x + n * C);
+    return norm->kind->backward ? dx : dy;
+}
+
 static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
     size_t C = m->C;
     struct rows own = team_rows(pass->rows);
     if (m->prepared != m->lists.param.version) prepare(m);
     embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
                       embedding_dropout(m, pass));
+    outer_norm_forward(&m->embedding_norm, pass, m->entrance, m->embedded);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
         sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
     }
-    norm_statistics(&m->final, &pass->tokens, m->last);
-    for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
-        norm_forward(&m->final, &pass->tokens, row_block(n, own), m->final_out + n * C,
-                     m->last + n * C);
+    outer_norm_forward(&m->final, pass, m->final_out, m->last);
     team_barrier();
 }
 
@@ -248,13 +287,9 @@ static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *
 static void backward_work(struct model *m, const struct batch *batch, const struct pass *pass,
                           real scale) {
     size_t N = batch->B * batch->T, C = m->C;
-    struct rows own = own_rows(N);
     size_t turn = m->final_out ? 1 : 0; // flow[turn] is the gradient in hand
     head_backward(m, N, m->flow[0], batch->targets, scale);
-    norm_gradient_statistics(&m->final, &pass->tokens, m->flow[0], m->last);
-    for (size_t n = own.begin; m->final_out && n < own.end; n += ROWS)
-        norm_backward(&m->final, &pass->tokens, row_block(n, own), m->flow[1] + n * C,
-                      m->flow[0] + n * C, m->last + n * C);
+    outer_norm_backward(&m->final, pass, m->flow[1], m->flow[0], m->last);
     team_barrier(); // backward through a layer shares rows out otherwise
     for (size_t l = m->L; l-- > 0; turn = (turn + 2) % 3) {
         real *dy = m->flow[turn], *between = m->flow[(turn + 1) % 3], *dx = m->flow[(turn + 2) % 3];
@@ -262,12 +297,16 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
     }
     team_barrier();
-    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, m->flow[turn], batch->ids,
+    const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->flow[(turn + 1) % 3],
+                                                m->flow[turn], m->embedded);
+    team_barrier();
+    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
                        embedding_dropout(m, pass));
     for (size_t l = 0; l < m->L; l++) {
         sublayer_gradient(&m->layer[l].attention, N);
         sublayer_gradient(&m->layer[l].mlp, N);
     }
+    norm_gradient(&m->embedding_norm, N);
     norm_gradient(&m->final, N);
     profile_lap(PROFILE_OTHER);
     team_barrier();

@@ -7,14 +7,20 @@
 #include "sublayer.h"
 
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
+enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
 
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
+    int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t n_layer, n_head, n_embd, block_size;
-    int64_t bias, affine, final_norm;
-    double dropout, norm_eps, bn_momentum;
+    int64_t bias, final_norm; // biases of linear layers
+    double dropout, mix_fraction;
+    struct norm_options norms;
 };
+
+/* The kind of norm at a site. */
+const struct norm_kind *model_norm(const struct model_config *config, int site);
 
 struct layer {
     struct sublayer attention, mlp;
@@ -29,11 +35,12 @@ struct model {
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C)
     struct layer *layer;   // (L)
-    struct norm final;
+    struct norm embedding_norm, final;
     struct linear head;
     uint64_t prepared; // version of the weights that the linear layers are ready for
     // activations and their gradients
     real *embedded;  // (B,T,C)
+    real *entrance;  // (B,T,C) the first layer's input: embedded, or its norm
     real *last;      // (B,T,C) the last layer's output (not owned)
     real *final_out; // (B,T,C) the final norm's, NULL if there is none
     real *top;       // (B,T,C) what the head reads (not owned)

@@ -10,7 +10,7 @@ extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms;
 const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch, &norm_rms,
                                               NULL};
 
-const struct norm_kind norm_none = {.name = "none", .formula = "y = x"};
+const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
 
 const struct norm_kind *norm_find(const char *name) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
@@ -19,24 +19,27 @@ const struct norm_kind *norm_find(const char *name) {
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
-                 const struct norm_options *options, const char *name, size_t tokens, size_t C,
+                 const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
                  struct tensor_lists *lists, struct arena *arena) {
     *norm = (struct norm){.kind = kind, .options = *options, .C = C};
+    if (kind->check) kind->check(options, C);
     char full[sizeof lists->param.tensor->name];
     for (int i = 0; kind->param[i].name; i++) {
         const struct norm_tensor *t = &kind->param[i];
-        bool learned = options->affine && (options->bias || strcmp(t->name, "bias") != 0);
+        bool learned =
+            t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
+        double start = t->start_of ? t->start_of(options, C) : t->start;
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
-                                     t->scalar ? 0 : C, 0, t->start, 0);
-        norm->sum[i] = arena_reals(arena, row_blocks(tokens) * (t->scalar ? 1 : C));
+                                     t->scalar ? 0 : C, 0, start, 0);
+        norm->sum[i] = arena_reals(arena, row_blocks(B * T) * (t->scalar ? 1 : C));
     }
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->state[i] = tensor_take(&lists->state, full, t->scalar ? 0 : C, 0, t->start, 0).value;
     }
-    if (kind->saved) norm->saved = arena_reals(arena, kind->saved(tokens, C));
+    if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));
 }
 
 bool norm_pools(const struct norm *norm) {

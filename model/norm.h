@@ -15,12 +15,12 @@
 
 enum { NORM_TENSORS = 4 }; // at most so many parameters, and so many states, of a norm
 
-/* Settings from the command line, the same at every site. */
+/* Settings from the command line, the same at every site; those of one kind begin with its name. */
 struct norm_options {
     double eps;         // inside the square root
+    int64_t affine;     // gamma and beta are learned
+    int64_t bias;       // beta is learned
     double bn_momentum; // share of the batch in the running statistics
-    bool affine;        // gamma and beta are learned
-    bool bias;          // beta is learned
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its
@@ -31,11 +31,17 @@ struct tokens {
     bool training;
 };
 
+/* What a parameter is to --affine and --bias: gamma is learned with --affine=on, beta if both are
+   on, others always. One that is not learned keeps its start. */
+enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
+
 /* A tensor of a norm, named as in PyTorch: C reals or one, all `start` at first. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // one number, not one for each channel
     double start;
+    enum norm_role role;                                              // of a parameter
+    double (*start_of)(const struct norm_options *options, size_t C); // instead of start, or NULL
 };
 
 struct norm; // one norm at one site of the model
@@ -45,10 +51,14 @@ struct norm; // one norm at one site of the model
 struct norm_kind {
     const char *name;    // as in --norm=NAME
     const char *formula; // in a line
+    const char *source;  // the paper, in a line
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
-    /* Reals that forward or statistics keep. */
-    size_t (*saved)(size_t tokens, size_t C);
+    /* Reals that forward or statistics keep, for B sequences of T tokens; options and C are known.
+     */
+    size_t (*saved)(const struct norm *norm, size_t B, size_t T);
+    /* Dies with status 2 if the options make no norm of C channels, or NULL. */
+    void (*check)(const struct norm_options *options, size_t C);
     /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() passes by. */
     void (*forward)(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
                     const real *x);
@@ -79,9 +89,9 @@ extern const struct norm_kind *const norm_kinds[];
 const struct norm_kind *norm_find(const char *name); // NULL if there is none
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
-   its memory, for up to `tokens` tokens, from the arena. */
+   its memory, for up to B sequences of T tokens, from the arena. */
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
-                 const struct norm_options *options, const char *name, size_t tokens, size_t C,
+                 const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
                  struct tensor_lists *lists, struct arena *arena);
 
 /* Before forward and backward, by every thread of the team, of x or dy (B,T,C) that need not be

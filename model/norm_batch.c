@@ -25,8 +25,8 @@ enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
 /* What is kept: two values for each channel, that forward reads as mean and rstd, two more that
    backward reads as s / N and t / N, and two sums (C) of each block of tokens. */
-static size_t saved(size_t tokens, size_t C) {
-    return (4 + 2 * row_blocks(tokens)) * C;
+static size_t saved(const struct norm *norm, size_t B, size_t T) {
+    return (4 + 2 * row_blocks(B * T)) * norm->C;
 }
 
 static real *block_sums(const struct norm *norm, size_t block) { // (2,C)
@@ -197,10 +197,11 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 const struct norm_kind norm_batch = {
     .name = "bn",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
-    .param = {{"weight", false, 1}, {"bias", false, 0}},
-    .state = {{"running_mean", false, 0},
-              {"running_var", false, 1},
-              {"num_batches_tracked", true, 0}},
+    .source = "Ioffe and Szegedy 2015",
+    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
+    .state = {{"running_mean", .start = 0},
+              {"running_var", .start = 1},
+              {"num_batches_tracked", .scalar = true}},
     .saved = saved,
     .forward = forward,
     .backward = backward,

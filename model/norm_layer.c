@@ -14,9 +14,9 @@
 #include "reduce.h"
 #include "vecmath.h"
 
-static size_t saved(size_t tokens, size_t C) {
-    (void)C;
-    return 2 * tokens; // mean, rstd of each token
+static size_t saved(const struct norm *norm, size_t B, size_t T) {
+    (void)norm;
+    return 2 * B * T; // mean, rstd of each token
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
@@ -58,7 +58,8 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 const struct norm_kind norm_layer = {
     .name = "ln",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
-    .param = {{"weight", false, 1}, {"bias", false, 0}},
+    .source = "Ba, Kiros and Hinton 2016",
+    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .saved = saved,
     .forward = forward,
     .backward = backward,

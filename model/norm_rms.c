@@ -12,9 +12,9 @@
 #include "reduce.h"
 #include "vecmath.h"
 
-static size_t saved(size_t tokens, size_t C) {
-    (void)C;
-    return tokens; // rstd of each
+static size_t saved(const struct norm *norm, size_t B, size_t T) {
+    (void)norm;
+    return B * T; // rstd of each
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
@@ -52,7 +52,8 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 const struct norm_kind norm_rms = {
     .name = "rms",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
-    .param = {{"weight", false, 1}},
+    .source = "Zhang and Sennrich 2019",
+    .param = {{"weight", .start = 1}},
     .saved = saved,
     .forward = forward,
     .backward = backward,

@@ -3,17 +3,24 @@
 #define PLACEMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* A sub-layer is y = POST(a x + OUT(F(PRE(x)))), F attention or MLP: a row says which of the three
-   are norms (the others are the identity), the factor a, and whether a norm stands before the head.
- */
+/* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), F attention or MLP: a row says which of the
+   three are norms (the others are the identity), and whether a norm stands before the head and
+   behind the embedding. a and s are 1 unless a function of the depth is named. */
 struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
-    bool pre, out, post, final;
-    double a;
+    const char *source;  // the paper, in a line
+    bool pre, out, post, final, embedding;
+    double (*a)(size_t L);     // of L layers
+    double (*s)(size_t layer); // in layer 0, 1, ...
+    double (*gain)(size_t L);  // of the initial weights of v, the MLP and both proj
+    const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // another row
 };
 
 extern const struct placement placements[]; // ended by a row without a name
+
+const struct placement *placement_find(const char *name); // NULL if there is none
 
 #endif

@@ -1,9 +1,9 @@
-/* y = POST(a x + drop(OUT(proj(inner(in(PRE(x)))))))
+/* y = POST(a x + drop(OUT(proj(inner(in(s PRE(x)))))))
 
    Backward, from dy to dx, each line one operation's:
      dsum = POST'(dy),  dout = drop(dsum),  dprojected = OUT'(dout)
      dafter = proj'(dprojected),  dbefore = inner'(dafter),  dnormed = in'(dbefore)
-     dx = a dsum + PRE'(dnormed)
+     dx = a dsum + PRE'(s dnormed)
 
    Both directions are cut into stages where a token meets others: attention, and norms that pool
    over tokens. Between two such meetings a thread takes its rows block by block through all
@@ -37,7 +37,9 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .mixed = o->heads ? C : 4 * C,
                            .heads = o->heads,
                            .activation = o->activation,
-                           .a = placement->a,
+                           .a = placement->a ? placement->a(o->depth) : 1,
+                           .s = placement->s ? placement->s(o->layer) : 1,
+                           .gain = o->gain,
                            .dropout = o->dropout,
                            .seed = o->seed,
                            .x = x,
@@ -51,12 +53,13 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, names->norm,
                  first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, N, C,
-                    lists, arena);
+        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, B, T,
+                    C, lists, arena);
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->hidden, o->bias, 0.02, N, &lists->param, arena);
+    linear_attach(&s->in, name, C, s->hidden, o->bias, 0.02 * (s->heads ? 1 : o->gain), N,
+                  &lists->param, arena);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->mixed, C, o->bias, o->proj_deviation, N, &lists->param, arena);
 
@@ -82,25 +85,47 @@ static size_t kept_rows(size_t threads) {
     return 2 * slab_rows(threads);
 }
 
-void sublayer_scratch_attach(struct sublayer_scratch *w, const struct sublayer *s, size_t B,
-                             size_t T, size_t threads, struct arena *arena) {
-    size_t N = B * T, C = s->C, kept = kept_rows(threads) < N ? kept_rows(threads) : N;
-    *w = (struct sublayer_scratch){.own_size = ROWS * (s->mixed + C)};
-    if (is_norm(&s->post)) w->dsum = arena_reals(arena, N * C);
-    if (s->dropout > 0) w->dout = arena_reals(arena, N * C);
-    if (is_norm(&s->out)) w->dprojected = arena_reals(arena, N * C);
-    if (norm_pools(&s->pre)) w->dnormed = arena_reals(arena, N * C);
-    if (s->heads) {
-        size_t attention = attention_scratch(T, C, s->heads);
-        if (attention > w->own_size) w->own_size = attention;
+/* Whether PRE's output is another array than x. */
+static bool has_normed(const struct sublayer *s) {
+    return is_norm(&s->pre) || s->s != 1;
+}
+
+void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
+    size_t own = ROWS * (s->mixed + s->C);
+    size_t attention = s->heads ? attention_scratch(T, s->C, s->heads) : 0;
+    w->C = s->C;
+    w->hidden = s->hidden;
+    w->mixed = s->mixed;
+    w->of_attention = s->heads > 0;
+    w->needs_dsum |= is_norm(&s->post);
+    w->needs_dout |= s->dropout > 0;
+    w->needs_dprojected |= is_norm(&s->out);
+    w->needs_dnormed |= norm_pools(&s->pre);
+    w->needs_normed |= has_normed(s);
+    if (own < attention) own = attention;
+    if (w->own_size < own) w->own_size = (own + 15) / 16 * 16; // 64 bytes
+}
+
+void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
+                             struct arena *arena) {
+    size_t C = w->C, kept = kept_rows(threads) < N ? kept_rows(threads) : N;
+    if (w->needs_dsum) w->dsum = arena_reals(arena, N * C);
+    if (w->needs_dout) w->dout = arena_reals(arena, N * C);
+    if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
+    if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
+    if (w->needs_normed) w->normed = arena_reals(arena, kept * C);
+    if (w->of_attention)
         w->dafter = arena_reals(arena, N * C);
-    } else {
-        w->after = arena_reals(arena, kept * s->mixed);
-    }
-    w->dbefore = arena_reals(arena, (s->heads ? N : kept) * s->hidden);
-    if (is_norm(&s->pre)) w->normed = arena_reals(arena, kept * C);
-    w->own_size = (w->own_size + 15) / 16 * 16; // 64 bytes
+    else
+        w->after = arena_reals(arena, kept * w->mixed);
+    w->dbefore = arena_reals(arena, (w->of_attention ? N : kept) * w->hidden);
     w->own = arena_reals(arena, threads * w->own_size);
+}
+
+void sublayer_initialize(const struct sublayer *s) {
+    if (!s->heads || s->gain == 1) return;
+    real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), behind those of q and k
+    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain;
 }
 
 static real *own_scratch(const struct sublayer_scratch *w) {
@@ -183,14 +208,31 @@ static inline real *projected(const struct call *c, size_t n) {
 }
 
 static inline real *dnormed(const struct call *c, size_t n) {
-    return c->w->dnormed ? c->w->dnormed + n * c->s->C : c->own + ROWS * c->s->mixed;
+    return norm_pools(&c->s->pre) ? c->w->dnormed + n * c->s->C : c->own + ROWS * c->s->mixed;
 }
 
 /* What each stage does with a block of M rows, from token n = rows.begin on. */
 
+/* to (count) = s from, in place or not. */
+static void scale(size_t count, real *to, real s, const real *from) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) to[i] = s * from[i];
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* s PRE(x) of a block: in y, or x itself. */
+static const real *pre_forward(const struct call *c, struct rows rows, size_t n, size_t M,
+                               real *y) {
+    const struct sublayer *s = c->s;
+    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + n * s->C);
+    if (s->s == 1) return normed;
+    scale(M * s->C, y, (real)s->s, normed);
+    return y;
+}
+
 static void in_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
-    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, c->own, s->x + n * s->C);
+    const real *normed = pre_forward(c, rows, n, M, c->own);
     linear_forward(&s->in, M, s->before + n * s->hidden, normed);
 }
 
@@ -248,9 +290,9 @@ static void proj_backward(const struct call *c, struct rows rows, size_t n, size
         profile_lap(PROFILE_ELEMENTWISE);
     }
     linear_backward(&s->in, n / ROWS, M, dnormed(c, n), dbefore);
+    if (s->s != 1) scale(M * s->C, dnormed(c, n), (real)s->s, dnormed(c, n));
     // once more, for the gradient of in's weight
-    norm_forward(&s->pre, &c->pass->tokens, rows, from(c->w->normed, n % c->kept * s->C),
-                 s->x + n * s->C);
+    if (has_normed(s)) pre_forward(c, rows, n, M, c->w->normed + n % c->kept * s->C);
 }
 
 static void in_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
@@ -320,7 +362,7 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
     team_barrier();
     size_t n = slab.begin, M = slab.end - n, inner = inner_row(c, n);
     const real *after = s->heads ? s->after : c->w->after;
-    const real *normed = c->w->normed ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
+    const real *normed = has_normed(s) ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
     if (proj)
         linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, after + inner * s->mixed);
     if (in) linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
@@ -343,9 +385,9 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     size_t N = pass->tokens.B * pass->tokens.T;
     c.own = own_scratch(w);
     c.dy = dy;
-    c.dsum = w->dsum ? w->dsum : dy;
+    c.dsum = is_norm(&s->post) ? w->dsum : dy;
     c.dout = c.drop.threshold ? w->dout : c.dsum;
-    c.dprojected = w->dprojected ? w->dprojected : c.dout;
+    c.dprojected = is_norm(&s->out) ? w->dprojected : c.dout;
     c.dx = dx;
     c.slab = slab_rows((size_t)omp_get_num_threads());
     c.kept = kept_rows((size_t)omp_get_num_threads());

@@ -1,4 +1,4 @@
-/* One sub-layer of a Transformer: y = POST(a x + OUT(F(PRE(x)))), where
+/* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where
    F(x) = proj(inner(in(x))), inner being attention (in: C -> 3C) or the MLP's activation (C -> 4C).
  */
 #ifndef SUBLAYER_H
@@ -14,7 +14,7 @@ struct sublayer {
     size_t C, hidden, mixed;             // widths before and after `inner`: 3C, C or 4C, 4C
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
-    double a;
+    double a, s, gain;
     struct norm pre, out, post;
     struct linear in, proj;
     double dropout;
@@ -44,6 +44,9 @@ struct sublayer_scratch {
     real *normed;     // (kept,C) PRE(x), computed again
     real *own;        // (threads,own_size), a piece for each thread, forward's too
     size_t own_size;
+    // what the sub-layers need, widths as theirs
+    size_t C, hidden, mixed;
+    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dnormed, needs_normed;
 };
 
 /* One forward and backward pass: which tokens, which of them are worked on (all, unless a sequence
@@ -59,8 +62,8 @@ struct sublayer_options {
     const struct norm_kind *norm;
     struct norm_options norm_options;
     const struct activation *activation;
-    size_t C, heads, layer;
-    double proj_deviation; // of proj's initial weights
+    size_t C, heads, layer, depth; // layer `layer` of `depth`
+    double gain, proj_deviation;   // of proj's initial weights
     double dropout;
     bool bias;
     uint64_t seed;
@@ -71,9 +74,15 @@ struct sublayer_options {
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
                      size_t B, size_t T, struct tensor_lists *lists, struct arena *arena);
 
-/* Takes what all sub-layers like this one share, for as many threads. */
-void sublayer_scratch_attach(struct sublayer_scratch *scratch, const struct sublayer *s, size_t B,
-                             size_t T, size_t threads, struct arena *arena);
+/* Scratch for all sub-layers of a kind: each says what it needs, then it is taken for N tokens and
+   as many threads. */
+void sublayer_scratch_need(struct sublayer_scratch *scratch, const struct sublayer *s, size_t T);
+void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t threads,
+                             struct arena *arena);
+
+/* After the tensors have their initial values: those of v, which lie between others, times the gain
+   of the placement. */
+void sublayer_initialize(const struct sublayer *s);
 
 /* After a change of the weights; then a barrier. This and what follows is called by every thread of
    the team. */

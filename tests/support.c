@@ -30,6 +30,8 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
               what, apart, scale);
 }
 
+const struct norm_options small_norms = {.eps = 1e-5, .affine = 1, .bias = 1, .bn_momentum = 0.1};
+
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,
                                  .placement = placement,
@@ -38,9 +40,8 @@ struct model_config small_config(int norm, int placement) {
                                  .n_embd = 6,
                                  .block_size = SMALL_T,
                                  .bias = 1,
-                                 .affine = 1,
-                                 .norm_eps = 1e-5,
-                                 .bn_momentum = 0.1};
+                                 .mix_fraction = 0.5,
+                                 .norms = small_norms};
 }
 
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key) {
@@ -70,6 +71,16 @@ struct criterion_test_params every_pair(void) {
     int count = 0;
     while (placements[count].name) count++;
     return pairs(count);
+}
+
+struct criterion_test_params every_row(void) {
+    int norms = count_norms(), rows = 0, ln = 0;
+    while (placements[rows].name) rows++;
+    while (norm_kinds[ln] != norm_find("ln")) ln++;
+    struct pair *pair = cr_malloc((norms + rows) * sizeof *pair);
+    for (int n = 0; n < norms; n++) pair[n] = (struct pair){n, 0};
+    for (int p = 0; p < rows; p++) pair[norms + p] = (struct pair){ln, p};
+    return cr_make_param_array(struct pair, pair, norms + rows, NULL);
 }
 
 struct criterion_test_params every_norm(void) {
@@ -106,8 +117,7 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
-    *lone = (struct lone_norm){
-        .options = {1e-5, 0.1, true, true}, .tokens = {B, T, NULL, true}, .threads = 1};
+    *lone = (struct lone_norm){.options = small_norms, .tokens = {B, T, NULL, true}, .threads = 1};
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
     for (int pass = 0; pass < 2; pass++) {
@@ -120,8 +130,7 @@ void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t
             list[i]->grad =
                 arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
         }
-        norm_attach(&lone->norm, kind, &lone->options, "norm", B * T, C, &lone->lists,
-                    &lone->arena);
+        norm_attach(&lone->norm, kind, &lone->options, "norm", B, T, C, &lone->lists, &lone->arena);
         if (pass) break;
         counted = lone->lists;
         lone->lists = (struct tensor_lists){0};

@@ -25,6 +25,9 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
 struct model_config small_config(int norm, int placement);
 enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
 
+/* Options of norms as a small model has them. */
+extern const struct norm_options small_norms;
+
 /* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 
@@ -34,6 +37,9 @@ struct pair {
 };
 struct criterion_test_params every_pair(void);
 struct criterion_test_params every_norm(void);
+
+/* Every norm in the first placement, and every placement with ln: for what takes long. */
+struct criterion_test_params every_row(void);
 
 /* The gradient of a function by differences against the one that backward gave: fails where the
    relative error of dx (count) is 1e-6 or more. f(context) reads x. An element far below `typical`,

@@ -50,6 +50,10 @@ static const struct {
     {"grammar-chars", "--grammar-chars=3000"},
     {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},
     {"norm", "--norm=ln text.txt"},
+    {"norm-attn", "--norm-attn=ln text.txt"},
+    {"norm-ffn", "--norm-ffn=ln text.txt"},
+    {"norm-final", "--norm-final=ln text.txt"},
+    {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},
     {"placement", "--placement=post text.txt"},
     {"postln", "--postln text.txt"},
     {"final-norm", "--final-norm=off text.txt"},
@@ -86,10 +90,11 @@ static const struct {
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
-static const char *const inert[] = {"preln",    "threads",    "out",    "force",
-                                    "quiet",    "profile",    "config", "checkpoint-interval",
-                                    "resume",   "generate",   "prompt", "num-chars",
-                                    "evaluate", "vocabulary", "help",   "version"};
+static const char *const inert[] = {"preln",    "threads",    "out",        "force",
+                                    "quiet",    "profile",    "config",     "checkpoint-interval",
+                                    "resume",   "generate",   "prompt",     "num-chars",
+                                    "evaluate", "vocabulary", "list-norms", "list-placements",
+                                    "help",     "version"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {

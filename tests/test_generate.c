@@ -48,7 +48,7 @@ static size_t characters(const char *text) {
 }
 
 ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
-    return every_pair();
+    return every_row();
 }
 
 /* The model that was read from the file writes what the model in memory wrote. */
@@ -162,7 +162,7 @@ static double loss_of(const char *line) {
 }
 
 ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
-    return every_pair();
+    return every_row();
 }
 
 ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {

@@ -95,7 +95,7 @@ ParameterizedTestParameters(gradient, model_without_bias_or_affine) {
 
 ParameterizedTest(struct pair *pair, gradient, model_without_bias_or_affine) {
     struct model_config config = small_config(pair->norm, pair->placement);
-    config.bias = config.affine = 0;
+    config.bias = config.norms.affine = 0;
     config.final_norm = FINAL_NORM_OFF;
     check_model(&config, NULL);
 }
@@ -263,7 +263,9 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = {.placement = placement,
                                        .norm = norm,
-                                       .norm_options = {1e-5, 0.1, true, true},
+                                       .norm_options = small_norms,
+                                       .depth = 2,
+                                       .gain = 1,
                                        .activation = activations,
                                        .C = C,
                                        .heads = heads,
@@ -274,7 +276,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     struct sublayer_case c = {.pass = {{B, T, NULL, true}, {0, B * T}, 3}, .count = B * T * C};
     c.x = random_reals(c.count, 1);
     sublayer_attach(&c.sublayer, &options, c.x, B, T, &lists, &arena);
-    sublayer_scratch_attach(&c.scratch, &c.sublayer, B, T, 1, &arena);
+    sublayer_scratch_need(&c.scratch, &c.sublayer, T);
+    sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
     cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
     for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
@@ -297,17 +300,28 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     free(arena.base);
 }
 
+static double more(size_t depth) {
+    (void)depth;
+    return 1.7;
+}
+
+static double less(size_t depth) {
+    (void)depth;
+    return 0.6;
+}
+
 ParameterizedTestParameters(gradient, sublayer) {
     return every_norm();
 }
 
 ParameterizedTest(struct pair *pair, gradient, sublayer) {
     static const struct placement rows_of_its_own[] = {
-        {.name = "all", .pre = true, .out = true, .post = true, .a = 1.7},
-        {.name = "out", .out = true, .a = 0.6},
-        {.name = "sandwich", .pre = true, .out = true, .a = 1},
+        {.name = "all", .pre = true, .out = true, .post = true, .a = more, .s = less},
+        {.name = "out", .out = true, .a = less},
+        {.name = "pre and out", .pre = true, .out = true},
+        {.name = "factors alone", .a = less, .s = more},
     };
-    for (int row = 0; row < 3; row++)
+    for (int row = 0; row < 4; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
             check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], heads);
 }

@@ -44,7 +44,7 @@ static void expect_same_run(const char *one, const char *other) {
 }
 
 ParameterizedTestParameters(resume, from_every_step) {
-    return every_pair();
+    return every_row();
 }
 
 ParameterizedTest(struct pair *pair, resume, from_every_step) {
