@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ARRAYS = 32, VALUES = 1024, NAME = 64, HEADS = 2 };
+enum { ARRAYS = 64, VALUES = 1024, NAME = 64, HEADS = 2 };
 
 /* The file that a test is about to write: at first the run's weights, and no texts. */
 static struct {
