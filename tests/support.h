@@ -42,9 +42,10 @@ struct criterion_test_params every_norm(void);
 struct criterion_test_params every_row(void);
 
 /* The gradient of a function by differences against the one that backward gave: fails where the
-   relative error of dx (count) is 1e-6 or more. f(context) reads x. An element far below `typical`,
-   the size of gradients around it, is measured against that: a bias before bn has none but
-   rounding. Meaningful in double only. */
+   relative error of dx (count) is 1e-6 or more. f(context) reads x. Where a norm of few numbers is
+   steep, differences are too coarse and are taken again over steps ten and a hundred times shorter.
+   An element far below `typical`, the size of gradients around it, is measured against that: a bias
+   before bn has none but rounding. Meaningful in double only. */
 void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
                      real *x, const real *dx, double typical);
 
