@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms;
+extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt;
 
-const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch, &norm_rms,
-                                              NULL};
+const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch,
+                                              &norm_rms,  &norm_dyt,   NULL};
 
 const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
 
@@ -31,7 +31,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         double start = t->start_of ? t->start_of(options, C) : t->start;
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
-                                     t->scalar ? 0 : C, 0, start, 0);
+                                     t->scalar ? (size_t)t->dimensions : C, 0, start, 0);
         norm->sum[i] = arena_reals(arena, row_blocks(B * T) * (t->scalar ? 1 : C));
     }
     for (int i = 0; kind->state[i].name; i++) {

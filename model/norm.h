@@ -21,6 +21,7 @@ struct norm_options {
     int64_t affine;     // gamma and beta are learned
     int64_t bias;       // beta is learned
     double bn_momentum; // share of the batch in the running statistics
+    double dyt_alpha;   // where dyt's and derf's alpha starts
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its
@@ -39,6 +40,7 @@ enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // one number, not one for each channel
+    int dimensions;   // of a scalar's shape: 0 of (), 1 of (1), as the authors' code has it
     double start;
     enum norm_role role;                                              // of a parameter
     double (*start_of)(const struct norm_options *options, size_t C); // instead of start, or NULL

@@ -30,7 +30,8 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
               what, apart, scale);
 }
 
-const struct norm_options small_norms = {.eps = 1e-5, .affine = 1, .bias = 1, .bn_momentum = 0.1};
+const struct norm_options small_norms = {
+    .eps = 1e-5, .affine = 1, .bias = 1, .bn_momentum = 0.1, .dyt_alpha = 0.5};
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,

@@ -89,6 +89,13 @@ static const struct {
     {"top-k", "--top-k=1 text.txt"},
 };
 
+/* What matters to one norm only: compared with a run of that norm. */
+static const struct {
+    const char *name, *norm, *value;
+} of_norms[] = {
+    {"dyt-alpha", "dyt", "1"},
+};
+
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
 static const char *const inert[] = {"preln",    "threads",    "out",        "force",
                                     "quiet",    "profile",    "config",     "checkpoint-interval",
@@ -101,6 +108,8 @@ Test(cli_effects, every_option_of_the_table_is_here) {
         int found = o->kind == OPTION_HEADING;
         for (size_t i = 0; !found && i < sizeof acting / sizeof *acting; i++)
             found = !strcmp(acting[i].name, o->name);
+        for (size_t i = 0; !found && i < sizeof of_norms / sizeof *of_norms; i++)
+            found = !strcmp(of_norms[i].name, o->name);
         for (size_t i = 0; !found && i < sizeof inert / sizeof *inert; i++)
             found = !strcmp(inert[i], o->name);
         cr_expect(found, "--%s: say what it changes", o->name);
@@ -118,6 +127,20 @@ Test(cli_effects, every_acting_option_acts) {
     cr_expect_str_eq(usual, threads);
     free(threads);
     free(usual);
+}
+
+Test(cli_effects, options_of_norms_act) {
+    for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
+        char options[128];
+        snprintf(options, sizeof options, "--norm=%s text.txt", of_norms[i].norm);
+        char *usual = traces(options);
+        snprintf(options, sizeof options, "--norm=%s --%s=%s text.txt", of_norms[i].norm,
+                 of_norms[i].name, of_norms[i].value);
+        char *changed = traces(options);
+        cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", options);
+        free(usual);
+        free(changed);
+    }
 }
 
 Test(cli_effects, profile_says_where_the_time_went) {

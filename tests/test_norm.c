@@ -125,6 +125,32 @@ Test(norm, dx_has_no_part_along_what_the_norm_removes) {
     expect_orthogonal("bn", true, true);
 }
 
+/* dyt and derf look at no other number: y of one alone is y of it among others, and within gamma of
+   beta however large x is. At x near 0 the slope is alpha (2 / sqrt(pi) alpha for derf). */
+static void expect_pointwise(const char *name, double slope) {
+    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
+    x[7] = (real)1e30, x[8] = (real)-1e30, x[9] = (real)1e-6, x[10] = 0;
+    struct lone_norm a = apply(name, y, x);
+    cr_expect(y[7] == 1 && y[8] == -1 && y[10] == 0, "%s: %g %g", name, y[7], y[8]);
+    cr_expect(fabs((double)y[9] / 1e-6 / slope - 1) < 1e-6, "%s: slope %g", name, y[9] / 1e-6);
+    for (size_t i = 0; i < COUNT; i++) x[i] = i % 2 ? -x[i] : 100;
+    struct lone_norm b = apply(name, z, x);
+    for (size_t i = 1; i < COUNT; i += 2)
+        cr_expect(fabs((double)(z[i] + y[i])) < tolerance(), "%s is odd at first", name);
+    real dy[COUNT], dx[COUNT];
+    for (size_t i = 0; i < COUNT; i++) dy[i] = 1;
+    lone_norm_backward(&b, dx, dy, x);
+    cr_expect(dx[8] == 0, "%s: saturated, dx = %g", name, dx[8]);
+    cr_expect(fabs((double)dx[9] / slope - 1) < 1e-6, "%s: dx = %g", name, dx[9]);
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    free(x);
+}
+
+Test(norm, dyt_squashes_each_number_alone) {
+    expect_pointwise("dyt", 0.5);
+}
+
 Test(norm, batch_variance_survives_a_large_offset) {
     const real offset =
         (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has no digit left
