@@ -93,7 +93,7 @@ const struct option config_options[] = {
     {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
      .help = "share of the batch in bn's running statistics"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
-     .help = "dyt: the slope that alpha starts at"},
+     .help = "dyt, derf: where alpha starts"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
     {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .scope = OPTION_FREE,

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt;
+extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt, norm_derf;
 
-const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch,
-                                              &norm_rms,  &norm_dyt,   NULL};
+const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch, &norm_rms,
+                                              &norm_dyt,  &norm_derf,  NULL};
 
 const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
 

@@ -135,6 +135,10 @@ static inline real tanh_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)tanh_float((float)x) : (real)tanh((double)x);
 }
 
+static inline real erf_real(real x) {
+    return sizeof(real) == sizeof(float) ? (real)erf_float((float)x) : (real)erf((double)x);
+}
+
 static inline real normal_real(real x, real *density) {
     if (sizeof(real) == sizeof(float)) {
         float phi, integral = normal_float((float)x, &phi);

@@ -151,6 +151,10 @@ Test(norm, dyt_squashes_each_number_alone) {
     expect_pointwise("dyt", 0.5);
 }
 
+Test(norm, derf_squashes_each_number_alone) {
+    expect_pointwise("derf", 1 / sqrt(M_PI));
+}
+
 Test(norm, batch_variance_survives_a_large_offset) {
     const real offset =
         (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has no digit left
