@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt, norm_derf;
+extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt, norm_derf,
+    norm_scale;
 
 const struct norm_kind *const norm_kinds[] = {&norm_none, &norm_layer, &norm_batch, &norm_rms,
-                                              &norm_dyt,  &norm_derf,  NULL};
+                                              &norm_dyt,  &norm_derf,  &norm_scale, NULL};
 
 const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
 

@@ -122,6 +122,7 @@ static void expect_orthogonal(const char *name, bool over_tokens, bool to_one) {
 Test(norm, dx_has_no_part_along_what_the_norm_removes) {
     expect_orthogonal("ln", false, true);
     expect_orthogonal("rms", false, false);
+    expect_orthogonal("scale", false, false);
     expect_orthogonal("bn", true, true);
 }
 
@@ -153,6 +154,39 @@ Test(norm, dyt_squashes_each_number_alone) {
 
 Test(norm, derf_squashes_each_number_alone) {
     expect_pointwise("derf", 1 / sqrt(M_PI));
+}
+
+/* Whatever its length was, a token gets that of sqrt(C), unless it is shorter than eps, below which
+   the norm is linear; y and dx are orthogonal, and rms is the same but for its epsilon. */
+Test(norm, scale_gives_every_token_one_length) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), moved[COUNT], y[COUNT];
+    real z[COUNT], dx[COUNT];
+    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(2 + i / C);
+    expect_unchanged("scale", "scaled", x, moved);
+    struct lone_norm scale = apply("scale", y, x), rms = apply("rms", z, x);
+    expect_close("rms", COUNT, y, z, tolerance());
+    lone_norm_free(&scale);
+    lone_norm_free(&rms);
+    lone_norm_init(&scale, norm_find("scale"), B, T, C);
+    for (size_t c = 0; c < C; c++) x[c] *= (real)1e-8, x[C + c] = 0;
+    lone_norm_forward(&scale, y, x);
+    lone_norm_backward(&scale, dx, dy, x);
+    const real linear = (real)(sqrt(C) / 1e-5); // g / eps
+    for (size_t c = 0; c < C; c++) {
+        moved[c] = linear * x[c];
+        moved[C + c] = linear * dy[C + c];
+        cr_expect(y[C + c] == 0);
+    }
+    expect_close("short: y", C, y, moved, tolerance());
+    expect_close("zero: dx", C, dx + C, moved + C, tolerance());
+    for (size_t n = 2; n < N; n++) {
+        double mean, square;
+        moments(y + n * C, C, 1, &mean, &square);
+        cr_expect(fabs(square - 1) < 1e-5, "mean square %g", square);
+    }
+    lone_norm_free(&scale);
+    free(x);
+    free(dy);
 }
 
 Test(norm, batch_variance_survives_a_large_offset) {
