@@ -90,6 +90,8 @@ const struct option config_options[] = {
      .help = "gamma and beta in norms"},
     {"norm-eps", OPTION_REAL, AT(model.norms.eps), "1e-5", RANGE(1e-12, 1),
      .scope = OPTION_OF_MODEL, .help = "epsilon inside the norms' square root"},
+    {"norm-groups", OPTION_INT, AT(model.norms.groups), "auto", RANGE(1, 1000000),
+     .scope = OPTION_OF_MODEL, .help = "gn: groups of channels; auto: --n-head"},
     {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
      .help = "share of the batch in bn's running statistics"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
@@ -180,6 +182,8 @@ const struct option config_options[] = {
 
 /* Chooses what is left to "auto". */
 static void settle(struct config *config) {
+    struct model_config *model = &config->model;
+    if (model->norms.groups == OPTION_AUTO) model->norms.groups = model->n_head;
     struct schedule *schedule = &config->schedule;
     if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
     if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;

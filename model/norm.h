@@ -21,6 +21,7 @@ struct norm_options {
     int64_t affine;     // gamma and beta are learned
     int64_t bias;       // beta is learned
     double bn_momentum; // share of the batch in the running statistics
+    int64_t groups;     // of channels, in gn
     double dyt_alpha;   // where dyt's and derf's alpha starts
 };
 

@@ -55,7 +55,7 @@ double largest(size_t count, const real *x);
 /* After a forward: the logits (N,V) of the batch's first N tokens; the test frees them. */
 real *copy_logits(struct model *model, size_t N);
 
-/* One norm over B x T tokens of C channels, with memory of its own. */
+/* One norm over B x T tokens of C channels, in two groups if C is even, with memory of its own. */
 struct lone_norm {
     struct norm norm;
     struct norm_options options;

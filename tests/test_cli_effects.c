@@ -94,6 +94,7 @@ static const struct {
     const char *name, *norm, *value;
 } of_norms[] = {
     {"dyt-alpha", "dyt", "1"},
+    {"norm-groups", "gn", "4"},
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */

@@ -230,6 +230,7 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     check_norm(kind, 10, 7, 17, most, true);
     check_norm(kind, 10, 7, 17, most, false);
     check_norm(kind, 2, 2, 1, NULL, true);
+    check_norm(kind, 3, 7, 22, valid, true);
     cr_expect(kind->name != NULL);
 }
 

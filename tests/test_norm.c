@@ -189,6 +189,35 @@ Test(norm, scale_gives_every_token_one_length) {
     free(dy);
 }
 
+/* In each group of a token's channels gn is ln. */
+Test(norm, group_is_layer_within_each_group) {
+    enum { GROUPS = 2, WIDTH = 2 * C };
+    real *x = random_reals(2 * COUNT, 1), *dy = random_reals(2 * COUNT, 2), *parts[2];
+    real y[2 * COUNT], dx[2 * COUNT], z[2 * COUNT], dz[2 * COUNT];
+    struct lone_norm gn, ln;
+    lone_norm_init(&gn, norm_find("gn"), B, T, WIDTH);
+    cr_assert_eq(gn.norm.options.groups, GROUPS);
+    for (int i = 0; i < 2; i++) { // each group a token of its own: (B,T,GROUPS C) is (B,GROUPS T,C)
+        parts[i] = random_reals(2 * C, 3 + i);
+        memcpy(gn.norm.param[i].value, parts[i], 2 * C * sizeof(real));
+    }
+    lone_norm_forward(&gn, y, x);
+    lone_norm_backward(&gn, dx, dy, x);
+    lone_norm_init(&ln, norm_find("ln"), B, GROUPS * T, C);
+    for (size_t i = 0; i < 2 * COUNT; i++) dz[i] = dy[i] * parts[0][i % WIDTH];
+    lone_norm_forward(&ln, z, x);
+    for (size_t i = 0; i < 2 * COUNT; i++) z[i] = z[i] * parts[0][i % WIDTH] + parts[1][i % WIDTH];
+    expect_close("y", 2 * COUNT, y, z, tolerance());
+    lone_norm_backward(&ln, z, dz, x);
+    expect_close("dx", 2 * COUNT, dx, z, tolerance());
+    lone_norm_free(&gn);
+    lone_norm_free(&ln);
+    free(x);
+    free(dy);
+    free(parts[0]);
+    free(parts[1]);
+}
+
 Test(norm, batch_variance_survives_a_large_offset) {
     const real offset =
         (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has no digit left
@@ -311,7 +340,7 @@ Test(norm, none_passes_its_input_by) {
 /* What a norm of a kind makes of `tokens` tokens by so many threads: y, dx, its gradient, its
  * state.
  */
-enum { WIDE = 131 }; // channels for every thread
+enum { WIDE = 134 }; // channels for every thread, in two odd groups
 struct made {
     real *y, *dx, *grad, *state;
     size_t count, grads, states;
