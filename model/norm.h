@@ -17,7 +17,7 @@ enum { NORM_TENSORS = 4 }; // at most so many parameters, and so many states, of
 
 /* Settings from the command line, the same at every site; those of one kind begin with its name. */
 struct norm_options {
-    double eps;         // inside the square root
+    double eps;         // inside the square root; of scale, the least length
     int64_t affine;     // gamma and beta are learned
     int64_t bias;       // beta is learned
     double bn_momentum; // share of the batch in the running statistics
