@@ -55,7 +55,8 @@ const struct option config_options[] = {
 
     {NULL, OPTION_HEADING, .help = "Model"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", .choice = norm_choice, .scope = OPTION_OF_MODEL,
-     .help = "the normalization (--list-norms says what each is)"},
+     .help = "the normalization (--list-norms says what each is); in training bn and in pool over "
+             "time: not causal"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto",
      .choice = site_norm_choice, .scope = OPTION_OF_MODEL,
      .help = "that of the attention sub-layers; auto: --norm"},
@@ -94,7 +95,7 @@ const struct option config_options[] = {
     {"norm-groups", OPTION_INT, AT(model.norms.groups), "auto", RANGE(1, 1000000),
      .scope = OPTION_OF_MODEL, .help = "gn: groups of channels; auto: --n-head"},
     {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
-     .help = "share of the batch in bn's running statistics"},
+     .help = "share of the batch in the running statistics of bn and in"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
      .help = "dyt, derf: where alpha starts"},
 

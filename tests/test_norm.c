@@ -52,6 +52,17 @@ Test(norm, rms_ignores_scale_but_not_shift) {
     free(x);
 }
 
+Test(norm, instance_ignores_shift_and_scale_of_a_channel_of_a_sequence) {
+    real *x = random_reals(COUNT, 1), moved[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t line = i / (T * C) * C + i % C;
+        moved[i] = x[i] * (real)(100 + line) + (real)(3 * line);
+    }
+    for (size_t i = 0; i < COUNT; i++) x[i] *= 100;
+    expect_unchanged("in", "shifted and scaled", x, moved);
+    free(x);
+}
+
 Test(norm, batch_ignores_shift_and_scale_of_a_channel) {
     real *x = random_reals(COUNT, 1), moved[COUNT];
     for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(100 + i % C) + (real)(3 * (i % C));
@@ -249,6 +260,61 @@ Test(norm, batch_running_statistics_move_by_momentum_with_unbiased_variance) {
     free(x);
 }
 
+Test(norm, instance_running_statistics_are_means_over_sequences) {
+    real *x = random_reals(COUNT, 1), y[COUNT], dx[COUNT], dy[COUNT];
+    const size_t length[B] = {7, 3, 1, 0, 2, 7, 5, 7, 1, 4}; // valid tokens, in places of their own
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = (n % T + n / T) % T < length[n / T];
+    struct lone_norm in;
+    lone_norm_init(&in, norm_find("in"), B, T, C);
+    in.tokens.valid = valid;
+    for (size_t i = 0; i < COUNT; i++) dy[i] = (real)(i % 5);
+    for (size_t i = 0; i < COUNT; i++) x[i] += 3;
+    for (size_t c = 0; c < C; c++) in.norm.param[1].value[c] = (real)c;
+    lone_norm_forward(&in, y, x);
+    lone_norm_backward(&in, dx, dy, x);
+    for (size_t c = 0; c < C; c++) {
+        double means = 0, vars = 0, with_mean = 0, with_var = 0;
+        for (size_t b = 0; b < B; b++) {
+            double sum = 0, squares = 0, l = (double)length[b];
+            for (size_t n = b * T; n < (b + 1) * T; n++) sum += valid[n] ? (double)x[n * C + c] : 0;
+            for (size_t n = b * T; n < (b + 1) * T; n++)
+                squares += valid[n] ? pow((double)x[n * C + c] - sum / l, 2) : 0;
+            if (l > 0) means += sum / l, with_mean++;
+            if (l > 1) vars += squares / (l - 1), with_var++;
+            for (size_t n = b * T; n < (b + 1) * T; n++)
+                if (l < 2 || !valid[n]) // alone, or a pad
+                    cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+        }
+        cr_assert(with_mean == 9 && with_var == 7);
+        cr_expect_float_eq((double)in.norm.state[0][c], 0.1 * means / with_mean, 1e-6);
+        cr_expect_float_eq((double)in.norm.state[1][c], 0.9 + 0.1 * vars / with_var, 1e-6);
+    }
+    cr_expect(in.norm.state[2][0] == 1);
+    lone_norm_free(&in);
+    free(x);
+}
+
+/* A sequence's tokens are normalized as if it were the whole batch, in which bn would see them. */
+Test(norm, instance_is_batch_of_one_sequence) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], z[T * C], dz[T * C];
+    struct lone_norm in = apply("in", y, x), bn;
+    lone_norm_backward(&in, dx, dy, x);
+    for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
+        lone_norm_init(&bn, norm_find("bn"), 1, T, C);
+        bn.norm.options.eps = 1e-20;
+        lone_norm_forward(&bn, z, x + at);
+        lone_norm_backward(&bn, dz, dy + at, x + at);
+        expect_close("y", T * C, y + at, z, tolerance());
+        expect_close("dx", T * C, dx + at, dz, tolerance());
+        lone_norm_free(&bn);
+    }
+    lone_norm_free(&in);
+    free(x);
+    free(dy);
+}
+
 Test(norm, batch_leaves_pads_out_of_its_statistics) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     unsigned char valid[N];
@@ -349,7 +415,8 @@ struct made {
 static struct made make(const struct norm_kind *kind, int threads, size_t tokens,
                         const unsigned char *valid, bool training) {
     struct lone_norm lone;
-    lone_norm_init(&lone, kind, 1, tokens, WIDE);
+    size_t length = tokens % 10 ? tokens : 10; // of a sequence
+    lone_norm_init(&lone, kind, tokens / length, length, WIDE);
     lone.threads = threads;
     lone.tokens.valid = valid;
     size_t count = tokens * WIDE;
