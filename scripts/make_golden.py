@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The golden numbers of the tests: what PyTorch says that the model of ./train must compute.
 
-  scripts/make_golden.py            writes tests/golden/NORM-PLACEMENT.txt and batchnorm.txt
+  scripts/make_golden.py            writes tests/golden/: NORM-PLACEMENT.txt, batchnorm.txt, norms.txt
   scripts/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
 This file is also the reference model: nanoGPT's Transformer with a choice of norm and of the norm's
@@ -13,7 +13,7 @@ place, in PyTorch, float64. Its tensors carry the names that model.safetensors h
     logits = x wte^T         the head is tied to the token embedding
 
 The files hold results, not parameters or data: both sides start from formulas (start_value, tokens,
-batchnorm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts with # is a
+batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts with # is a
 remark. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping
     losses                                of STEPS training steps, each before its update
@@ -45,9 +45,9 @@ TOLERANCE = 1e-8
 class RMSNorm(nn.Module):
     """y = weight x / sqrt(mean_c x^2 + eps). Written out: PyTorch has its own only from 2.4 on."""
 
-    def __init__(self):
+    def __init__(self, channels=C):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(C))
+        self.weight = nn.Parameter(torch.ones(channels))
 
     def forward(self, x):
         return self.weight * x / (x.square().mean(-1, keepdim=True) + EPS).sqrt()
@@ -223,24 +223,120 @@ def batchnorm_case():
     return flatten(results)
 
 
+# Norms alone, of (B,T,C): PyTorch's own where it has one, the others as the line of their formula.
+ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS = 2, 3, 6, 2
+
+
+class Formula(nn.Module):
+    """A function of x and some learned tensors, by name."""
+
+    def __init__(self, function, **shapes):
+        super().__init__()
+        self.function = function
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
+
+    def forward(self, x):
+        return self.function(x, **dict(self.named_parameters()))
+
+
+class TokenGroupNorm(nn.GroupNorm):
+    """GroupNorm of (B T, C): each token alone."""
+
+    def forward(self, x):
+        return super().forward(x.reshape(-1, ALONE_C)).reshape(x.shape)
+
+
+class TimeInstanceNorm(nn.InstanceNorm1d):
+    """InstanceNorm1d over time, which it wants last."""
+
+    def forward(self, x):
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
+
+
+def scale_norm(x, scale):
+    return scale * x / x.norm(dim=-1, keepdim=True).clamp(min=EPS)
+
+
+def dyt(x, alpha, weight, bias):
+    return weight * torch.tanh(alpha * x) + bias
+
+
+def derf(x, alpha, shift, weight, bias):
+    return weight * torch.erf(alpha * x + shift) + bias
+
+
+def norms_alone():
+    width = (ALONE_C,)
+    return {
+        "ln": nn.LayerNorm(ALONE_C, eps=EPS),
+        "rms": RMSNorm(ALONE_C),
+        "scale": Formula(scale_norm, scale=()),
+        "gn": TokenGroupNorm(ALONE_GROUPS, ALONE_C, eps=EPS),
+        "in": TimeInstanceNorm(ALONE_C, eps=EPS, momentum=BN_MOMENTUM, affine=True,
+                               track_running_stats=True),
+        "dyt": Formula(dyt, alpha=(1,), weight=width, bias=width),
+        "derf": Formula(derf, alpha=(1,), shift=(1,), weight=width, bias=width),
+    }
+
+
+# Element i of a parameter starts at this and 0.1 i.
+ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2}
+
+
+def norm_case(norm):
+    """One norm alone: training on batch 0, where there are running statistics on batch 1 too, each
+    with a backward of its own, then evaluation of the last with its dy."""
+    with torch.no_grad():
+        for name, tensor in norm.named_parameters():
+            steps = 0.1 * torch.arange(tensor.numel()).double()
+            tensor.copy_((ALONE_START[name] + steps).reshape(tensor.shape))
+    state = [name for name, _ in norm.named_buffers() if "running" in name]
+    i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
+    results = []
+    for k in range(2 if state else 1):
+        x = (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C)
+        x.requires_grad_()
+        y = norm(x)
+        dy = torch.cos(0.9 * i * i + k).reshape(y.shape)
+        names = [name for name, _ in norm.named_parameters()]
+        dx, *gradients = torch.autograd.grad(y, [x, *norm.parameters()], dy)
+        results += [(f"y:{k}", y), (f"dx:{k}", dx)]
+        results += [(f"d{name}:{k}", d) for name, d in zip(names, gradients)]
+        results += [(f"{name}:{k}", getattr(norm, name).clone()) for name in state]
+    if state:
+        norm.eval()
+        x = x.detach().requires_grad_()
+        y = norm(x)
+        dx, = torch.autograd.grad(y, x, dy)
+        results += [("eval_y", y), ("eval_dx", dx)]
+    return flatten(results)
+
+
+def norms_case():
+    return [(f"{kind}:{key}", values) for kind, norm in norms_alone().items()
+            for key, values in norm_case(norm)]
+
+
 def flatten(results):
     return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
 
 
 def all_cases():
-    """File name -> (remark, (key, values) pairs)."""
-    cases = {f"{norm}-{placement}.txt": (f"model with norm {norm}, placement {placement}",
+    """File name -> (remark, digits written, (key, values) pairs)."""
+    cases = {f"{norm}-{placement}.txt": (f"model with norm {norm}, placement {placement}", 10,
                                          model_case(norm, placement))
              for norm in NORMS for placement in PLACEMENTS}
-    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", batchnorm_case())
+    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
+    cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
     return cases
 
 
-def write(path, remark, results):
+def write(path, remark, digits, results):
     with open(path, "w", encoding="ascii") as file:
         file.write(f"# {remark}; by scripts/make_golden.py, PyTorch {torch.__version__}, float64\n")
         for key, values in results:
-            file.write(" ".join([key, str(len(values)), *("%.10g" % v for v in values)]) + "\n")
+            file.write(" ".join([key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n")
 
 
 def read(path):
@@ -271,7 +367,7 @@ def first_difference(stored, computed):
 def check(folder, cases):
     """The number of files that differ, each named on standard error."""
     wrong = 0
-    for name, (_, computed) in cases.items():
+    for name, (_, _, computed) in cases.items():
         path = os.path.join(folder, name)
         try:
             problem = first_difference(read(path), computed)
@@ -305,8 +401,8 @@ def main():
         print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
         return
     try:
-        for name, (remark, results) in cases.items():
-            write(os.path.join(arguments.folder, name), remark, results)
+        for name, case in cases.items():
+            write(os.path.join(arguments.folder, name), *case)
     except OSError as error:
         sys.exit(f"make_golden: {error.filename}: {error.strerror}")
 

@@ -1,6 +1,7 @@
 /* Against PyTorch: logits, every gradient, 20 AdamW steps and the running statistics of each
-   tests/golden/NORM-PLACEMENT.txt, made by scripts/make_golden.py. The files hold results only:
-   both sides start from the same formula. `make check` runs the tests in the project's folder. */
+   tests/golden/NORM-PLACEMENT.txt, and norms alone, made by scripts/make_golden.py. The files hold
+   results only: both sides start from the same formula. `make check` runs the tests in the
+   project's folder. */
 #include "../data/corpus.h"
 #include "../model/adam.h"
 #include "support.h"
@@ -196,6 +197,71 @@ Test(golden, batchnorm) {
             snprintf(key, sizeof key, "%s:%d", results[i].key, k);
             expect_golden(path, key, results[i].count, results[i].values, tolerance, 0);
         }
+    }
+    lone_norm_free(&lone);
+}
+
+/* Norms alone: training on batch 0, those with running statistics on batch 1 too, then the last
+   in evaluation. Element i of a parameter starts at what `parts` says and 0.1 i. */
+ParameterizedTestParameters(golden, norm_alone) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, golden, norm_alone) {
+    enum { LONE_B = 2, LONE_T = 3, CHANNELS = 6, COUNT = LONE_B * LONE_T * CHANNELS };
+    static const char *const known[] = {"ln", "rms", "scale", "gn", "in", "dyt", "derf"};
+    static const struct {
+        const char *name;
+        double start;
+    } parts[] = {{"alpha", 0.7}, {"shift", -0.3}, {"scale", 1.9}, {"weight", 1.1}, {"bias", 0.2}};
+    const char *path = "tests/golden/norms.txt";
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    double tolerance = in_double() ? 1e-12 : 5e-6;
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        found = found || !strcmp(kind->name, known[i]);
+    if (!found) return;
+    struct lone_norm lone;
+    lone_norm_init(&lone, kind, LONE_B, LONE_T, CHANNELS);
+    struct norm *norm = &lone.norm;
+    for (int i = 0; kind->param[i].name; i++)
+        for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+            for (int c = 0; c < (kind->param[i].scalar ? 1 : CHANNELS); c++)
+                if (!strcmp(kind->param[i].name, parts[part].name))
+                    norm->param[i].value[c] = (real)(parts[part].start + 0.1 * c);
+    real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+    char key[64];
+    for (int k = 0; k < (kind->state[0].name ? 2 : 1); k++) {
+        for (int i = 0; i < COUNT; i++) {
+            x[i] = (real)(sin(1.7 * i + k) * (1 + i % CHANNELS) + i % 3);
+            dy[i] = (real)cos(0.9 * i * i + k);
+        }
+        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
+        lone_norm_forward(&lone, y, x);
+        lone_norm_backward(&lone, dx, dy, x);
+        snprintf(key, sizeof key, "%s:y:%d", kind->name, k);
+        expect_golden(path, key, COUNT, y, tolerance, 0);
+        snprintf(key, sizeof key, "%s:dx:%d", kind->name, k);
+        expect_golden(path, key, COUNT, dx, tolerance, 0);
+        for (int i = 0; kind->param[i].name; i++) {
+            snprintf(key, sizeof key, "%s:d%s:%d", kind->name, kind->param[i].name, k);
+            expect_golden(path, key, kind->param[i].scalar ? 1 : CHANNELS, norm->param[i].grad,
+                          tolerance, 0);
+        }
+        for (int i = 0; kind->state[i].name; i++) {
+            if (kind->state[i].scalar) continue; // num_batches_tracked
+            snprintf(key, sizeof key, "%s:%s:%d", kind->name, kind->state[i].name, k);
+            expect_golden(path, key, CHANNELS, norm->state[i], tolerance, 0);
+        }
+    }
+    if (kind->state[0].name) {
+        lone.tokens.training = false;
+        lone_norm_forward(&lone, y, x);
+        lone_norm_backward(&lone, dx, dy, x);
+        snprintf(key, sizeof key, "%s:eval_y", kind->name);
+        expect_golden(path, key, COUNT, y, tolerance, 0);
+        snprintf(key, sizeof key, "%s:eval_dx", kind->name);
+        expect_golden(path, key, COUNT, dx, tolerance, 0);
     }
     lone_norm_free(&lone);
 }
