@@ -98,6 +98,8 @@ const struct option config_options[] = {
      .help = "share of the batch in the running statistics of bn and in"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
      .help = "dyt, derf: where alpha starts"},
+    {"pn-alpha-fwd", OPTION_REAL, AT(model.norms.pn_alpha_fwd), "0.9", RANGE(0, 1),
+     .help = "what a batch leaves of pn's and pn-v's running mean square"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
     {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .scope = OPTION_FREE,

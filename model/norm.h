@@ -17,12 +17,13 @@ enum { NORM_TENSORS = 4 }; // at most so many parameters, and so many states, of
 
 /* Settings from the command line, the same at every site; those of one kind begin with its name. */
 struct norm_options {
-    double eps;         // inside the square root; of scale, the least length
-    int64_t affine;     // gamma and beta are learned
-    int64_t bias;       // beta is learned
-    double bn_momentum; // share of the batch in the running statistics
-    int64_t groups;     // of channels, in gn
-    double dyt_alpha;   // where dyt's and derf's alpha starts
+    double eps;          // inside the square root; of scale, the least length
+    int64_t affine;      // gamma and beta are learned
+    int64_t bias;        // beta is learned
+    double bn_momentum;  // share of the batch in the running statistics
+    int64_t groups;      // of channels, in gn
+    double dyt_alpha;    // where dyt's and derf's alpha starts
+    double pn_alpha_fwd; // what is left of pn's and pn-v's running mean square after a batch
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its

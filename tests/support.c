@@ -30,8 +30,13 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
               what, apart, scale);
 }
 
-const struct norm_options small_norms = {
-    .eps = 1e-5, .affine = 1, .bias = 1, .bn_momentum = 0.1, .groups = 2, .dyt_alpha = 0.5};
+const struct norm_options small_norms = {.eps = 1e-5,
+                                         .affine = 1,
+                                         .bias = 1,
+                                         .bn_momentum = 0.1,
+                                         .groups = 2,
+                                         .dyt_alpha = 0.5,
+                                         .pn_alpha_fwd = 0.9};
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,

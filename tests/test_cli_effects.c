@@ -89,12 +89,13 @@ static const struct {
     {"top-k", "--top-k=1 text.txt"},
 };
 
-/* What matters to one norm only: compared with a run of that norm. */
+/* Options of some norms only: with and without, beside what gives them something to do. */
 static const struct {
-    const char *name, *norm, *value;
+    const char *name, *value, *beside;
 } of_norms[] = {
-    {"dyt-alpha", "dyt", "1"},
-    {"norm-groups", "gn", "4"},
+    {"dyt-alpha", "1", "--norm=dyt"},
+    {"norm-groups", "4", "--norm=gn"},
+    {"pn-alpha-fwd", "0.5", "--norm=pn-v"},
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
@@ -130,17 +131,17 @@ Test(cli_effects, every_acting_option_acts) {
     free(usual);
 }
 
-Test(cli_effects, options_of_norms_act) {
+Test(cli_effects, every_option_of_a_norm_acts) {
     for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
-        char options[128];
-        snprintf(options, sizeof options, "--norm=%s text.txt", of_norms[i].norm);
-        char *usual = traces(options);
-        snprintf(options, sizeof options, "--norm=%s --%s=%s text.txt", of_norms[i].norm,
+        char options[256];
+        snprintf(options, sizeof options, "%s text.txt", of_norms[i].beside);
+        char *without = traces(options);
+        snprintf(options, sizeof options, "%s --%s=%s text.txt", of_norms[i].beside,
                  of_norms[i].name, of_norms[i].value);
-        char *changed = traces(options);
-        cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", options);
-        free(usual);
-        free(changed);
+        char *with = traces(options);
+        cr_expect(strcmp(without, with) != 0, "%s changes nothing", options);
+        free(without);
+        free(with);
     }
 }
 

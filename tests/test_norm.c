@@ -71,6 +71,18 @@ Test(norm, batch_ignores_shift_and_scale_of_a_channel) {
     free(x);
 }
 
+Test(norm, power_ignores_scale_of_a_channel_but_not_shift) {
+    real *x = random_reals(COUNT, 1), moved[COUNT], y[COUNT], z[COUNT];
+    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(2 + i % C);
+    expect_unchanged("pn-v", "scaled", x, moved);
+    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] + 50;
+    struct lone_norm a = apply("pn-v", y, x), b = apply("pn-v", z, moved);
+    cr_expect(difference(COUNT, y, z) > 0.1);
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    free(x);
+}
+
 /* Moments of y along channels (step 1) or tokens (step C). */
 static void moments(const real *y, size_t count, size_t step, double *mean, double *square) {
     *mean = *square = 0;
@@ -99,9 +111,15 @@ Test(norm, outputs_have_the_promised_moments) {
         moments(y + c, N, C, &mean, &square);
         cr_expect(fabs(mean) < 1e-5 && fabs(square - 1) < 1e-4, "bn: %g %g", mean, square);
     }
+    struct lone_norm power = apply("pn-v", y, x);
+    for (size_t c = 0; c < C; c++) {
+        moments(y + c, N, C, &mean, &square);
+        cr_expect(mean > 0.5 && fabs(square - 1) < 1e-4, "pn-v: %g %g", mean, square);
+    }
     lone_norm_free(&ln);
     lone_norm_free(&rms);
     lone_norm_free(&bn);
+    lone_norm_free(&power);
     free(x);
 }
 
@@ -135,6 +153,7 @@ Test(norm, dx_has_no_part_along_what_the_norm_removes) {
     expect_orthogonal("rms", false, false);
     expect_orthogonal("scale", false, false);
     expect_orthogonal("bn", true, true);
+    expect_orthogonal("pn-v", true, false);
 }
 
 /* dyt and derf look at no other number: y of one alone is y of it among others, and within gamma of
@@ -315,13 +334,29 @@ Test(norm, instance_is_batch_of_one_sequence) {
     free(dy);
 }
 
-Test(norm, batch_leaves_pads_out_of_its_statistics) {
+Test(norm, power_running_mean_square_moves_by_alpha) {
+    real *x = random_reals(COUNT, 1), y[COUNT];
+    struct lone_norm power = apply("pn-v", y, x);
+    for (size_t c = 0; c < C; c++) {
+        double mean, square;
+        moments(x + c, N, C, &mean, &square);
+        cr_expect(fabs((double)power.norm.state[0][c] - (0.9 + 0.1 * square)) < 1e-6);
+    }
+    lone_norm_free(&power);
+    free(x);
+}
+
+/* Those that pool over all tokens of the batch. */
+static const char *const pooling[] = {"bn", "pn-v"};
+enum { POOLING = sizeof pooling / sizeof *pooling };
+
+static void expect_no_pads_in_statistics(const char *name) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     unsigned char valid[N];
     for (size_t n = 0; n < N; n++) valid[n] = n % T < 4;
     struct lone_norm a, b;
-    lone_norm_init(&a, norm_find("bn"), B, T, C);
-    lone_norm_init(&b, norm_find("bn"), B, T, C);
+    lone_norm_init(&a, norm_find(name), B, T, C);
+    lone_norm_init(&b, norm_find(name), B, T, C);
     a.tokens.valid = b.tokens.valid = valid;
     lone_norm_forward(&a, y, x);
     for (size_t n = 0; n < N; n++) // other pads,
@@ -329,15 +364,19 @@ Test(norm, batch_leaves_pads_out_of_its_statistics) {
             if (!valid[n]) x[n * C + c] = 1000;
     lone_norm_forward(&b, z, x);
     for (size_t n = 0; n < N; n++) // the same tokens
-        if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0);
-    cr_expect(difference(C, a.norm.state[0], b.norm.state[0]) == 0);
-    cr_expect(difference(C, a.norm.state[1], b.norm.state[1]) == 0);
+        if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0, "%s", name);
+    size_t states = a.lists.state.size;
+    cr_expect(states > 0 && difference(states, a.lists.state.value, b.lists.state.value) == 0);
     lone_norm_free(&a);
     lone_norm_free(&b);
     free(x);
 }
 
-Test(norm, batch_counts_valid_tokens_wherever_they_are) {
+Test(norm, pools_leave_pads_out_of_their_statistics) {
+    for (int i = 0; i < POOLING; i++) expect_no_pads_in_statistics(pooling[i]);
+}
+
+static void expect_valid_tokens_counted(const char *name) {
     real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
     real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
     unsigned char valid[N];
@@ -347,14 +386,14 @@ Test(norm, batch_counts_valid_tokens_wherever_they_are) {
         if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
     }
     struct lone_norm padded, compact;
-    lone_norm_init(&padded, norm_find("bn"), B, T, C);
-    lone_norm_init(&compact, norm_find("bn"), 1, count, C);
+    lone_norm_init(&padded, norm_find(name), B, T, C);
+    lone_norm_init(&compact, norm_find(name), 1, count, C);
     padded.tokens.valid = valid;
     lone_norm_forward(&padded, y, x);
     lone_norm_forward(&compact, z, few);
     cr_assert(count > 20 && count < ROWS);
-    for (int i = 0; i < 2; i++)
-        expect_close("running", C, padded.norm.state[i], compact.norm.state[i], tolerance() / 10);
+    expect_close("running", padded.lists.state.size, padded.lists.state.value,
+                 compact.lists.state.value, tolerance() / 10);
     for (size_t n = 0, k = 0; n < N; n++)
         if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, tolerance());
     lone_norm_free(&padded);
@@ -363,6 +402,10 @@ Test(norm, batch_counts_valid_tokens_wherever_they_are) {
     free(y);
     free(few);
     free(z);
+}
+
+Test(norm, pools_count_valid_tokens_wherever_they_are) {
+    for (int i = 0; i < POOLING; i++) expect_valid_tokens_counted(pooling[i]);
 }
 
 Test(norm, batch_in_evaluation_treats_each_token_alone) {
