@@ -30,6 +30,11 @@ static const char *final_norm_choice(int64_t i) {
     return names[i];
 }
 
+static const char *pn_divisor_choice(int64_t i) {
+    static const char *const names[] = {"psi", "batch", NULL}; // PN_DIVISOR_...
+    return names[i];
+}
+
 static const char *schedule_choice(int64_t i) {
     static const char *const names[] = {"cosine", "linear", "constant", NULL}; // SCHEDULE_...
     return names[i];
@@ -100,6 +105,16 @@ const struct option config_options[] = {
      .help = "dyt, derf: where alpha starts"},
     {"pn-alpha-fwd", OPTION_REAL, AT(model.norms.pn_alpha_fwd), "0.9", RANGE(0, 1),
      .help = "what a batch leaves of pn's and pn-v's running mean square"},
+    {"pn-alpha-bkw", OPTION_REAL, AT(model.norms.pn_alpha_bkw), "0.9", RANGE(0, 1),
+     .help = "what a batch leaves of pn's running gradient along x"},
+    {"pn-warmup", OPTION_INT, AT(model.norms.pn_warmup), "200", RANGE(0, MOST),
+     .help = "batches, the first, in which pn is pn-v"},
+    {"pn-group-scaling", OPTION_SWITCH, AT(model.norms.pn_group_scaling), "on",
+     .scope = OPTION_OF_MODEL,
+     .help = "pn first divides each head's channels of a token by their root mean square"},
+    {"pn-divisor", OPTION_CHOICE, AT(model.norms.pn_divisor), "psi", .choice = pn_divisor_choice,
+     .help =
+         "pn's backward divides by the running root mean square, as forward, or by the batch's"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
     {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .scope = OPTION_FREE,

@@ -32,6 +32,7 @@ static void lay_out(struct model *m) {
     struct tensor_lists *lists = &m->lists;
     struct norm_options norms = config->norms;
     norms.bias = config->bias;
+    norms.heads = config->n_head;
     double gain = placement->gain ? placement->gain(m->L) : 1;
     struct sublayer_options options = {
         .norm_options = norms,

@@ -13,6 +13,7 @@
 #include "tensor.h"
 #include <stdbool.h>
 
+enum { PN_DIVISOR_PSI, PN_DIVISOR_BATCH };
 enum { NORM_TENSORS = 4 }; // at most so many parameters, and so many states, of a norm
 
 /* Settings from the command line, the same at every site; those of one kind begin with its name. */
@@ -23,7 +24,11 @@ struct norm_options {
     double bn_momentum;  // share of the batch in the running statistics
     int64_t groups;      // of channels, in gn
     double dyt_alpha;    // where dyt's and derf's alpha starts
-    double pn_alpha_fwd; // what is left of pn's and pn-v's running mean square after a batch
+    double pn_alpha_fwd; // what a batch leaves of pn's and pn-v's running mean square
+    double pn_alpha_bkw; // the same of pn's nu
+    int64_t pn_warmup;   // batches in which pn is pn-v
+    int64_t pn_group_scaling, pn_divisor;
+    int64_t heads; // of attention; pn's groups
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its

@@ -318,6 +318,42 @@ def norms_case():
             for key, values in norm_case(norm)]
 
 
+def power_case():
+    """PowerNorm (Shen et al. 2020) in both divisors with group scaling: training on batches
+    k = 0 .. 4, of which the first two are warm-up, each with a backward of its own; then evaluation
+    on batch 5. DIVISOR:KEY:K."""
+    samples, channels, heads, batches, warmup, alpha_fwd, alpha_bkw = 7, 4, 2, 5, 2, 0.9, 0.8
+    n = torch.arange(samples).unsqueeze(1).double()
+    c = torch.arange(channels).double()
+    gamma, beta = 1 + 0.1 * c, 0.2 * c
+    results = []
+    for divisor in ("psi", "batch"):
+        phi, nu = torch.ones(channels), torch.zeros(channels)
+        for k in range(batches + 1):
+            x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c).requires_grad_()
+            groups = x.reshape(samples, heads, -1)
+            u = (groups / (groups.square().mean(-1, keepdim=True) + EPS).sqrt()).reshape(x.shape)
+            if k == batches:
+                results.append((f"{divisor}:eval_y:{k}", gamma * u / (phi + EPS).sqrt() + beta))
+                break
+            square = u.square().mean(0)
+            psi = ((square if k < warmup else phi) + EPS).sqrt()
+            xhat, g = u / psi, gamma * torch.cos(0.3 * n * c + k)
+            lambda_ = (g * xhat).mean(0).detach()
+            if k < warmup:
+                dx, = torch.autograd.grad(xhat, x, g)
+            else:
+                du = (g - nu * xhat) / (psi if divisor == "psi" else (square + EPS).sqrt())
+                dx, = torch.autograd.grad(u, x, du.detach())
+            nu = nu * (1 - (1 - alpha_bkw) * xhat.square().mean(0).detach())
+            nu = nu + (1 - alpha_bkw) * lambda_
+            phi = alpha_fwd * phi + (1 - alpha_fwd) * square.detach()
+            results += [(f"{divisor}:y:{k}", gamma * xhat + beta), (f"{divisor}:dx:{k}", dx),
+                        (f"{divisor}:running_phi:{k}", phi),
+                        (f"{divisor}:ema_gz:{k}", nu / (1 - alpha_bkw))]
+    return flatten(results)
+
+
 def flatten(results):
     return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
 
@@ -329,6 +365,7 @@ def all_cases():
              for norm in NORMS for placement in PLACEMENTS}
     cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
+    cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())
     return cases
 
 

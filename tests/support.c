@@ -36,7 +36,11 @@ const struct norm_options small_norms = {.eps = 1e-5,
                                          .bn_momentum = 0.1,
                                          .groups = 2,
                                          .dyt_alpha = 0.5,
-                                         .pn_alpha_fwd = 0.9};
+                                         .pn_alpha_fwd = 0.9,
+                                         .pn_alpha_bkw = 0.9,
+                                         .pn_warmup = 1000,
+                                         .pn_group_scaling = 1,
+                                         .heads = 1};
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,
@@ -65,6 +69,12 @@ static int count_norms(void) {
     return count;
 }
 
+int norm_index(const char *name) {
+    int row = 0;
+    while (norm_kinds[row] != norm_find(name)) row++;
+    return row;
+}
+
 static struct criterion_test_params pairs(int of_placements) {
     int norms = count_norms(), count = 0;
     struct pair *pair = cr_malloc(norms * of_placements * sizeof *pair);
@@ -80,9 +90,8 @@ struct criterion_test_params every_pair(void) {
 }
 
 struct criterion_test_params every_row(void) {
-    int norms = count_norms(), rows = 0, ln = 0;
+    int norms = count_norms(), rows = 0, ln = norm_index("ln");
     while (placements[rows].name) rows++;
-    while (norm_kinds[ln] != norm_find("ln")) ln++;
     struct pair *pair = cr_malloc((norms + rows) * sizeof *pair);
     for (int n = 0; n < norms; n++) pair[n] = (struct pair){n, 0};
     for (int p = 0; p < rows; p++) pair[norms + p] = (struct pair){ln, p};
@@ -132,7 +141,12 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
-    *lone = (struct lone_norm){.options = small_norms, .tokens = {B, T, NULL, true}, .threads = 1};
+    lone_norm_init_with(lone, kind, &small_norms, B, T, C);
+}
+
+void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
+                         const struct norm_options *options, size_t B, size_t T, size_t C) {
+    *lone = (struct lone_norm){.options = *options, .tokens = {B, T, NULL, true}, .threads = 1};
     if (C % (size_t)lone->options.groups) lone->options.groups = 1;
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
@@ -142,9 +156,9 @@ void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t
         for (int i = 0; i < 3; i++) {
             list[i]->tensor = lone->arena.base ? tensors[i] : NULL;
             list[i]->value =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
             list[i]->grad =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", B, T, C, &lone->lists, &lone->arena);
         if (pass) break;
@@ -185,6 +199,16 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
         team_barrier();
         norm_gradient(&lone->norm, N);
     }
+}
+
+real *copy_values(const struct tensor_list *list) {
+    real *values = malloc((list->size + 1) * sizeof(real));
+    memcpy(values, list->value, list->size * sizeof(real));
+    return values;
+}
+
+void restore_values(struct tensor_list *list, const real *values) {
+    memcpy(list->value, values, list->size * sizeof(real));
 }
 
 real *copy_logits(struct model *model, size_t N) {

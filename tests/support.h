@@ -31,6 +31,9 @@ extern const struct norm_options small_norms;
 /* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 
+/* The row of a norm. */
+int norm_index(const char *name);
+
 /* Every norm kind with every placement, for Criterion's parameterized tests. */
 struct pair {
     int norm, placement;
@@ -52,6 +55,11 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 /* The largest |x|. */
 double largest(size_t count, const real *x);
 
+/* What a list holds, in a copy that the test frees, and back. Where a forward reads what another
+   moved, as pn does, the same function of x needs the same state before. */
+real *copy_values(const struct tensor_list *list);
+void restore_values(struct tensor_list *list, const real *values);
+
 /* After a forward: the logits (N,V) of the batch's first N tokens; the test frees them. */
 real *copy_logits(struct model *model, size_t N);
 
@@ -66,6 +74,8 @@ struct lone_norm {
 };
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C);
+void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
+                         const struct norm_options *options, size_t B, size_t T, size_t C);
 void lone_norm_free(struct lone_norm *lone);
 
 /* All of its tokens at once, as the model goes through them: y = norm(x); dx, and the gradients of

@@ -96,6 +96,10 @@ static const struct {
     {"dyt-alpha", "1", "--norm=dyt"},
     {"norm-groups", "4", "--norm=gn"},
     {"pn-alpha-fwd", "0.5", "--norm=pn-v"},
+    {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2"},
+    {"pn-warmup", "3", "--norm=pn"},
+    {"pn-group-scaling", "off", "--norm=pn --pn-warmup=2"},
+    {"pn-divisor", "batch", "--norm=pn --pn-warmup=2"},
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */

@@ -265,3 +265,48 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
     }
     lone_norm_free(&lone);
 }
+
+/* PowerNorm alone: five batches in training, of which two are warm-up, a sixth in evaluation. */
+Test(golden, power) {
+    enum { N = 7, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
+    const char *path = "tests/golden/power.txt", *const divisors[] = {"psi", "batch"};
+    double tolerance = in_double() ? 1e-8 : 1e-5;
+    for (int divisor = 0; divisor < 2; divisor++) {
+        struct lone_norm lone;
+        lone_norm_init(&lone, norm_find("pn"), 1, N, CHANNELS);
+        struct norm *norm = &lone.norm;
+        norm->options.heads = 2;
+        norm->options.pn_divisor = divisor;
+        norm->options.pn_warmup = 2;
+        norm->options.pn_alpha_bkw = 0.8;
+        for (int c = 0; c < CHANNELS; c++) {
+            norm->param[0].value[c] = (real)(1 + 0.1 * c);
+            norm->param[1].value[c] = (real)(0.2 * c);
+        }
+        for (int k = 0; k <= BATCHES; k++) {
+            real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+            for (int n = 0; n < N; n++)
+                for (int c = 0; c < CHANNELS; c++) {
+                    x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
+                    dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
+                }
+            lone.tokens.training = k < BATCHES;
+            lone_norm_forward(&lone, y, x);
+            if (k < BATCHES) lone_norm_backward(&lone, dx, dy, x);
+            const struct {
+                const char *key;
+                size_t count;
+                const real *values;
+            } results[] = {{k < BATCHES ? "y" : "eval_y", COUNT, y},
+                           {"dx", COUNT, dx},
+                           {"running_phi", CHANNELS, norm->state[0]},
+                           {"ema_gz", CHANNELS, norm->state[1]}};
+            for (size_t i = 0; i < (k < BATCHES ? 4 : 1); i++) {
+                char key[64];
+                snprintf(key, sizeof key, "%s:%s:%d", divisors[divisor], results[i].key, k);
+                expect_golden(path, key, results[i].count, results[i].values, tolerance, 0);
+            }
+        }
+        lone_norm_free(&lone);
+    }
+}

@@ -3,6 +3,7 @@
 #include "../data/corpus.h"
 #include "../model/embedding.h"
 #include "../model/loss.h"
+#include "../model/norm_pool.h"
 #include "../model/simd.h"
 #include "support.h"
 #include <criterion/parameterized.h>
@@ -28,11 +29,13 @@ static double dot(size_t count, const real *a, const real *b) {
 struct model_case {
     struct model model;
     struct batch batch;
+    real *state; // before the forward
 };
 
 static double model_value(void *context) {
     struct model_case *c = context;
     double sum;
+    restore_values(&c->model.lists.state, c->state);
     c->model.lists.param.version++; // a weight has been moved
     model_forward(&c->model, &c->batch, true, 3);
     return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
@@ -53,6 +56,7 @@ static void check_model(const struct model_config *config, unsigned char *valid)
             if (!valid[n]) c.batch.targets[n] = -1;
     size_t targets = 0;
     for (size_t n = 0; n < SMALL_B * SMALL_T; n++) targets += c.batch.targets[n] >= 0;
+    c.state = copy_values(&c.model.lists.state);
     model_zero_grad(&c.model);
     model_forward(&c.model, &c.batch, true, 3);
     model_backward(&c.model, &c.batch, 3, (double)targets); // of the sum, not the mean
@@ -63,6 +67,7 @@ static void check_model(const struct model_config *config, unsigned char *valid)
                         param->grad + t->offset, typical);
     }
     free(noise);
+    free(c.state);
     c.batch.valid = NULL;
     batch_free(&c.batch);
     model_free(&c.model);
@@ -142,6 +147,7 @@ ParameterizedTest(struct pair *pair, gradient, model_of_many_tokens) {
     size_t targets = 0;
     for (size_t n = 0; n < TOKENS; n++) targets += valid[n];
     c.whole.batch.valid = valid;
+    c.whole.state = copy_values(&model->lists.state);
     model_zero_grad(model);
     model_forward(model, &c.whole.batch, true, 3);
     model_backward(model, &c.whole.batch, 3, (double)targets);
@@ -166,6 +172,7 @@ ParameterizedTest(struct pair *pair, gradient, model_of_many_tokens) {
             free(c.along);
         }
     free(noise);
+    free(c.whole.state);
     c.whole.batch.valid = NULL;
     batch_free(&c.whole.batch);
     model_free(model);
@@ -176,20 +183,23 @@ ParameterizedTest(struct pair *pair, gradient, model_of_many_tokens) {
 struct norm_case {
     struct lone_norm lone;
     real *x, *y, *dy;
+    real *state; // before the forward
     size_t count;
 };
 
 static double norm_value(void *context) {
     struct norm_case *c = context;
+    restore_values(&c->lone.lists.state, c->state);
     lone_norm_forward(&c->lone, c->y, c->x);
     return dot(c->count, c->y, c->dy);
 }
 
-static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
-                       const unsigned char *valid, bool training) {
+static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
+                            size_t B, size_t T, size_t C, const unsigned char *valid,
+                            bool training) {
     if (!kind->forward) return; // the identity has nothing to derive: see test_norm.c
     struct norm_case c = {.count = B * T * C};
-    lone_norm_init(&c.lone, kind, B, T, C);
+    lone_norm_init_with(&c.lone, kind, options, B, T, C);
     c.x = random_reals(c.count, 1);
     c.y = random_reals(c.count, 2);
     c.dy = random_reals(c.count, 3);
@@ -197,7 +207,8 @@ static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t 
     for (size_t i = 0; i < c.lone.lists.param.size; i++)
         c.lone.lists.param.value[i] += (real)0.2 * noise[i];
     c.lone.tokens.valid = valid;
-    norm_value(&c); // so that the running statistics are not those of the start
+    lone_norm_forward(&c.lone, c.y, c.x); // so that running statistics are not those of the start
+    c.state = copy_values(&c.lone.lists.state);
     c.lone.tokens.training = training;
     norm_value(&c);
     lone_norm_backward(&c.lone, dx, c.dy, c.x);
@@ -210,7 +221,13 @@ static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t 
     free(c.dy);
     free(dx);
     free(noise);
+    free(c.state);
     lone_norm_free(&c.lone);
+}
+
+static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
+                       const unsigned char *valid, bool training) {
+    check_norm_with(kind, &small_norms, B, T, C, valid, training);
 }
 
 ParameterizedTestParameters(gradient, norm) {
@@ -234,6 +251,100 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     cr_expect(kind->name != NULL);
 }
 
+/* What options change a kind to. */
+Test(gradient, batchnorm_by_position) {
+    const struct norm_kind *kind = norm_find("bn");
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    unsigned char valid[3 * 7], most[10 * 7];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7; // one, or none, at some
+    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    check_norm_with(kind, &options, 3, 7, 11, NULL, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, false);
+    check_norm_with(kind, &options, 10, 7, 17, most, true);
+    for (int placement = 0; placement < 2; placement++) {
+        struct model_config config = small_config(norm_index("bn"), placement);
+        config.norms.bn_axis = BN_AXIS_BATCH;
+        check_model(&config, NULL);
+    }
+}
+
+Test(gradient, power_norm_with_heads_and_without) {
+    struct norm_options options = small_norms;
+    options.heads = 3;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, false);
+    options.pn_group_scaling = 0;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, false);
+}
+
+/* Regularized BatchNorm: the function is the loss and the penalty, the running statistics those
+   after the first forward. */
+
+struct penalty_case {
+    struct model_case whole;
+    real *running; // as the model's states
+    double weight; // of the mean loss
+};
+
+static double penalty_of(const struct norm *norm, const struct tensor_list *states,
+                         const real *running) {
+    const real *run_mean = running + (norm->state[0] - states->value);
+    const real *run_var = running + (norm->state[1] - states->value);
+    struct pool pool = pool_at(norm->saved, norm->C);
+    double sum = 0;
+    for (size_t c = 0; c < norm->C; c++) {
+        double mean = (double)(pool.mean[c] - run_mean[c]);
+        double sigma = sqrt((double)pool.moment[c] + norm->options.eps) -
+                       sqrt((double)run_var[c] + norm->options.eps);
+        sum += norm->options.rbn_mean * mean * mean + norm->options.rbn_var * sigma * sigma;
+    }
+    return sum;
+}
+
+static double penalty_value(void *context) {
+    struct penalty_case *c = context;
+    struct model *m = &c->whole.model;
+    double sum = model_value(&c->whole) / (SMALL_B * SMALL_T);
+    for (size_t l = 0; l < m->L; l++) {
+        sum += penalty_of(&m->layer[l].attention.pre, &m->lists.state, c->running);
+        sum += penalty_of(&m->layer[l].mlp.pre, &m->lists.state, c->running);
+    }
+    return c->weight * (sum + penalty_of(&m->final, &m->lists.state, c->running));
+}
+
+Test(gradient, regularized_batchnorm) {
+    struct penalty_case c = {.whole.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7),
+                             .weight = 0.5};
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.norms.rbn_mean = 0.7;
+    config.norms.rbn_var = 0.4;
+    struct model *model = &c.whole.model;
+    struct tensor_list *param = &model->lists.param;
+    model_init(model, &config, SMALL_V, SMALL_B, 1);
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+    c.whole.state = copy_values(&model->lists.state);
+    model_zero_grad(model);
+    model_forward(model, &c.whole.batch, true, 3);
+    c.running = copy_values(&model->lists.state);
+    double loss = model_backward(model, &c.whole.batch, 3, c.weight);
+    cr_expect(loss < penalty_value(&c) / c.weight, "the loss is without the penalty");
+    for (size_t i = 0; i < param->count; i++) {
+        const struct tensor *t = &param->tensor[i];
+        expect_gradient(t->name, penalty_value, &c, t->size, param->value + t->offset,
+                        param->grad + t->offset, largest(param->size, param->grad));
+    }
+    free(noise);
+    free(c.running);
+    free(c.whole.state);
+    batch_free(&c.whole.batch);
+    model_free(model);
+}
+
 /* A sub-layer alone, with rows that the table does not have: every norm there is, and a factor. */
 
 struct sublayer_case {
@@ -241,11 +352,14 @@ struct sublayer_case {
     struct pass pass;
     struct sublayer_scratch scratch;
     real *x, *dy;
+    struct tensor_list *states;
+    real *state; // before the forward
     size_t count;
 };
 
 static double sublayer_value(void *context) {
     struct sublayer_case *c = context;
+    restore_values(c->states, c->state);
     sublayer_prepare(&c->sublayer);
     sublayer_forward(&c->sublayer, &c->pass, &c->scratch);
     return dot(c->count, c->sublayer.y, c->dy);
@@ -285,6 +399,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     c.dy = random_reals(c.count, 2);
     real *noise = random_reals(lists.param.size, 3);
     for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * noise[i];
+    c.states = &lists.state;
+    c.state = copy_values(&lists.state);
     sublayer_value(&c);
     sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
     sublayer_gradient(&c.sublayer, B * T);
@@ -298,6 +414,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     free(c.x);
     free(c.dy);
     free(noise);
+    free(c.state);
     free(arena.base);
 }
 

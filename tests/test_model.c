@@ -15,12 +15,13 @@
 
 static const struct adam_options adam_defaults = {0.9, 0.99, 1e-8, 0.1, 1};
 
-/* `steps` updates on the same batch, the rate warming up for 100 (Post-LN needs it); returns the
-   last loss. */
+/* `steps` updates on the same batch, the rate warming up for 100 (Post-LN needs it), fewer once the
+   loss is below `enough`: where gradients vanish, Adam's steps grow until they leave the minimum.
+   Returns the last loss. */
 static double fit(struct model *model, struct adam *adam, const struct batch *batch, int steps,
-                  double lr) {
-    double loss = 0;
-    for (int step = 0; step < steps; step++) {
+                  double lr, double enough) {
+    double loss = INFINITY;
+    for (int step = 0; step < steps && loss >= enough; step++) {
         model_zero_grad(model);
         model_forward(model, batch, true, step);
         loss = model_backward(model, batch, step, 1);
@@ -46,8 +47,8 @@ ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     for (size_t b = 0; b < 4; b++) batch.ids[8 * b] = (int32_t)b; // sequences can be told apart
     model_init(&model, &config, 9, 4, 1);
     adam_init(&adam, &adam_defaults, &model.lists.param);
-    double first = fit(&model, &adam, &batch, 1, 3e-3),
-           last = fit(&model, &adam, &batch, 700, 3e-3);
+    double first = fit(&model, &adam, &batch, 1, 3e-3, 0),
+           last = fit(&model, &adam, &batch, 700, 3e-3, 0.01);
     cr_expect(fabs(first - log(9)) < 0.6, "starts near ln V: %g", first);
     cr_expect(last < 0.02, "ends near 0: %g", last);
     batch_free(&batch);
@@ -61,7 +62,7 @@ static void train_small(struct model *model, const struct model_config *config, 
     struct batch batch = make_batch(B, config->block_size, SMALL_V, 3);
     model_init(model, config, SMALL_V, B, 1);
     adam_init(&adam, &adam_defaults, &model->lists.param);
-    fit(model, &adam, &batch, 30, 1e-2);
+    fit(model, &adam, &batch, 30, 1e-2, 0);
     batch_free(&batch);
     adam_free(&adam);
 }
@@ -90,10 +91,6 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, generation_equals_the_full_forward) {
-    return every_pair();
-}
-
 /* The window that a sampler sees before character i, from what its head says: it moves by as much
    as leaves half a block, each time that a block is full. */
 static size_t window_begin(size_t i, size_t T) {
@@ -101,9 +98,7 @@ static size_t window_begin(size_t i, size_t T) {
     while (i - begin > T) begin += T - T / 2;
     return begin;
 }
-
-ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+static void check_generation(struct model_config config) {
     struct model model;
     train_small(&model, &config, SMALL_B);
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
@@ -130,15 +125,18 @@ ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) 
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
+ParameterizedTestParameters(model, generation_equals_the_full_forward) {
     return every_pair();
 }
 
+ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
+    check_generation(small_config(pair->norm, pair->placement));
+}
+
 /* Pieces of any length, across blocks of tokens, and by any number of threads. */
-ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
+static void check_growth(struct model_config config) {
     enum { LENGTH = 75, V = 11 };
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
-    struct model_config config = small_config(pair->norm, pair->placement);
     config.n_embd = 40;
     config.block_size = LENGTH;
     omp_set_num_threads(3);
@@ -167,6 +165,14 @@ ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_woul
     model_free(&model);
 }
 
+ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
+    check_growth(small_config(pair->norm, pair->placement));
+}
+
 /* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
    in evaluation. There are enough tokens for 16 threads, and several slabs of them. */
 struct trained {
@@ -187,7 +193,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     model.threads = threads;
     adam_init(&adam, &adam_defaults, &model.lists.param);
     adam.threads = model_team(&model);
-    fit(&model, &adam, &batch, 5, 1e-2);
+    fit(&model, &adam, &batch, 5, 1e-2, 0);
     size_t piece = ROWS * whole_vectors(CHARACTERS); // of logits, which all tokens of a thread need
     for (size_t thread = 0; threads && thread < (size_t)most; thread++)
         cr_expect((model.logits[thread * piece] != 0) == (thread < threads),
@@ -206,12 +212,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     return trained;
 }
 
-ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+static void check_threads(struct model_config config) {
     config.n_embd = 40;
     config.block_size = 37;
     config.dropout = 0.1;
@@ -230,6 +231,25 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
     }
     cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
     free(one.values);
+}
+
+ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
+    check_threads(small_config(pair->norm, pair->placement));
+}
+
+/* A kind that its options change to another. */
+Test(model, batchnorm_by_position_grows_generates_and_is_shared_out) {
+    for (int placement = 0; placement < 2; placement++) {
+        struct model_config config = small_config(norm_index("bn"), placement);
+        config.norms.bn_axis = BN_AXIS_BATCH;
+        check_generation(config);
+        check_growth(config);
+        check_threads(config);
+    }
 }
 
 Test(model, runs_of_different_norms_are_paired) {

@@ -23,11 +23,12 @@ static void enter(void) {
 
 TestSuite(resume, .init = enter, .fini = folder_leave);
 
-/* A run in which everything has a state: dropout, accumulation, running statistics, a schedule,
-   rows and evaluations at other steps than checkpoints. */
+/* A run in which everything has a state: dropout, accumulation, running statistics and the end of
+   their warm-up, a schedule, rows and evaluations at other steps than checkpoints. */
 #define LIVELY                                                                                     \
     TINY "--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 "              \
-         "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "
+         "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \
+         "--pn-warmup=5 "
 
 static void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
