@@ -69,12 +69,6 @@ static int count_norms(void) {
     return count;
 }
 
-int norm_index(const char *name) {
-    int row = 0;
-    while (norm_kinds[row] != norm_find(name)) row++;
-    return row;
-}
-
 static struct criterion_test_params pairs(int of_placements) {
     int norms = count_norms(), count = 0;
     struct pair *pair = cr_malloc(norms * of_placements * sizeof *pair);
@@ -90,8 +84,9 @@ struct criterion_test_params every_pair(void) {
 }
 
 struct criterion_test_params every_row(void) {
-    int norms = count_norms(), rows = 0, ln = norm_index("ln");
+    int norms = count_norms(), rows = 0, ln = 0;
     while (placements[rows].name) rows++;
+    while (norm_kinds[ln] != norm_find("ln")) ln++;
     struct pair *pair = cr_malloc((norms + rows) * sizeof *pair);
     for (int n = 0; n < norms; n++) pair[n] = (struct pair){n, 0};
     for (int p = 0; p < rows; p++) pair[norms + p] = (struct pair){ln, p};
@@ -141,12 +136,7 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
-    lone_norm_init_with(lone, kind, &small_norms, B, T, C);
-}
-
-void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
-                         const struct norm_options *options, size_t B, size_t T, size_t C) {
-    *lone = (struct lone_norm){.options = *options, .tokens = {B, T, NULL, true}, .threads = 1};
+    *lone = (struct lone_norm){.options = small_norms, .tokens = {B, T, NULL, true}, .threads = 1};
     if (C % (size_t)lone->options.groups) lone->options.groups = 1;
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
@@ -156,9 +146,9 @@ void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
         for (int i = 0; i < 3; i++) {
             list[i]->tensor = lone->arena.base ? tensors[i] : NULL;
             list[i]->value =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
             list[i]->grad =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", B, T, C, &lone->lists, &lone->arena);
         if (pass) break;

@@ -91,6 +91,10 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     model_free(&model);
 }
 
+ParameterizedTestParameters(model, generation_equals_the_full_forward) {
+    return every_pair();
+}
+
 /* The window that a sampler sees before character i, from what its head says: it moves by as much
    as leaves half a block, each time that a block is full. */
 static size_t window_begin(size_t i, size_t T) {
@@ -98,7 +102,9 @@ static size_t window_begin(size_t i, size_t T) {
     while (i - begin > T) begin += T - T / 2;
     return begin;
 }
-static void check_generation(struct model_config config) {
+
+ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
+    struct model_config config = small_config(pair->norm, pair->placement);
     struct model model;
     train_small(&model, &config, SMALL_B);
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
@@ -125,18 +131,15 @@ static void check_generation(struct model_config config) {
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, generation_equals_the_full_forward) {
+ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
     return every_pair();
 }
 
-ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
-    check_generation(small_config(pair->norm, pair->placement));
-}
-
 /* Pieces of any length, across blocks of tokens, and by any number of threads. */
-static void check_growth(struct model_config config) {
+ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
     enum { LENGTH = 75, V = 11 };
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
+    struct model_config config = small_config(pair->norm, pair->placement);
     config.n_embd = 40;
     config.block_size = LENGTH;
     omp_set_num_threads(3);
@@ -163,14 +166,6 @@ static void check_growth(struct model_config config) {
     batch_free(&batch);
     batch_free(&other);
     model_free(&model);
-}
-
-ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
-    check_growth(small_config(pair->norm, pair->placement));
 }
 
 /* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
@@ -212,7 +207,12 @@ static struct trained train_by(const struct model_config *config, size_t threads
     return trained;
 }
 
-static void check_threads(struct model_config config) {
+ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
+    struct model_config config = small_config(pair->norm, pair->placement);
     config.n_embd = 40;
     config.block_size = 37;
     config.dropout = 0.1;
@@ -231,25 +231,6 @@ static void check_threads(struct model_config config) {
     }
     cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
     free(one.values);
-}
-
-ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
-    check_threads(small_config(pair->norm, pair->placement));
-}
-
-/* A kind that its options change to another. */
-Test(model, batchnorm_by_position_grows_generates_and_is_shared_out) {
-    for (int placement = 0; placement < 2; placement++) {
-        struct model_config config = small_config(norm_index("bn"), placement);
-        config.norms.bn_axis = BN_AXIS_BATCH;
-        check_generation(config);
-        check_growth(config);
-        check_threads(config);
-    }
 }
 
 Test(model, runs_of_different_norms_are_paired) {

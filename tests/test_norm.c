@@ -346,38 +346,6 @@ Test(norm, power_running_mean_square_moves_by_alpha) {
     free(x);
 }
 
-/* Each position is a norm of its own, over the batch alone. */
-Test(norm, batch_by_position_is_a_norm_for_each_position) {
-    struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
-    struct lone_norm whole;
-    lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
-    lone_norm_forward(&whole, y, x);
-    lone_norm_backward(&whole, dx, dy, x);
-    for (size_t t = 0; t < T; t++) {
-        real at[B * C], d_at[B * C], one[B * C], d_one[B * C], want[B * C], d_want[B * C];
-        for (size_t b = 0; b < B; b++) {
-            memcpy(at + b * C, x + (b * T + t) * C, C * sizeof(real));
-            memcpy(d_at + b * C, dy + (b * T + t) * C, C * sizeof(real));
-            memcpy(one + b * C, y + (b * T + t) * C, C * sizeof(real));
-            memcpy(d_one + b * C, dx + (b * T + t) * C, C * sizeof(real));
-        }
-        struct lone_norm bn;
-        lone_norm_init(&bn, norm_find("bn"), B, 1, C);
-        lone_norm_forward(&bn, want, at);
-        lone_norm_backward(&bn, d_want, d_at, at);
-        expect_close("y", B * C, one, want, tolerance());
-        expect_close("dx", B * C, d_one, d_want, 10 * tolerance());
-        for (int i = 0; i < 2; i++)
-            expect_close("running", C, whole.norm.state[i] + t * C, bn.norm.state[i], tolerance());
-        lone_norm_free(&bn);
-    }
-    lone_norm_free(&whole);
-    free(x);
-    free(dy);
-}
-
 /* Those that pool over all tokens of the batch. */
 static const char *const pooling[] = {"bn", "pn-v", "pn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };
