@@ -12,6 +12,11 @@ static const char *site_norm_choice(int64_t i) { // model_config.site_norm
     return i ? norm_choice(i - 1) : "auto";
 }
 
+static const char *inner_norm_choice(int64_t i) { // INNER_NORM_...
+    static const char *const names[] = {"off", "on"};
+    return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
+}
+
 static const char *placement_choice(int64_t i) {
     return placements[i].name;
 }
@@ -76,6 +81,12 @@ const struct option config_options[] = {
     {"postln", OPTION_ALIAS, .start = "placement=post", .help = "--placement=post"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
+    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", .choice = inner_norm_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "queries and keys normalized, head by head; on: by the attention sub-layers' norm"},
+    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", .choice = inner_norm_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "a norm behind the MLP's nonlinearity; on: the MLP sub-layers'"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
      .help = "layers"},
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,

@@ -1,26 +1,19 @@
-/* ids (B,T) -> wte + wpe -> L x (attention, MLP) -> final norm -> wte^T -> logits (B,T,V) -> loss.
-   The head is the token embedding transposed, so dwte gets a share from either end.
-
-   Logits are never stored as a whole: the head takes HEAD_ROWS tokens at a time from logits to
-   dlogits to its gradients, and a thread keeps the logits of ROWS tokens. */
+/* What the Transformer is made of: its tensors and its memory. */
 #include "model.h"
-#include "embedding.h"
-#include "loss.h"
-#include "matmul.h"
-#include "profile.h"
 #include "simd.h"
 #include <math.h>
-#include <string.h>
-
-enum { HEAD_ROWS = 1024 };
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {
     int64_t own = config->site_norm[site];
     return norm_kinds[own ? own - 1 : config->norm];
+}
+
+/* That of the norm inside an attention or MLP. */
+static const struct norm_kind *inner_norm(const struct model_config *config, int site) {
+    int64_t choice = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
+    if (choice == INNER_NORM_OFF) return norm_find("none");
+    return choice == INNER_NORM_ON ? model_norm(config, site)
+                                   : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
 /* Declares every tensor and takes every buffer, in the data's order. Runs twice: see arena.h. */
@@ -51,8 +44,12 @@ static void lay_out(struct model *m) {
     m->embedded = m->entrance = arena_reals(arena, N * C);
     norm_attach(&m->embedding_norm, placement->embedding ? last_kind : none, &norms,
                 "transformer.ln_e", B, T, C, lists, arena);
-    if (m->embedding_norm.kind->forward) m->entrance = arena_reals(arena, N * C);
+    if (norm_is(&m->embedding_norm)) m->entrance = arena_reals(arena, N * C);
     m->last = m->entrance;
+    if (placement->dual) {
+        options.stream = m->stream = arena_reals(arena, N * C);
+        options.dstream = m->dstream = arena_reals(arena, N * C);
+    }
     m->layer = arena_take(arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // while counting there are no layers yet
     for (size_t l = 0; l < m->L; l++) {
@@ -61,9 +58,11 @@ static void lay_out(struct model *m) {
         options.placement =
             placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
         options.norm = model_norm(config, SITE_ATTENTION);
+        options.inner_norm = inner_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
         sublayer_attach(&layer->attention, &options, m->last, B, T, lists, arena);
         options.norm = model_norm(config, SITE_FFN);
+        options.inner_norm = inner_norm(config, SITE_FFN);
         options.heads = 0;
         sublayer_attach(&layer->mlp, &options, layer->attention.y, B, T, lists, arena);
         m->last = layer->mlp.y;
@@ -75,11 +74,11 @@ static void lay_out(struct model *m) {
                                                        : config->final_norm == FINAL_NORM_ON;
     norm_attach(&m->final, final ? last_kind : none, &norms, "transformer.ln_f", B, T, C, lists,
                 arena);
-    m->final_out = m->final.kind->forward ? arena_reals(arena, N * C) : NULL;
+    m->final_out = norm_is(&m->final) || placement->dual ? arena_reals(arena, N * C) : NULL;
     m->top = m->final_out ? m->final_out : m->last;
     linear_share(&m->head, m->wte, C, m->V, arena);
     m->logits = arena_reals(arena, m->most_threads * ROWS * logits_row);
-    m->dlogits = arena_reals(arena, least(N, HEAD_ROWS) * logits_row);
+    m->dlogits = arena_reals(arena, (N < HEAD_ROWS ? N : HEAD_ROWS) * logits_row);
     m->losses = arena_reals(arena, N);
     for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
 }
@@ -120,239 +119,6 @@ void model_init(struct model *model, const struct model_config *config, size_t V
 
 void model_free(struct model *model) {
     arena_free(&model->arena);
-}
-
-/* How many threads a pass over N tokens is worth: below some millions of operations for each,
-   waiting for one another costs more than it brings. */
-static int team_size(const struct model *m, size_t N) {
-    size_t threads = m->threads;
-    if (!threads) {
-        const double worth = 8e6;
-        double parameters = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
-        double operations = (double)N * (6 * parameters + 12 * (double)(m->L * m->C * m->T));
-        double most = operations / worth;
-        threads = most < 1 ? 1 : most < 1e6 ? (size_t)most : (size_t)1e6;
-    }
-    return (int)least(least(threads, m->most_threads), row_blocks(N));
-}
-
-int model_team(const struct model *m) {
-    return team_size(m, m->B * m->T);
-}
-
-static struct pass pass_of(const struct batch *batch, bool training, uint64_t step) {
-    return (struct pass){
-        {batch->B, batch->T, batch->valid, training}, {0, batch->B * batch->T}, step};
-}
-
-static struct dropout embedding_dropout(const struct model *m, const struct pass *pass) {
-    double p = pass->tokens.training ? m->config.dropout : 0;
-    return dropout_make(p, random_key(m->seed, "embedding", pass->step));
-}
-
-/* The linear layers made ready for changed weights, by every thread of the team. */
-static void prepare(const struct model *m) {
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_prepare(&m->layer[l].attention);
-        sublayer_prepare(&m->layer[l].mlp);
-    }
-    linear_prepare(&m->head);
-    profile_lap(PROFILE_TRANSPOSE);
-    team_barrier();
-}
-
-/* What follows is the work of each thread of a team. Teams of one do without OpenMP's region, which
-   costs as much as a small model's step. */
-
-/* y (B,T,C) = norm(x) of a norm that stands outside the layers, a thread its own rows; nothing
-   where it is the identity. */
-static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
-                               const real *x) {
-    struct rows own = team_rows(pass->rows);
-    size_t C = norm->C;
-    norm_statistics(norm, &pass->tokens, x);
-    for (size_t n = own.begin; norm->kind->forward && n < own.end; n += ROWS)
-        norm_forward(norm, &pass->tokens, row_block(n, own), y + n * C, x + n * C);
-}
-
-/* dx (B,T,C) from dy likewise; returns where it is: in dy if the norm is the identity. */
-static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
-                                 real *dy, const real *x) {
-    struct rows own = team_rows(pass->rows);
-    size_t C = norm->C;
-    norm_gradient_statistics(norm, &pass->tokens, dy, x);
-    for (size_t n = own.begin; norm->kind->backward && n < own.end; n += ROWS)
-        norm_backward(norm, &pass->tokens, row_block(n, own), dx + n * C, dy + n * C, x + n * C);
-    return norm->kind->backward ? dx : dy;
-}
-
-static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
-    size_t C = m->C;
-    struct rows own = team_rows(pass->rows);
-    if (m->prepared != m->lists.param.version) prepare(m);
-    embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
-                      embedding_dropout(m, pass));
-    outer_norm_forward(&m->embedding_norm, pass, m->entrance, m->embedded);
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
-        sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
-    }
-    outer_norm_forward(&m->final, pass, m->final_out, m->last);
-    team_barrier();
-}
-
-static void forward(struct model *m, const int32_t *ids, const struct pass *pass) {
-    int threads = team_size(m, pass->rows.end - pass->rows.begin);
-    profile_lap(PROFILE_OTHER);
-    if (threads == 1)
-        forward_work(m, ids, pass);
-    else {
-#pragma omp parallel num_threads(threads)
-        forward_work(m, ids, pass);
-    }
-    m->prepared = m->lists.param.version;
-    profile_lap(PROFILE_WAIT);
-}
-
-void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(batch, training, step);
-    forward(m, batch->ids, &pass);
-}
-
-void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
-    struct pass pass = {.tokens = {.B = 1, .T = end}, .rows = {first, end}};
-    forward(m, ids, &pass);
-}
-
-/* The logits of M <= ROWS tokens from `begin` on, whole_vectors(V) apart; the thread's own. */
-static real *head_forward(const struct model *m, size_t begin, size_t M) {
-    size_t row = whole_vectors(m->V);
-    real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
-    matmul(M, row, m->C, rows_of(m->top + begin * m->C, m->C), rows_of(m->head.transposed, row),
-           rows_of(logits, row), MATMUL_ZERO, NULL);
-    profile_lap(PROFILE_FORWARD);
-    return logits;
-}
-
-const real *model_logits(struct model *m, size_t n) {
-    return head_forward(m, n, 1);
-}
-
-static void loss_work(struct model *m, const struct batch *batch) {
-    struct rows own = own_rows(batch->B * batch->T);
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = row_block(n, own).end - n;
-        loss_cross_entropy(M, m->V, m->losses + n, NULL, head_forward(m, n, M), batch->targets + n,
-                           0);
-    }
-    profile_lap(PROFILE_LOSS);
-    team_barrier();
-}
-
-size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
-    size_t N = batch->B * batch->T;
-    int threads = team_size(m, N);
-    if (threads == 1)
-        loss_work(m, batch);
-    else {
-#pragma omp parallel num_threads(threads)
-        loss_work(m, batch);
-    }
-    profile_lap(PROFILE_WAIT);
-    return loss_sum(N, m->losses, batch->targets, sum);
-}
-
-/* Losses, the head's gradient, and dtop (N,C), by every thread of the team. */
-static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *targets,
-                          real scale) {
-    size_t row = whole_vectors(m->V), C = m->C;
-    for (size_t first = 0; first < N; first += HEAD_ROWS) {
-        size_t count = least(N - first, HEAD_ROWS);
-        struct rows own = own_rows(count);
-        team_barrier();
-        for (size_t i = own.begin; i < own.end; i += ROWS) {
-            size_t M = row_block(i, own).end - i, n = first + i;
-            real *logits = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
-            loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
-            profile_lap(PROFILE_LOSS);
-            matmul(M, C, m->V, rows_of(dlogits, row), rows_of(m->wte.value, C),
-                   rows_of(dtop + n * C, C), MATMUL_ZERO, NULL);
-            profile_lap(PROFILE_INPUT);
-        }
-        team_barrier();
-        linear_gradient(&m->head, count, m->dlogits, row, m->top + first * C);
-    }
-    team_barrier();
-}
-
-static void backward_work(struct model *m, const struct batch *batch, const struct pass *pass,
-                          real scale) {
-    size_t N = batch->B * batch->T, C = m->C;
-    size_t turn = m->final_out ? 1 : 0; // flow[turn] is the gradient in hand
-    head_backward(m, N, m->flow[0], batch->targets, scale);
-    outer_norm_backward(&m->final, pass, m->flow[1], m->flow[0], m->last);
-    team_barrier(); // backward through a layer shares rows out otherwise
-    for (size_t l = m->L; l-- > 0; turn = (turn + 2) % 3) {
-        real *dy = m->flow[turn], *between = m->flow[(turn + 1) % 3], *dx = m->flow[(turn + 2) % 3];
-        sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
-        sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
-    }
-    team_barrier();
-    const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->flow[(turn + 1) % 3],
-                                                m->flow[turn], m->embedded);
-    team_barrier();
-    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
-                       embedding_dropout(m, pass));
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_gradient(&m->layer[l].attention, N);
-        sublayer_gradient(&m->layer[l].mlp, N);
-    }
-    norm_gradient(&m->embedding_norm, N);
-    norm_gradient(&m->final, N);
-    profile_lap(PROFILE_OTHER);
-    team_barrier();
-}
-
-double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
-    struct pass pass = pass_of(batch, true, step);
-    size_t N = batch->B * batch->T, valid = 0;
-    for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
-    if (!valid) return 0;
-    real share = (real)(scale / (double)valid);
-    int threads = team_size(m, N);
-    profile_lap(PROFILE_OTHER);
-    if (threads == 1)
-        backward_work(m, batch, &pass, share);
-    else {
-#pragma omp parallel num_threads(threads)
-        backward_work(m, batch, &pass, share);
-    }
-    profile_lap(PROFILE_WAIT);
-    double sum;
-    loss_sum(N, m->losses, batch->targets, &sum);
-    return sum / (double)valid;
-}
-
-/* Each thread its share of each tensor, as it writes it. */
-static void zero_work(struct tensor_list *list) {
-    for (size_t k = 0; k < list->count; k++) {
-        struct rows own = team_share(list->tensor[k].size, BLOCK);
-        memset(list->grad + list->tensor[k].offset + own.begin, 0,
-               (own.end - own.begin) * sizeof(real));
-    }
-    profile_lap(PROFILE_OTHER);
-    team_barrier();
-}
-
-void model_zero_grad(struct model *m) {
-    int threads = model_team(m);
-    if (threads == 1)
-        zero_work(&m->lists.param);
-    else {
-#pragma omp parallel num_threads(threads)
-        zero_work(&m->lists.param);
-    }
-    profile_lap(PROFILE_OTHER);
 }
 
 size_t model_parameters(const struct model *m) {

@@ -6,13 +6,16 @@
 #include "../data/batch.h"
 #include "sublayer.h"
 
+enum { HEAD_ROWS = 1024 }; // tokens whose logits' gradients are in hand at a time
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
+enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
 
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
+    int64_t qk_norm, ffn_norm;           // INNER_NORM_...
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t bias, final_norm; // biases of linear layers
     double dropout, mix_fraction;
@@ -39,15 +42,18 @@ struct model {
     struct linear head;
     uint64_t prepared; // version of the weights that the linear layers are ready for
     // activations and their gradients
-    real *embedded;  // (B,T,C)
-    real *entrance;  // (B,T,C) the first layer's input: embedded, or its norm
-    real *last;      // (B,T,C) the last layer's output (not owned)
-    real *final_out; // (B,T,C) the final norm's, NULL if there is none
-    real *top;       // (B,T,C) what the head reads (not owned)
-    real *dlogits;   // (HEAD_ROWS,whole_vectors(V)) of the tokens that the head has in hand
-    real *logits;    // (threads,ROWS,whole_vectors(V))
-    real *losses;    // (B,T)
-    real *flow[3];   // (B,T,C) gradients of the residual stream, in turn
+    real *embedded; // (B,T,C)
+    real *entrance; // (B,T,C) the first layer's input: embedded, or its norm
+    real *last;     // (B,T,C) the last layer's output (not owned)
+    real *stream;   // (B,T,C) the second stream, NULL if there is none
+    real *dstream;  // (B,T,C) its gradient
+    real *
+        final_out; // (B,T,C) the final norm's, and the sum of two streams; NULL if there is neither
+    real *top;     // (B,T,C) what the head reads (not owned)
+    real *dlogits; // (HEAD_ROWS,whole_vectors(V)) of the tokens that the head has in hand
+    real *logits;  // (threads,ROWS,whole_vectors(V))
+    real *losses;  // (B,T)
+    real *flow[3]; // (B,T,C) gradients of the residual stream, in turn
     struct sublayer_scratch scratch[2]; // of attention, of MLPs
     struct arena arena;                 // all of the memory above
 };

@@ -37,7 +37,13 @@ struct tokens {
     size_t B, T;
     const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
     bool training;
+    size_t rows_each; // of a token; 0: one
 };
+
+static inline bool token_counts(const struct tokens *tokens, size_t row) {
+    if (!tokens->valid) return true;
+    return tokens->valid[tokens->rows_each ? row / tokens->rows_each : row];
+}
 
 /* What a parameter is to --affine and --bias: gamma is learned with --affine=on, beta if both are
    on, others always. One that is not learned keeps its start. */
@@ -102,6 +108,11 @@ const struct norm_kind *norm_find(const char *name); // NULL if there is none
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
                  struct tensor_lists *lists, struct arena *arena);
+
+/* Whether it is another than the identity. */
+static inline bool norm_is(const struct norm *norm) {
+    return norm->kind->forward != NULL;
+}
 
 /* Before forward and backward, by every thread of the team, of x or dy (B,T,C) that need not be
    complete yet. Nothing happens where the kind does not pool over tokens. */

@@ -41,15 +41,11 @@ static real *kept(const struct norm *norm, const struct tokens *tokens, int what
     return norm->saved + ((size_t)what * tokens->B + (tokens->training ? b : 0)) * norm->C;
 }
 
-static inline bool counted(const struct tokens *tokens, size_t n) {
-    return !tokens->valid || tokens->valid[n];
-}
-
 /* The valid tokens of sequence b. */
 static size_t count(const struct tokens *tokens, size_t b) {
     if (!tokens->valid) return tokens->T;
     size_t valid = 0;
-    for (size_t n = b * tokens->T; n < (b + 1) * tokens->T; n++) valid += tokens->valid[n];
+    for (size_t n = b * tokens->T; n < (b + 1) * tokens->T; n++) valid += token_counts(tokens, n);
     return valid;
 }
 
@@ -79,18 +75,18 @@ static void moments(const struct norm *norm, const struct tokens *tokens, struct
     real *squares = kept(norm, tokens, RSTD, unit.b) + begin;
     memset(mean, 0, width * sizeof(real));
     memset(squares, 0, width * sizeof(real));
-    while (first < end && !counted(tokens, first)) first++;
+    while (first < end && !token_counts(tokens, first)) first++;
     if (first == end) return;
     const real *origin = x + first * C + begin;
     real share = 1 / (real)count(tokens, unit.b);
     for (size_t n = first; n < end; n++)
-        if (counted(tokens, n))
+        if (token_counts(tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) mean[c] += x[n * C + begin + c] - origin[c];
 #pragma omp simd
     for (size_t c = 0; c < width; c++) mean[c] = mean[c] * share + origin[c];
     for (size_t n = first; n < end; n++)
-        if (counted(tokens, n))
+        if (token_counts(tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) {
                 real apart = x[n * C + begin + c] - mean[c];
@@ -152,7 +148,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         const real *mean = kept(norm, tokens, MEAN, n / tokens->T); // (C)
         const real *rstd = kept(norm, tokens, RSTD, n / tokens->T); // (C)
-        real part = tokens->training && !counted(tokens, n) ? 0 : 1;
+        real part = tokens->training && !token_counts(tokens, n) ? 0 : 1;
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
             y[c] = (x[c] - mean[c]) * rstd[c] * part * gamma[c] + beta[c];
@@ -176,7 +172,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
         memset(s, 0, width * sizeof(real));
         memset(t, 0, width * sizeof(real));
         for (size_t n = unit.b * tokens->T; n < (unit.b + 1) * tokens->T; n++)
-            if (counted(tokens, n))
+            if (token_counts(tokens, n))
 #pragma omp simd
                 for (size_t c = 0; c < width; c++) {
                     real d = dy[n * C + begin + c];
@@ -200,7 +196,7 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
         size_t b = n / tokens->T;
         const real *mean = kept(norm, tokens, MEAN, b), *rstd = kept(norm, tokens, RSTD, b);
         const real *s = kept(norm, tokens, S, b), *t = kept(norm, tokens, T, b); // (C)
-        real part = tokens->training && !counted(tokens, n) ? 0 : 1;
+        real part = tokens->training && !token_counts(tokens, n) ? 0 : 1;
         real pooled = tokens->training ? 1 : 0;
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {

@@ -29,10 +29,6 @@ struct pool {
 size_t pool_size(size_t B, size_t T, size_t C);
 struct pool pool_at(real *reals, size_t C);
 
-static inline bool token_counts(const struct tokens *tokens, size_t n) {
-    return !tokens->valid || tokens->valid[n];
-}
-
 /* The number of valid tokens. */
 size_t pool_count(const struct tokens *tokens);
 

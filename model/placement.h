@@ -7,12 +7,16 @@
 
 /* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), F attention or MLP: a row says which of the
    three are norms (the others are the identity), and whether a norm stands before the head and
-   behind the embedding. a and s are 1 unless a function of the depth is named. */
+   behind the embedding. a and s are 1 unless a function of the depth is named.
+
+   A row that is `dual` has a second stream r beside x, which starts as the first layer's input;
+   each sub-layer's OUT(F) is added to it, none reads it, and the head reads x + N(r), N the norm
+   before the head. */
 struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    bool pre, out, post, final, embedding;
+    bool pre, out, post, final, embedding, dual;
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*gain)(size_t L);  // of the initial weights of v, the MLP and both proj

@@ -1,6 +1,10 @@
-/* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where
-   F(x) = proj(inner(in(x))), inner being attention (in: C -> 3C) or the MLP's activation (C -> 4C).
- */
+/* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where F is attention,
+
+     F(x) = proj(attention(QK(in(x))))   in: C -> 3C, QK the norms of queries and keys, if any
+
+   or the MLP,
+
+     F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
@@ -9,23 +13,30 @@
 #include "linear.h"
 #include "norm.h"
 #include "placement.h"
+#include "qk_norm.h"
 
 struct sublayer {
-    size_t C, hidden, mixed;             // widths before and after `inner`: 3C, C or 4C, 4C
+    size_t C, hidden, mixed;             // widths behind `in` and before proj: 3C, C or 4C, 4C
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
     double a, s, gain;
     struct norm pre, out, post;
+    struct qk_norm qk_norm; // of attention
+    struct norm ffn_norm;   // of the MLP
     struct linear in, proj;
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
+    // the second stream (placement.h), which F(x) is added to, and its gradient; not owned
+    bool dual;
+    real *stream;        // (B,T,C)
+    const real *dstream; // (B,T,C)
     // What forward keeps for backward; a buffer of an identity stays NULL. PRE(x) and the MLP's
-    // inner(before) are computed again.
-    real *before;    // (B,T,hidden) in(PRE(x))
-    real *after;     // (B,T,C) attention's output
+    // act(before) are computed again.
+    real *before;    // (B,T,hidden) in(PRE(x)), q and k normalized
+    real *after;     // (B,T,mixed) attention's output; act(before) if FFN pools over tokens
     real *logsum;    // (B,NH,T) of attention
-    real *projected; // (B,T,C) proj(after), kept only for OUT
+    real *projected; // (B,T,C) proj's output, kept only for OUT
     real *sum;       // (B,T,C) a x + drop(OUT(projected))
     real *y;         // (B,T,C) POST(sum), or sum
 };
@@ -35,18 +46,20 @@ struct sublayer {
    tokens in hand. */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(dsum)
+    real *dout;       // (B,T,C) drop(dsum + dstream)
     real *dprojected; // (B,T,C) OUT'(dout)
-    real *dafter;     // (B,T,C) of attention
-    real *after;      // (kept,4C) of the MLP, computed again
+    real *dmixed;     // (B,T,C) of attention's output; (B,T,4C) of FFN's if that pools over tokens
+    real *after;      // (kept,4C) what the MLP's proj reads, computed again
     real *dbefore;    // (B,T,3C) of attention, (kept,4C) of the MLP
+    real *dqk[2];     // (B,T,C) of q and k normalized
     real *dnormed;    // (B,T,C) where PRE pools over tokens
     real *normed;     // (kept,C) PRE(x), computed again
     real *own;        // (threads,own_size), a piece for each thread, forward's too
     size_t own_size;
     // what the sub-layers need, widths as theirs
     size_t C, hidden, mixed;
-    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dnormed, needs_normed;
+    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dmixed, needs_dqk;
+    bool needs_dnormed, needs_normed;
 };
 
 /* One forward and backward pass: which tokens, which of them are worked on (all, unless a sequence
@@ -60,6 +73,7 @@ struct pass {
 struct sublayer_options {
     const struct placement *placement;
     const struct norm_kind *norm;
+    const struct norm_kind *inner_norm; // QK or FFN
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
@@ -67,6 +81,8 @@ struct sublayer_options {
     double dropout;
     bool bias;
     uint64_t seed;
+    real *stream; // of the second stream, if the placement has one
+    const real *dstream;
 };
 
 /* Declares layer `layer`'s sub-layer (attention if `heads` > 0, else MLP) of the input x (B,T,C)
@@ -87,6 +103,23 @@ void sublayer_initialize(const struct sublayer *s);
 /* After a change of the weights; then a barrier. This and what follows is called by every thread of
    the team. */
 void sublayer_prepare(const struct sublayer *s);
+
+/* Tokens of a slab, in which backward goes: enough blocks for all threads, and a multiple of the
+   products' depth, so that their sums are cut at the same tokens whatever the number of threads. */
+static inline size_t slab_rows(size_t threads) {
+    return 256 * ((threads * ROWS + 255) / 256);
+}
+
+/* Tokens of which what backward computes again is kept: the slab in hand, and the one before, which
+   other threads may still be reading. */
+static inline size_t kept_rows(size_t threads) {
+    return 2 * slab_rows(threads);
+}
+
+/* Whether s PRE(x) is another array than x. */
+static inline bool sublayer_has_normed(const struct sublayer *s) {
+    return norm_is(&s->pre) || s->s != 1;
+}
 
 /* s->y (B,T,C) of s->x. A thread needs its own rows of x, and makes its own rows of y. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,

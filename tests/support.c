@@ -69,32 +69,49 @@ static int count_norms(void) {
     return count;
 }
 
-static struct criterion_test_params pairs(int of_placements) {
-    int norms = count_norms(), count = 0;
-    struct pair *pair = cr_malloc(norms * of_placements * sizeof *pair);
-    for (int n = 0; n < norms; n++)
-        for (int p = 0; p < of_placements; p++) pair[count++] = (struct pair){n, p};
+static int count_placements(void) {
+    int count = 0;
+    while (placements[count].name) count++;
+    return count;
+}
+
+struct model_config pair_config(const struct pair *pair) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    config.qk_norm = config.ffn_norm = pair->inner ? INNER_NORM_ON : INNER_NORM_OFF;
+    return config;
+}
+
+const char *pair_options(const struct pair *pair) {
+    static char options[128];
+    snprintf(options, sizeof options, "--norm=%s --placement=%s%s", norm_kinds[pair->norm]->name,
+             placements[pair->placement].name, pair->inner ? " --qk-norm=on --ffn-norm=on" : "");
+    return options;
+}
+
+/* Every norm in so many placements, and if `inner` with the inner norms; so many placements of ln.
+ */
+static struct criterion_test_params pairs(int of_norms, bool inner, int of_ln) {
+    int norms = count_norms(), count = 0, ln = 0;
+    while (norm_kinds[ln] != norm_find("ln")) ln++;
+    struct pair *pair = cr_malloc((norms * (of_norms + inner) + of_ln) * sizeof *pair);
+    for (int n = 0; n < norms; n++) {
+        for (int p = 0; p < of_norms; p++) pair[count++] = (struct pair){n, p, false};
+        if (inner) pair[count++] = (struct pair){n, 0, true};
+    }
+    for (int p = 0; p < of_ln; p++) pair[count++] = (struct pair){ln, p, false};
     return cr_make_param_array(struct pair, pair, count, NULL);
 }
 
 struct criterion_test_params every_pair(void) {
-    int count = 0;
-    while (placements[count].name) count++;
-    return pairs(count);
+    return pairs(count_placements(), true, 0);
 }
 
 struct criterion_test_params every_row(void) {
-    int norms = count_norms(), rows = 0, ln = 0;
-    while (placements[rows].name) rows++;
-    while (norm_kinds[ln] != norm_find("ln")) ln++;
-    struct pair *pair = cr_malloc((norms + rows) * sizeof *pair);
-    for (int n = 0; n < norms; n++) pair[n] = (struct pair){n, 0};
-    for (int p = 0; p < rows; p++) pair[norms + p] = (struct pair){ln, p};
-    return cr_make_param_array(struct pair, pair, norms + rows, NULL);
+    return pairs(1, true, count_placements());
 }
 
 struct criterion_test_params every_norm(void) {
-    return pairs(1);
+    return pairs(1, false, 0);
 }
 
 double largest(size_t count, const real *x) {
@@ -136,7 +153,8 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
-    *lone = (struct lone_norm){.options = small_norms, .tokens = {B, T, NULL, true}, .threads = 1};
+    *lone = (struct lone_norm){
+        .options = small_norms, .tokens = {.B = B, .T = T, .training = true}, .threads = 1};
     if (C % (size_t)lone->options.groups) lone->options.groups = 1;
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];

@@ -31,14 +31,21 @@ extern const struct norm_options small_norms;
 /* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 
-/* Every norm kind with every placement, for Criterion's parameterized tests. */
+/* A norm with a placement, for Criterion's parameterized tests: as a small model's configuration,
+   and as options, which hold until the next call. */
 struct pair {
     int norm, placement;
+    bool inner; // QK-norm and FFN-norm as well
 };
+struct model_config pair_config(const struct pair *pair);
+const char *pair_options(const struct pair *pair);
+
+/* Every norm kind with every placement, and with norms inside its sub-layers in the first. */
 struct criterion_test_params every_pair(void);
 struct criterion_test_params every_norm(void);
 
-/* Every norm in the first placement, and every placement with ln: for what takes long. */
+/* Every norm in the first placement, also with the inner ones, and every placement with ln: for
+   what takes long. */
 struct criterion_test_params every_row(void);
 
 /* The gradient of a function by differences against the one that backward gave: fails where the

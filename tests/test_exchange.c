@@ -302,8 +302,7 @@ ParameterizedTestParameters(exchange_norms, every_model_without_its_texts) {
 
 ParameterizedTest(struct pair *pair, exchange_norms, every_model_without_its_texts) {
     char options[256];
-    snprintf(options, sizeof options, "--norm=%s --placement=%s ", norm_kinds[pair->norm]->name,
-             placements[pair->placement].name);
+    snprintf(options, sizeof options, "%s ", pair_options(pair));
     learn(options);
     put("other.st");
     strcat(options, SAY);

@@ -54,8 +54,7 @@ ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
 /* The model that was read from the file writes what the model in memory wrote. */
 ParameterizedTest(struct pair *pair, generate, equals_the_sample_of_the_run) {
     char options[128];
-    snprintf(options, sizeof options, "--norm=%s --placement=%s --sample=60 --out=out text.txt",
-             norm_kinds[pair->norm]->name, placements[pair->placement].name);
+    snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", pair_options(pair));
     learn(options);
     char *sample = file_text("out/sample.txt", NULL),
          *text = written("--generate=out --num-chars=60");
@@ -167,8 +166,7 @@ ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
 
 ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {
     char options[128], want[128];
-    snprintf(options, sizeof options, "--norm=%s --placement=%s --out=out text.txt",
-             norm_kinds[pair->norm]->name, placements[pair->placement].name);
+    snprintf(options, sizeof options, "%s --out=out text.txt", pair_options(pair));
     learn(options);
     struct log log = log_of("out");
     snprintf(want, sizeof want, "loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);

@@ -77,7 +77,7 @@ ParameterizedTestParameters(gradient, model) {
 }
 
 ParameterizedTest(struct pair *pair, gradient, model) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     check_model(&config, NULL);
 }
 
@@ -86,7 +86,7 @@ ParameterizedTestParameters(gradient, model_with_dropout_and_pads) {
 }
 
 ParameterizedTest(struct pair *pair, gradient, model_with_dropout_and_pads) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     unsigned char valid[SMALL_B * SMALL_T];
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
     config.dropout = 0.2;
@@ -98,7 +98,7 @@ ParameterizedTestParameters(gradient, model_without_bias_or_affine) {
 }
 
 ParameterizedTest(struct pair *pair, gradient, model_without_bias_or_affine) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     config.bias = config.norms.affine = 0;
     config.final_norm = FINAL_NORM_OFF;
     check_model(&config, NULL);
@@ -126,7 +126,7 @@ ParameterizedTestParameters(gradient, model_of_many_tokens) {
 
 ParameterizedTest(struct pair *pair, gradient, model_of_many_tokens) {
     enum { SEQUENCES = 36, LENGTH = 37, TOKENS = SEQUENCES * LENGTH }; // more than the head's 1024
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     unsigned char valid[TOKENS];
     config.block_size = LENGTH;
     config.dropout = 0.1;
@@ -265,8 +265,8 @@ static double sublayer_value(void *context) {
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
-                           size_t heads) {
-    enum { B = 2, T = 5, C = 6, REALS = 1 << 16 };
+                           bool inner, size_t heads) {
+    enum { B = 2, T = 5, C = 6, REALS = 1 << 17 };
     struct tensor tensors[3][32];
     struct arena arena = {.base = calloc(REALS, sizeof(real))};
     struct tensor_lists lists = {0};
@@ -277,6 +277,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = {.placement = placement,
                                        .norm = norm,
+                                       .inner_norm = inner ? norm : norm_find("none"),
                                        .norm_options = small_norms,
                                        .depth = 2,
                                        .gain = 1,
@@ -287,7 +288,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .dropout = 0.2,
                                        .bias = true,
                                        .seed = 1};
-    struct sublayer_case c = {.pass = {{B, T, NULL, true}, {0, B * T}, 3}, .count = B * T * C};
+    struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
+                              .count = B * T * C};
     c.x = random_reals(c.count, 1);
     sublayer_attach(&c.sublayer, &options, c.x, B, T, &lists, &arena);
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
@@ -340,7 +342,7 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
     };
     for (int row = 0; row < 4; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
-            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], heads);
+            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], row == 0, heads);
 }
 
 /* The other operations. */

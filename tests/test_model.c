@@ -36,7 +36,7 @@ ParameterizedTestParameters(model, overfits_one_batch) {
 }
 
 ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     config.n_embd = 32;
     config.block_size = 8;
     struct model model;
@@ -72,7 +72,7 @@ ParameterizedTestParameters(model, is_causal_in_evaluation) {
 }
 
 ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     struct model model;
     train_small(&model, &config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
@@ -104,7 +104,7 @@ static size_t window_begin(size_t i, size_t T) {
 }
 
 ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     struct model model;
     train_small(&model, &config, SMALL_B);
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
@@ -139,7 +139,7 @@ ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
 ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
     enum { LENGTH = 75, V = 11 };
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     config.n_embd = 40;
     config.block_size = LENGTH;
     omp_set_num_threads(3);
@@ -212,7 +212,7 @@ ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
 }
 
 ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     config.n_embd = 40;
     config.block_size = 37;
     config.dropout = 0.1;
@@ -319,7 +319,7 @@ ParameterizedTestParameters(model, many_tokens_are_the_sum_of_their_halves) {
 /* More tokens than the head takes at a time, against halves that it takes at once. */
 ParameterizedTest(struct pair *pair, model, many_tokens_are_the_sum_of_their_halves) {
     enum { SEQUENCES = 40, LENGTH = 37, HALF = SEQUENCES / 2 * LENGTH };
-    struct model_config config = small_config(pair->norm, pair->placement);
+    struct model_config config = pair_config(pair);
     if (norm_kinds[pair->norm]->statistics) return; // pools over tokens: a half is something else
     config.block_size = LENGTH;
     omp_set_num_threads(3);

@@ -147,6 +147,19 @@ Test(placement, streams_of_the_others) {
     cr_expect(mix.square[31] > 10, "mix: %g", mix.square[31]);
 }
 
+/* ResiDual's x is post's; through r the gradient reaches every layer beside post's own way (Xie et
+   al. 2023, section 3.2). */
+Test(placement, residual_has_the_stream_of_post_and_more_gradient) {
+    struct profile_by_layer residual = by_layer("residual", 32, LAST),
+                            post = by_layer("post", 32, LAST);
+    for (size_t l = 0; l < 32; l++) {
+        cr_expect(fabs(residual.square[l] - 1) < 1e-3);
+        cr_expect(residual.gradient[l] > 1.1 * post.gradient[l], "layer %zu: %g, post's %g", l,
+                  residual.gradient[l], post.gradient[l]);
+    }
+    cr_expect(spread(residual.gradient, 32) < 2.5, "%g", spread(residual.gradient, 32));
+}
+
 Test(placement, factors_of_the_depth) {
     const struct placement *deepnorm = placement_find("deepnorm");
     cr_expect_float_eq(deepnorm->a(8), 2, 1e-12);
@@ -160,6 +173,54 @@ Test(placement, factors_of_the_depth) {
     cr_expect_str_eq(mix->of_layer(0, 5, 0)->name, "pre");
     cr_expect_str_eq(mix->of_layer(4, 5, 1)->name, "post");
     cr_expect(!placement_find("nowhere"));
+}
+
+static int row_of(const char *norm) {
+    int row = 0;
+    while (norm_kinds[row] != norm_find(norm)) row++;
+    return row;
+}
+
+/* Each site may have another kind of norm, and another inside the sub-layers; a norm of queries or
+   keys sees one head's channels, and makes what it says of them. */
+Test(placement, kinds_of_norms_by_site) {
+    struct model_config config = small_config(row_of("bn"), 0);
+    config.site_norm[SITE_ATTENTION] = 1 + row_of("gn");
+    config.site_norm[SITE_FINAL] = 1 + row_of("scale");
+    config.qk_norm = INNER_NORM_KINDS + row_of("rms");
+    config.ffn_norm = INNER_NORM_ON;
+    struct model model;
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
+    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
+    cr_expect_str_eq(attention->pre.kind->name, "gn");
+    cr_expect_str_eq(attention->qk_norm.norm[0].kind->name, "rms");
+    cr_expect_str_eq(attention->qk_norm.norm[1].kind->name, "rms");
+    cr_expect_str_eq(attention->ffn_norm.kind->name, "none");
+    cr_expect_str_eq(mlp->pre.kind->name, "bn");
+    cr_expect_str_eq(mlp->ffn_norm.kind->name, "bn");
+    cr_expect_eq(mlp->ffn_norm.C, 24);
+    cr_expect_str_eq(model.final.kind->name, "scale");
+    int found = 0;
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        if (!ends_with(t->name, "h.1.attn.q_norm.weight") &&
+            !ends_with(t->name, "h.1.attn.k_norm.weight"))
+            continue;
+        found++;
+        cr_expect_eq(t->size, 3);
+    }
+    cr_expect_eq(found, 2);
+    model_forward(&model, &batch, true, 0);
+    for (size_t n = 0; n < SMALL_B * SMALL_T; n++)
+        for (size_t row = 0; row < 4; row++) { // q and k of two heads
+            const real *x = attention->before + n * 18 + row * 3;
+            double square = 0;
+            for (int c = 0; c < 3; c++) square += (double)x[c] * (double)x[c] / 3;
+            cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n, square); // eps weighs
+        }
+    batch_free(&batch);
+    model_free(&model);
 }
 
 /* The program's own initial weights: v, the MLP and the projections smaller by the gain. */

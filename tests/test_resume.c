@@ -50,9 +50,8 @@ ParameterizedTestParameters(resume, from_every_step) {
 
 ParameterizedTest(struct pair *pair, resume, from_every_step) {
     enum { STEPS = 12 };
-    char model[128], stopped[16];
-    snprintf(model, sizeof model, "--norm=%s --placement=%s", norm_kinds[pair->norm]->name,
-             placements[pair->placement].name);
+    char stopped[16];
+    const char *model = pair_options(pair);
     expect_done(train(LIVELY "%s --max-iters=%d --out=whole text.txt", model, STEPS));
     for (int step = 0; step < STEPS; step += step < 4 ? 1 : 3) {
         snprintf(stopped, sizeof stopped, "at%d", step);
