@@ -11,6 +11,7 @@
 #include "data/random.h"
 #include "data/run.h"
 #include "model/checkpoint.h"
+#include "model/probe.h"
 #include "model/profile.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@ struct training {
     struct corpus corpus;
     struct model model;
     struct adam adam;
+    struct probe probe;
     struct batch batch;
     struct run run;
     struct progress progress;
@@ -183,10 +185,16 @@ static double evaluate(struct training *t) {
     return sum / (double)valid;
 }
 
+static void write_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
+                        double value) {
+    run_probe(run, step, layer, site, metric, value);
+}
+
 /* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, and in *norm
    the gradient's. Without an update if either is no number. */
 static double update(struct training *t, int64_t step, double lr, double *norm) {
-    int64_t accum = t->config.grad_accum;
+    int64_t accum = t->config.grad_accum, interval = t->config.probe_interval;
+    bool probed = interval && step % interval == 0;
     double loss = 0;
     if (t->config.profile) profile_resume();
     model_zero_grad(&t->model);
@@ -194,12 +202,17 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
         uint64_t count = step * accum + i;
         corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
         profile_lap(PROFILE_BATCH);
+        t->model.probing = probed && i + 1 == accum;
         model_forward(&t->model, &t->batch, true, count);
         loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
     }
     *norm = adam_grad_norm(&t->adam, &t->model.lists.param);
+    if (probed) probe_keep(&t->probe, &t->model);
     if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
     profile_stop();
+    if (probed)
+        probe_write(&t->probe, &t->model, &t->batch, 1.0 / (double)accum, step,
+                    &(struct probe_sink){write_probe, &t->run});
     return loss;
 }
 
@@ -370,6 +383,10 @@ static int train_model(struct training *t) {
     t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     t->progress = progress_start(config->quiet);
+    if (config->probe_interval) {
+        probe_init(&t->probe, &t->model);
+        run_start_probes(&t->run, t->outcome.steps);
+    }
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
     progress_say(&t->progress,
@@ -398,6 +415,7 @@ static int train_model(struct training *t) {
     if (config->profile && t->outcome.steps) profile_print(stdout, (double)t->outcome.steps);
     flush_output();
     run_close(&t->run);
+    if (config->probe_interval) probe_free(&t->probe);
     batch_free(&t->batch);
     adam_free(&t->adam);
     corpus_free(&t->corpus);

@@ -16,23 +16,34 @@ static void path_of(const struct run *run, const char *name, char *path, size_t 
 
 static const char header[] =
     "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n";
+static const char probes_header[] = "step,layer,site,metric,value\n";
+
+static _Noreturn void refuse(const struct run *run, const char *name) {
+    die(STATUS_MACHINE, "run: %s/%s: %s", run->folder, name, strerror(errno));
+}
 
 static _Noreturn void refuse_log(const struct run *run) {
-    die(STATUS_MACHINE, "run: %s/log.csv: %s", run->folder, strerror(errno));
+    refuse(run, "log.csv");
+}
+
+/* A file to read and to write, made if it is missing. */
+static FILE *open_table(const struct run *run, const char *name) {
+    char path[4096];
+    struct stat status;
+    path_of(run, name, path, sizeof path);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r+");
+    if (!file || fstat(descriptor, &status)) refuse(run, name);
+    if (!S_ISREG(status.st_mode)) // a read from a FIFO would wait for ever
+        die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    return file;
 }
 
 /* Opens the log, made if it is missing, and locks it. */
 static void open_log(struct run *run) {
-    char path[4096];
-    path_of(run, "log.csv", path, sizeof path);
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0 || !(run->log = fdopen(descriptor, "r+"))) refuse_log(run);
-    struct stat status;
-    if (fstat(descriptor, &status)) refuse_log(run);
-    if (!S_ISREG(status.st_mode)) // a read from a FIFO would wait for ever
-        die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    run->log = open_table(run, "log.csv");
     // where the file system has no locks there is none to be had
-    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (flock(fileno(run->log), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
 
@@ -45,9 +56,13 @@ bool run_has(const struct run *run, const char *name) {
 /* Any file that a run would replace or remove, or a log in which more stands than its header, which
    a run killed at its start may have left. */
 static bool holds_run(const struct run *run) {
-    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
-                                        "model.safetensors", "summary.json",
-                                        "sample.txt",        NULL};
+    static const char *const names[] = {"config.ini",
+                                        "checkpoint.safetensors",
+                                        "model.safetensors",
+                                        "summary.json",
+                                        "sample.txt",
+                                        "probes.csv",
+                                        NULL};
     char start[sizeof header] = "";
     for (int i = 0; names[i]; i++)
         if (run_has(run, names[i])) return true;
@@ -65,12 +80,17 @@ static void remove_files(const struct run *run, const char *const *names) {
     }
 }
 
-/* The log up to `length` bytes stays, more are written behind them. */
+/* The first `length` bytes of a table stay, more are written behind them. */
+static void cut(const struct run *run, FILE *file, const char *name, const char *first_line,
+                size_t length) {
+    if (ftruncate(fileno(file), (off_t)length) || fseeko(file, (off_t)length, SEEK_SET))
+        refuse(run, name);
+    if (!length) fputs(first_line, file);
+    if (fflush(file)) refuse(run, name);
+}
+
 static void cut_log(struct run *run, size_t length) {
-    if (ftruncate(fileno(run->log), (off_t)length) || fseeko(run->log, (off_t)length, SEEK_SET))
-        refuse_log(run);
-    if (!length) fputs(header, run->log);
-    if (fflush(run->log)) refuse_log(run);
+    cut(run, run->log, "log.csv", header, length);
 }
 
 /* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
@@ -119,7 +139,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     // that a kill in between leaves none for --resume to begin it again with
     remove_files(run, (const char *const[]){"config.ini", NULL});
     remove_files(run, of_end);
-    remove_files(run, (const char *const[]){"checkpoint.safetensors", NULL});
+    remove_files(run, (const char *const[]){"checkpoint.safetensors", "probes.csv", NULL});
     cut_log(run, 0);
 }
 
@@ -158,6 +178,37 @@ double run_resume(struct run *run, int64_t step) {
     return seconds;
 }
 
+void run_start_probes(struct run *run, int64_t step) {
+    char *line = NULL;
+    size_t size = 0, kept = 0;
+    run->probes = open_table(run, "probes.csv");
+    for (int number = 1;; number++) {
+        long long at = -1;
+        ssize_t length = getline(&line, &size, run->probes);
+        if (length <= 0 || line[length - 1] != '\n') break;
+        if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
+            die(STATUS_MACHINE, "run: %s/probes.csv:%d: is no row of a run's probes", run->folder,
+                number);
+        if (at >= step) break;
+        kept += (size_t)length;
+    }
+    free(line);
+    if (ferror(run->probes)) refuse(run, "probes.csv");
+    cut(run, run->probes, "probes.csv", probes_header, kept);
+}
+
+void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
+               double value) {
+    fprintf(run->probes, "%lld,", (long long)step);
+    if (layer >= 0) fprintf(run->probes, "%d", layer);
+    fprintf(run->probes, ",%s,%s,", site, metric);
+    if (isnan(value))
+        fputs("nan\n", run->probes);
+    else
+        fprintf(run->probes, "%.9g\n", value);
+    if (fflush(run->probes) || ferror(run->probes)) refuse(run, "probes.csv");
+}
+
 static void cell(FILE *log, const char *format, double value) {
     fputc(',', log);
     if (isnan(value))
@@ -181,9 +232,12 @@ void run_log(struct run *run, const struct log_row *row) {
 
 void run_sync(struct run *run) {
     if (fsync(fileno(run->log)) && errno != EINVAL && errno != EROFS) refuse_log(run);
+    if (run->probes && fsync(fileno(run->probes)) && errno != EINVAL && errno != EROFS)
+        refuse(run, "probes.csv");
 }
 
 void run_close(struct run *run) {
+    if (run->probes && fclose(run->probes)) refuse(run, "probes.csv");
     if (fclose(run->log)) refuse_log(run);
 }
 

@@ -1,7 +1,7 @@
-/* A run's folder: config.ini, log.csv, summary.json, sample.txt, the model's file and the
-   checkpoint. Everything but the log is written to a temporary name, synced and renamed, so that a
-   kill at any moment leaves the old file or the new one; every failure dies with status 1 and names
-   the file.
+/* A run's folder: config.ini, log.csv, probes.csv, summary.json, sample.txt, the model's file and
+   the checkpoint. Everything but the log and the probes is written to a temporary name, synced and
+   renamed, so that a kill at any moment leaves the old file or the new one; every failure dies with
+   status 1 and names the file.
 
    Whoever writes a run holds a lock on its log, so that there is one at a time; the system drops
    the lock when the process ends, however it does. */
@@ -15,6 +15,7 @@
 struct run {
     char folder[3072];
     FILE *log;
+    FILE *probes; // NULL until run_start_probes()
 };
 
 /* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
@@ -46,6 +47,13 @@ struct log_row {
 enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
+
+/* Opens probes.csv, of whose rows those of the updates before `step` stay. */
+void run_start_probes(struct run *run, int64_t step);
+
+/* A row of it: what was measured at update `step`, in a layer if that is not negative. */
+void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
+               double value);
 
 /* On the disk, not only on its way there: before a checkpoint that says these rows are done. */
 void run_sync(struct run *run);

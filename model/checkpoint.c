@@ -16,6 +16,7 @@ static const char embedding[] = "transformer.wte.weight", head[] = "lm_head.weig
 /* Adam's moments, in PyTorch's terms. */
 static const char first_moment[] = "optimizer.exp_avg.";
 static const char second_moment[] = "optimizer.exp_avg_sq.";
+static const char tracked[] = "probe."; // running statistics that probes alone know
 
 static void *room(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
@@ -111,7 +112,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
-    size_t arrays = 3 * param->count + 1 + state->count, texts = 16;
+    size_t arrays = 3 * param->count + 1 + state->count + model->lists.tracked.count, texts = 16;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
     struct writing w = {.arrays = room(arrays, sizeof *w.arrays),
                         .texts = room(texts, sizeof *w.texts),
@@ -137,6 +138,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
     if (adam) {
         add_tensors(&w, param, first_moment, adam->m);
         add_tensors(&w, param, second_moment, adam->v);
+        add_tensors(&w, &model->lists.tracked, tracked, model->lists.tracked.value);
     }
     safetensors_write(stream, w.texts, w.text_count, w.arrays, w.array_count);
     free(w.arrays);
@@ -370,7 +372,8 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
     for (size_t i = 0; i < c->file.array_count; i++) {
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
-        bool used = !strncmp(name, "optimizer.", 10) || !strcmp(name, head) ||
+        bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, tracked, strlen(tracked)) ||
+                    !strcmp(name, head) ||
                     ends_with(name, ".attn.bias") || // nanoGPT's causal mask, without torch's own
                     holds(&model->lists.param, name) || holds(&model->lists.state, name);
         if (!used) die(STATUS_MACHINE, "%s: %s: is no part of this model", c->path, name);
@@ -445,5 +448,6 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     outcome->best_step = count_of(c, "best_step");
     read_tensors(c, &model->lists.param, first_moment, adam->m);
     read_tensors(c, &model->lists.param, second_moment, adam->v);
+    read_tensors(c, &model->lists.tracked, tracked, model->lists.tracked.value);
     adam->step = outcome->steps;
 }

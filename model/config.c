@@ -168,6 +168,9 @@ const struct option config_options[] = {
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST), .scope = OPTION_FREE,
      .help =
          "at most so many batches in an evaluation, spread evenly; 0: all of the validation part"},
+    {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, MOST),
+     .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
+             "attention, updates by weight; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
      .help = "where the time of training went, by operation, at the end"},
     {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL,
@@ -217,6 +220,8 @@ static void settle(struct config *config) {
     struct schedule *schedule = &config->schedule;
     if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
     if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
+    // a stored model that is only used is not watched
+    model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);

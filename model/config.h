@@ -24,7 +24,7 @@ struct config {
     struct adam_options adam;
     // watching
     const char *out; // NULL: chosen by name
-    int64_t force, log_interval, eval_interval, eval_iters, quiet, profile;
+    int64_t force, log_interval, eval_interval, eval_iters, probe_interval, quiet, profile;
     // keeping and using
     const char *file;
     int64_t checkpoint_interval;

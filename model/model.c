@@ -81,17 +81,24 @@ static void lay_out(struct model *m) {
     m->dlogits = arena_reals(arena, (N < HEAD_ROWS ? N : HEAD_ROWS) * logits_row);
     m->losses = arena_reals(arena, N);
     for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
+    if (norms.watch) m->entrance_squares = arena_reals(arena, row_blocks(N));
 }
 
 /* Takes what the lists themselves need; `count` and `size` are known from the first pass. */
 static void lay_out_lists(struct model *m, struct tensor_lists counted) {
-    struct tensor_list *list[] = {&m->lists.param, &m->lists.state, &m->lists.fixed};
-    const struct tensor_list *size[] = {&counted.param, &counted.state, &counted.fixed};
-    for (int i = 0; i < 3; i++)
-        *list[i] = (struct tensor_list){
-            .tensor = arena_take(&m->arena, size[i]->count, sizeof *list[i]->tensor),
-            .value = arena_reals(&m->arena, size[i]->size),
-            .grad = list[i] == &m->lists.state ? NULL : arena_reals(&m->arena, size[i]->size),
+    const struct {
+        struct tensor_list *list;
+        const struct tensor_list *counted;
+        bool has_gradient;
+    } lists[] = {{&m->lists.param, &counted.param, true},
+                 {&m->lists.state, &counted.state, false},
+                 {&m->lists.fixed, &counted.fixed, true},
+                 {&m->lists.tracked, &counted.tracked, false}};
+    for (int i = 0; i < 4; i++)
+        *lists[i].list = (struct tensor_list){
+            .tensor = arena_take(&m->arena, lists[i].counted->count, sizeof(struct tensor)),
+            .value = arena_reals(&m->arena, lists[i].counted->size),
+            .grad = lists[i].has_gradient ? arena_reals(&m->arena, lists[i].counted->size) : NULL,
         };
 }
 
@@ -114,6 +121,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.param, seed);
     tensor_initialize(&model->lists.state, seed);
     tensor_initialize(&model->lists.fixed, seed);
+    tensor_initialize(&model->lists.tracked, seed);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
 }
 

@@ -54,6 +54,8 @@ struct model {
     real *logits;  // (threads,ROWS,whole_vectors(V))
     real *losses;  // (B,T)
     real *flow[3]; // (B,T,C) gradients of the residual stream, in turn
+    bool probing;  // the next batch in training is probed (probe.h)
+    real *entrance_squares; // (row_blocks) of a probed batch: sum of the entrance's gradient^2
     struct sublayer_scratch scratch[2]; // of attention, of MLPs
     struct arena arena;                 // all of the memory above
 };

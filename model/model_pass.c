@@ -8,6 +8,7 @@
 #include "matmul.h"
 #include "model.h"
 #include "profile.h"
+#include "reduce.h"
 #include "residual.h"
 #include "simd.h"
 #include <string.h>
@@ -34,11 +35,15 @@ int model_team(const struct model *m) {
     return team_size(m, m->B * m->T);
 }
 
-static struct pass pass_of(const struct batch *batch, bool training, uint64_t step) {
-    return (struct pass){
-        .tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid, .training = training},
-        .rows = {0, batch->B * batch->T},
-        .step = step};
+static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
+                           uint64_t step) {
+    return (struct pass){.tokens = {.B = batch->B,
+                                    .T = batch->T,
+                                    .valid = batch->valid,
+                                    .training = training,
+                                    .probe = training && m->probing},
+                         .rows = {0, batch->B * batch->T},
+                         .step = step};
 }
 
 static struct dropout embedding_dropout(const struct model *m, const struct pass *pass) {
@@ -121,6 +126,14 @@ static void streams_part_backward(const struct model *m, const struct pass *pass
     if (m->stream) residual_backward(count, dx + at, 1, dx + at, m->dstream + at);
 }
 
+static void probe_entrance(const struct model *m, const struct pass *pass, const real *dx) {
+    struct rows own = team_rows(pass->rows);
+    for (size_t n = own.begin; n < own.end; n += ROWS) {
+        size_t M = row_block(n, own).end - n;
+        m->entrance_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
+    }
+}
+
 static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
     size_t C = m->C;
     struct rows own = team_rows(pass->rows);
@@ -151,7 +164,7 @@ static void forward(struct model *m, const int32_t *ids, const struct pass *pass
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(batch, training, step);
+    struct pass pass = pass_of(m, batch, training, step);
     forward(m, batch->ids, &pass);
 }
 
@@ -234,6 +247,7 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
     }
     team_barrier();
     streams_part_backward(m, pass, m->flow[turn]);
+    if (pass->tokens.probe) probe_entrance(m, pass, m->flow[turn]);
     const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->flow[(turn + 1) % 3],
                                                 m->flow[turn], m->embedded);
     team_barrier();
@@ -250,7 +264,7 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
 }
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
-    struct pass pass = pass_of(batch, true, step);
+    struct pass pass = pass_of(m, batch, true, step);
     size_t N = batch->B * batch->T, valid = 0;
     for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
     if (!valid) return 0;

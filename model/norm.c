@@ -1,6 +1,7 @@
 /* The table of norms, and what all of them share. To add one: write norm_x.c, declare its row here,
    list it. */
 #include "norm.h"
+#include "norm_watch.h"
 #include "profile.h"
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,10 @@ const struct norm_kind *norm_find(const char *name) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if (!strcmp((*kind)->name, name)) return *kind;
     return NULL;
+}
+
+static bool watched(const struct norm *norm) {
+    return norm->options.watch && norm_is(norm);
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
@@ -41,17 +46,19 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->state[i] = tensor_take(&lists->state, full, t->scalar ? 0 : C, 0, t->start, 0).value;
     }
+    if (watched(norm)) norm->watch = norm_watch_attach(name, B, T, C, lists, arena);
     if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));
 }
 
 bool norm_pools(const struct norm *norm) {
-    return norm->kind->statistics != NULL;
+    return norm->kind->statistics || watched(norm);
 }
 
 void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    norm->kind->statistics(norm, tokens, x);
+    if (watched(norm) && tokens->training) norm_watch_forward(norm, tokens, x);
+    if (norm->kind->statistics) norm->kind->statistics(norm, tokens, x);
     profile_lap(PROFILE_NORM);
     team_barrier();
 }
@@ -60,7 +67,8 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
                               const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    norm->kind->gradient_statistics(norm, tokens, dy, x);
+    if (watched(norm) && tokens->probe) norm_watch_backward(norm, tokens, dy, x);
+    if (norm->kind->gradient_statistics) norm->kind->gradient_statistics(norm, tokens, dy, x);
     profile_lap(PROFILE_NORM);
     team_barrier();
 }

@@ -29,6 +29,7 @@ struct norm_options {
     int64_t pn_warmup;   // batches in which pn is pn-v
     int64_t pn_group_scaling, pn_divisor;
     int64_t heads; // of attention; pn's groups
+    int64_t watch; // the norms are watched (norm_watch.h)
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its
@@ -37,6 +38,7 @@ struct tokens {
     size_t B, T;
     const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
     bool training;
+    bool probe;       // watched norms measure this batch
     size_t rows_each; // of a token; 0: one
 };
 
@@ -61,12 +63,17 @@ struct norm_tensor {
 
 struct norm; // one norm at one site of the model
 
+/* What a kind's statistics are over, for probes (norm_watch.h). */
+enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
+
 /* What a kind is. Its functions are called by every thread of the team (team.h): forward and
    backward for one block of rows at a time, y, x and the like pointing to the block's first row. */
 struct norm_kind {
     const char *name;    // as in --norm=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
+    enum norm_axis over;
+    bool centred; // by the mean of what it is over
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
     /* Reals that forward or statistics keep, for B sequences of T tokens; options and C are known.
@@ -96,6 +103,7 @@ struct norm {
     real *sum[NORM_TENSORS];          // (row_blocks,size) of each parameter's gradient
     real *state[NORM_TENSORS];
     real *saved;
+    struct norm_watch *watch; // NULL: not watched
 };
 
 /* The table, ended by NULL. */
@@ -115,7 +123,7 @@ static inline bool norm_is(const struct norm *norm) {
 }
 
 /* Before forward and backward, by every thread of the team, of x or dy (B,T,C) that need not be
-   complete yet. Nothing happens where the kind does not pool over tokens. */
+   complete yet. Nothing happens where the norm, or who watches it, does not pool over tokens. */
 bool norm_pools(const struct norm *norm);
 void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 void norm_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,

@@ -74,6 +74,8 @@ const struct norm_kind norm_batch = {
     .name = "bn",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
     .source = "Ioffe and Szegedy 2015",
+    .over = NORM_OVER_TOKENS,
+    .centred = true,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_mean", .start = 0},
               {"running_var", .start = 1},

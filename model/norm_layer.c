@@ -59,6 +59,8 @@ const struct norm_kind norm_layer = {
     .name = "ln",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
+    .over = NORM_OVER_CHANNELS,
+    .centred = true,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .saved = saved,
     .forward = forward,

@@ -53,6 +53,7 @@ const struct norm_kind norm_rms = {
     .name = "rms",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
+    .over = NORM_OVER_CHANNELS,
     .param = {{"weight", .start = 1}},
     .saved = saved,
     .forward = forward,

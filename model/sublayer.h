@@ -33,12 +33,13 @@ struct sublayer {
     const real *dstream; // (B,T,C)
     // What forward keeps for backward; a buffer of an identity stays NULL. PRE(x) and the MLP's
     // act(before) are computed again.
-    real *before;    // (B,T,hidden) in(PRE(x)), q and k normalized
-    real *after;     // (B,T,mixed) attention's output; act(before) if FFN pools over tokens
-    real *logsum;    // (B,NH,T) of attention
-    real *projected; // (B,T,C) proj's output, kept only for OUT
-    real *sum;       // (B,T,C) a x + drop(OUT(projected))
-    real *y;         // (B,T,C) POST(sum), or sum
+    real *before;     // (B,T,hidden) in(PRE(x)), q and k normalized
+    real *after;      // (B,T,mixed) attention's output; act(before) if FFN pools over tokens
+    real *logsum;     // (B,NH,T) of attention
+    real *projected;  // (B,T,C) proj's output, kept only for OUT
+    real *sum;        // (B,T,C) a x + drop(OUT(projected))
+    real *y;          // (B,T,C) POST(sum), or sum
+    real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
 
 /* Memory that the sub-layers of a kind, attention or MLP, share in backward. Where an operation is

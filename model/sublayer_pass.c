@@ -13,6 +13,7 @@
    slab by slab, and after each slab all threads add its part to the weights' gradients, from values
    that were just made; the sum over tokens runs from slab to slab in order. */
 #include "profile.h"
+#include "reduce.h"
 #include "residual.h"
 #include "sublayer.h"
 
@@ -150,6 +151,7 @@ static void y_forward(const struct call *c, struct rows rows, size_t n, size_t M
 static void y_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t at = n * s->C;
+    if (c->pass->tokens.probe) s->dy_squares[n / ROWS] = row_dot(M * s->C, c->dy + at, c->dy + at);
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows, from(c->w->dsum, at),
                                      c->dy + at, s->sum + at);
     if (s->dual) {

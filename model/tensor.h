@@ -35,9 +35,10 @@ struct tensor_list {
 
 /* What a model is made of. */
 struct tensor_lists {
-    struct tensor_list param; // learned
-    struct tensor_list state; // tracked while training: running statistics (no gradient)
-    struct tensor_list fixed; // parameters switched off: constants, their gradients unused
+    struct tensor_list param;   // learned
+    struct tensor_list state;   // tracked while training: running statistics (no gradient)
+    struct tensor_list fixed;   // parameters switched off: constants, their gradients unused
+    struct tensor_list tracked; // what probes track while training (no gradient)
 };
 
 /* Declares the next tensor of the list with shape (rows, columns), (rows) if columns = 0, () if
