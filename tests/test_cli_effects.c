@@ -105,11 +105,12 @@ static const struct {
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
-static const char *const inert[] = {"preln",    "threads",    "out",        "force",
-                                    "quiet",    "profile",    "config",     "checkpoint-interval",
-                                    "resume",   "generate",   "prompt",     "num-chars",
-                                    "evaluate", "vocabulary", "list-norms", "list-placements",
-                                    "help",     "version"};
+static const char *const inert[] = {
+    "preln",    "threads",    "out",           "force",
+    "quiet",    "profile",    "config",        "checkpoint-interval",
+    "resume",   "generate",   "prompt",        "num-chars",
+    "evaluate", "vocabulary", "list-norms",    "list-placements",
+    "help",     "version",    "probe-interval"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
@@ -134,6 +135,9 @@ Test(cli_effects, every_acting_option_acts) {
     char *threads = traces("--threads=3 --preln --profile text.txt");
     cr_expect_str_eq(usual, threads);
     free(threads);
+    char *probed = traces("--probe-interval=2 text.txt");
+    cr_expect_str_eq(usual, probed);
+    free(probed);
     free(usual);
 }
 

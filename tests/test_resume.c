@@ -30,6 +30,8 @@ TestSuite(resume, .init = enter, .fini = folder_leave);
          "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \
          "--pn-warmup=5 "
 
+#define PROBED "--probe-interval=3 "
+
 static void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }
@@ -41,7 +43,12 @@ static void expect_same_run(const char *one, const char *other) {
     expect_same_file(one, other, "model.safetensors");
     expect_same_file(one, other, "checkpoint.safetensors");
     expect_same_file(one, other, "sample.txt");
-    cr_expect(files_in(one) == 6 && files_in(other) == 6, "temporary files are left");
+    char path[64];
+    snprintf(path, sizeof path, "%s/probes.csv", one);
+    size_t probed = file_there(path);
+    if (probed) expect_same_file(one, other, "probes.csv");
+    cr_expect(files_in(one) == 6 + probed && files_in(other) == 6 + probed,
+              "temporary files are left");
 }
 
 ParameterizedTestParameters(resume, from_every_step) {
@@ -52,11 +59,11 @@ ParameterizedTest(struct pair *pair, resume, from_every_step) {
     enum { STEPS = 12 };
     char stopped[16];
     const char *model = pair_options(pair);
-    expect_done(train(LIVELY "%s --max-iters=%d --out=whole text.txt", model, STEPS));
+    expect_done(train(LIVELY PROBED "%s --max-iters=%d --out=whole text.txt", model, STEPS));
     for (int step = 0; step < STEPS; step += step < 4 ? 1 : 3) {
         snprintf(stopped, sizeof stopped, "at%d", step);
-        expect_done(
-            train(LIVELY "%s --threads=2 --max-iters=%d --out=%s text.txt", model, step, stopped));
+        expect_done(train(LIVELY PROBED "%s --threads=2 --max-iters=%d --out=%s text.txt", model,
+                          step, stopped));
         expect_done(
             train("--quiet --threads=%d --max-iters=%d --resume=%s", 1 + step % 3, STEPS, stopped));
         expect_same_run("whole", stopped);
@@ -73,6 +80,38 @@ Test(resume, from_every_checkpoint_of_one_run) {
     expect_same_run("whole", "parts");
     expect_done(train("--quiet --resume=parts")); // nothing is left to do
     expect_same_run("whole", "parts");
+}
+
+/* Rows of probes that are cut short, or of updates that are done again, go; what is no row is
+ * refused.
+ */
+Test(resume, with_probes) {
+    expect_done(train(LIVELY PROBED "--norm=ln --max-iters=9 --out=whole text.txt"));
+    char *probes = file_text("whole/probes.csv", NULL);
+    cr_expect(!strncmp(probes, "step,layer,site,metric,value\n0,,embd,stream_rms,", 48));
+    int rows[10] = {0};
+    for (char *line = strchr(probes, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+        int step = atoi(line + 1);
+        cr_assert(step >= 0 && step < 9);
+        rows[step]++;
+    }
+    for (int step = 0; step < 9; step++)
+        cr_expect(step % 3 ? !rows[step] : rows[step] > 30 && rows[step] >= rows[0], "%d", step);
+    expect_done(train(LIVELY PROBED "--norm=ln --max-iters=5 --out=cut text.txt"));
+    char *more = malloc(strlen(probes) + 64);
+    strcat(strcpy(more, file_text("cut/probes.csv", NULL)), "6,0,attn,stream_rms,1\n6,0,att");
+    file_put("cut/probes.csv", more, strlen(more));
+    expect_done(train("--quiet --max-iters=9 --resume=cut"));
+    expect_same_run("whole", "cut");
+    strcat(strcpy(more, probes), "no row\n");
+    file_put("cut/probes.csv", more, strlen(more));
+    struct ending ending = train("--quiet --max-iters=10 --resume=cut");
+    cr_expect(ending.status == STATUS_MACHINE && strstr(ending.err, "cut/probes.csv:"), "%d %s",
+              ending.status, ending.err);
+    free(more);
+    ending = train("--quiet --max-iters=10 --probe-interval=2 --resume=whole");
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "probe-interval"), "%d %s",
+              ending.status, ending.err);
 }
 
 /* The middle of the whole file: an update is missing, or one is made twice, and this differs. */
