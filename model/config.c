@@ -111,9 +111,13 @@ const struct option config_options[] = {
     {"norm-groups", OPTION_INT, AT(model.norms.groups), "auto", RANGE(1, 1000000),
      .scope = OPTION_OF_MODEL, .help = "gn: groups of channels; auto: --n-head"},
     {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
-     .help = "share of the batch in the running statistics of bn and in"},
+     .help = "share of the batch in the running statistics of bn, in and prepbn"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
      .help = "dyt, derf: where alpha starts"},
+    {"prepbn-steps", OPTION_INT, AT(model.norms.prepbn_steps), "auto", RANGE(0, 1e15),
+     .help = "batches in which prepbn turns from ln to bn; auto: --max-iters times --grad-accum"},
+    {"prepbn-eta", OPTION_REAL, AT(model.norms.prepbn_eta), "0", RANGE(-1000, 1000),
+     .help = "what prepbn's eta is at first, the share of x beside bn"},
     {"pn-alpha-fwd", OPTION_REAL, AT(model.norms.pn_alpha_fwd), "0.9", RANGE(0, 1),
      .help = "what a batch leaves of pn's and pn-v's running mean square"},
     {"pn-alpha-bkw", OPTION_REAL, AT(model.norms.pn_alpha_bkw), "0.9", RANGE(0, 1),
@@ -220,6 +224,8 @@ static void settle(struct config *config) {
     struct schedule *schedule = &config->schedule;
     if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
     if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
+    if (model->norms.prepbn_steps == OPTION_AUTO)
+        model->norms.prepbn_steps = config->max_iters * config->grad_accum;
     // a stored model that is only used is not watched
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;

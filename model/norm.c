@@ -7,11 +7,11 @@
 #include <string.h>
 
 extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt, norm_derf,
-    norm_scale, norm_group, norm_instance, norm_power_v, norm_power;
+    norm_scale, norm_group, norm_instance, norm_power_v, norm_power, norm_prep;
 
 const struct norm_kind *const norm_kinds[] = {
-    &norm_none,  &norm_layer, &norm_batch,    &norm_rms,     &norm_dyt,   &norm_derf,
-    &norm_scale, &norm_group, &norm_instance, &norm_power_v, &norm_power, NULL};
+    &norm_none,  &norm_layer,    &norm_batch,   &norm_rms,   &norm_dyt,  &norm_derf, &norm_scale,
+    &norm_group, &norm_instance, &norm_power_v, &norm_power, &norm_prep, NULL};
 
 const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
 

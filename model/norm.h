@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 enum { PN_DIVISOR_PSI, PN_DIVISOR_BATCH };
-enum { NORM_TENSORS = 4 }; // at most so many parameters, and so many states, of a norm
+enum { NORM_TENSORS = 5 }; // at most so many parameters, and so many states, of a norm
 
 /* Settings from the command line, the same at every site; those of one kind begin with its name. */
 struct norm_options {
@@ -28,8 +28,10 @@ struct norm_options {
     double pn_alpha_bkw; // the same of pn's nu
     int64_t pn_warmup;   // batches in which pn is pn-v
     int64_t pn_group_scaling, pn_divisor;
-    int64_t heads; // of attention; pn's groups
-    int64_t watch; // the norms are watched (norm_watch.h)
+    int64_t prepbn_steps; // batches in which prepbn turns from ln to bn
+    double prepbn_eta;    // what eta is at first
+    int64_t heads;        // of attention; pn's groups
+    int64_t watch;        // the norms are watched (norm_watch.h)
 };
 
 /* Which tokens there are. A norm that pools over tokens leaves invalid ones (pads) out of its

@@ -14,7 +14,6 @@
    Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
    BatchNorm1d. */
 #include "norm_pool.h"
-#include "vecmath.h"
 
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
@@ -29,22 +28,13 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
     struct rows channels = pool_channels(norm->C);
-    real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
+    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
     real eps = (real)norm->options.eps, momentum = (real)norm->options.bn_momentum;
     if (!tokens->training) {
-        for (size_t c = channels.begin; c < channels.end; c++) {
-            pool.mean[c] = running_mean[c];
-            pool.rstd[c] = pool.divide[c] = 1 / sqrt_real(running_var[c] + eps);
-        }
+        pool_recall(&pool, mean, var, eps);
         return;
     }
-    size_t valid = pool_moments(&pool, tokens, x, true);
-    real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
-    for (size_t c = channels.begin; c < channels.end; c++) {
-        pool.rstd[c] = pool.divide[c] = 1 / sqrt_real(pool.moment[c] + eps);
-        running_mean[c] += momentum * (pool.mean[c] - running_mean[c]);
-        running_var[c] += momentum * (pool.moment[c] * unbiased - running_var[c]);
-    }
+    pool_track(&pool, tokens, x, mean, var, momentum, eps);
     if (channels.begin == 0 && channels.end > 0) norm->state[BATCHES][0] += 1;
 }
 

@@ -4,6 +4,7 @@
    mean and its sum of squares about it, merged in order by the rule of Chan, Golub and LeVeque
    (1979). */
 #include "norm_pool.h"
+#include "vecmath.h"
 #include <string.h>
 
 enum { VECTORS = 6 }; // mean .. moment
@@ -128,6 +129,27 @@ size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const 
     real share = 1 / (real)(valid ? valid : 1);
     for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] *= share;
     return valid;
+}
+
+void pool_track(const struct pool *pool, const struct tokens *tokens, const real *x,
+                real *running_mean, real *running_var, real momentum, real eps) {
+    struct rows channels = pool_channels(pool->C);
+    size_t valid = pool_moments(pool, tokens, x, true);
+    real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        pool->rstd[c] = pool->divide[c] = 1 / sqrt_real(pool->moment[c] + eps);
+        running_mean[c] += momentum * (pool->mean[c] - running_mean[c]);
+        running_var[c] += momentum * (pool->moment[c] * unbiased - running_var[c]);
+    }
+}
+
+void pool_recall(const struct pool *pool, const real *running_mean, const real *running_var,
+                 real eps) {
+    struct rows channels = pool_channels(pool->C);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        pool->mean[c] = running_mean[c];
+        pool->rstd[c] = pool->divide[c] = 1 / sqrt_real(running_var[c] + eps);
+    }
 }
 
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,

@@ -40,6 +40,13 @@ struct rows pool_channels(size_t C);
 size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                     bool centred);
 
+/* mean, rstd and divide of bn: of x, by which the running statistics (C) then move with the
+   unbiased variance; or of these. For the thread's channels; pool_track() contains a barrier. */
+void pool_track(const struct pool *pool, const struct tokens *tokens, const real *x,
+                real *running_mean, real *running_var, real momentum, real eps);
+void pool_recall(const struct pool *pool, const real *running_mean, const real *running_var,
+                 real eps);
+
 /* along_one = sum dy and along_x = sum dy xhat over all tokens, for the thread's channels. Contains
    a barrier. */
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,

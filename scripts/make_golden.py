@@ -354,6 +354,33 @@ def power_case():
     return flatten(results)
 
 
+def prepbn_case():
+    """PRepBN (Guo et al. 2024) with PyTorch's LayerNorm and BatchNorm1d, 3 steps, eta 0.5: training
+    on batches k = 0 .. 3, then evaluation on batch 4."""
+    samples, channels, steps, batches = 7, 4, 3, 4
+    n = torch.arange(samples).unsqueeze(1).double()
+    c = torch.arange(channels).double()
+    norm1, eta = nn.LayerNorm(channels, eps=EPS), torch.tensor(0.5, requires_grad=True)
+    norm2 = nn.BatchNorm1d(channels, eps=EPS, momentum=BN_MOMENTUM)
+    with torch.no_grad():
+        norm1.weight.copy_(1 + 0.1 * c)
+        norm2.weight.copy_(1 - 0.1 * c)
+    results = []
+    for k in range(batches + 1):
+        norm2.train(k < batches)
+        x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c).requires_grad_()
+        mix = max(0, 1 - k / steps) if k < batches else 0
+        y = mix * norm1(x) + (1 - mix) * (norm2(x) + eta * x)
+        results.append((f"y:{k}", y))
+        if k < batches:
+            parameters = (x, norm1.weight, norm1.bias, eta, norm2.weight, norm2.bias)
+            keys = ("dx", "norm1.weight", "norm1.bias", "norm2.alpha", "norm2.bn.weight",
+                    "norm2.bn.bias")
+            gradients = torch.autograd.grad(y, parameters, torch.cos(0.3 * n * c + k))
+            results += [(f"{key}:{k}", gradient) for key, gradient in zip(keys, gradients)]
+    return flatten(results)
+
+
 def flatten(results):
     return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
 
@@ -366,6 +393,7 @@ def all_cases():
     cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
     cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())
+    cases["prepbn.txt"] = ("PRepBN alone: KEY:K of batch K", 10, prepbn_case())
     return cases
 
 

@@ -40,7 +40,9 @@ const struct norm_options small_norms = {.eps = 1e-5,
                                          .pn_alpha_bkw = 0.9,
                                          .pn_warmup = 1000,
                                          .pn_group_scaling = 1,
-                                         .heads = 1};
+                                         .heads = 1,
+                                         .prepbn_steps = 4,
+                                         .prepbn_eta = 0.5};
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,

@@ -98,6 +98,8 @@ static const struct {
     {"dyt-alpha", "1", "--norm=dyt"},
     {"norm-groups", "4", "--norm=gn"},
     {"pn-alpha-fwd", "0.5", "--norm=pn-v"},
+    {"prepbn-steps", "3", "--norm=prepbn"},
+    {"prepbn-eta", "1", "--norm=prepbn"},
     {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2"},
     {"pn-warmup", "3", "--norm=pn"},
     {"pn-group-scaling", "off", "--norm=pn --pn-warmup=2"},

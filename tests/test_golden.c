@@ -310,3 +310,42 @@ Test(golden, power) {
         lone_norm_free(&lone);
     }
 }
+
+/* PRepBN alone: four batches in training, in three of which lambda falls, a fifth in evaluation. */
+Test(golden, prepbn) {
+    enum { N = 7, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
+    const char *path = "tests/golden/prepbn.txt";
+    double tolerance = in_double() ? 1e-8 : 1e-5;
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find("prepbn"), 1, N, CHANNELS);
+    struct norm *norm = &lone.norm;
+    norm->options.prepbn_steps = 3;
+    for (int c = 0; c < CHANNELS; c++) {
+        norm->param[0].value[c] = (real)(1 + 0.1 * c);
+        norm->param[3].value[c] = (real)(1 - 0.1 * c);
+    }
+    for (int k = 0; k <= BATCHES; k++) {
+        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+        char key[64];
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < CHANNELS; c++) {
+                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
+                dy[n * CHANNELS + c] = (real)cos(0.3 * n * c + k);
+            }
+        lone.tokens.training = k < BATCHES;
+        lone_norm_forward(&lone, y, x);
+        snprintf(key, sizeof key, "y:%d", k);
+        expect_golden(path, key, COUNT, y, tolerance, 0);
+        if (k == BATCHES) break;
+        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
+        lone_norm_backward(&lone, dx, dy, x);
+        snprintf(key, sizeof key, "dx:%d", k);
+        expect_golden(path, key, COUNT, dx, tolerance, 0);
+        for (int i = 0; norm->kind->param[i].name; i++) {
+            snprintf(key, sizeof key, "%s:%d", norm->kind->param[i].name, k);
+            expect_golden(path, key, norm->kind->param[i].scalar ? 1 : CHANNELS,
+                          norm->param[i].grad, tolerance, 1);
+        }
+    }
+    lone_norm_free(&lone);
+}

@@ -346,8 +346,32 @@ Test(norm, power_running_mean_square_moves_by_alpha) {
     free(x);
 }
 
+/* lambda falls from 1 to 0 in prepbn_steps batches; then and in evaluation bn + eta x is left. */
+Test(norm, prep_turns_from_layer_to_batch) {
+    real *x = random_reals(COUNT, 1), y[COUNT], ln[COUNT], bn[COUNT], want[COUNT];
+    struct lone_norm a = apply("ln", ln, x), b = apply("bn", bn, x), prep = apply("prepbn", y, x);
+    expect_close("the first batch", COUNT, y, ln, tolerance());
+    for (int k = 1; k <= 6; k++) {
+        real lambda = k < 4 ? 1 - (real)k / 4 : 0;
+        lone_norm_forward(&prep, y, x);
+        lone_norm_forward(&b, bn, x);
+        for (size_t i = 0; i < COUNT; i++)
+            want[i] = lambda * ln[i] + (1 - lambda) * (bn[i] + (real)0.5 * x[i]);
+        expect_close("a mixture", COUNT, y, want, tolerance());
+    }
+    b.tokens.training = prep.tokens.training = false;
+    lone_norm_forward(&prep, y, x);
+    lone_norm_forward(&b, bn, x);
+    for (size_t i = 0; i < COUNT; i++) want[i] = bn[i] + (real)0.5 * x[i];
+    expect_close("evaluation", COUNT, y, want, tolerance());
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    lone_norm_free(&prep);
+    free(x);
+}
+
 /* Those that pool over all tokens of the batch. */
-static const char *const pooling[] = {"bn", "pn-v", "pn"};
+static const char *const pooling[] = {"bn", "pn-v", "pn", "prepbn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };
 
 static void expect_no_pads_in_statistics(const char *name) {

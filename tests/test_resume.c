@@ -28,7 +28,7 @@ TestSuite(resume, .init = enter, .fini = folder_leave);
 #define LIVELY                                                                                     \
     TINY "--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 "              \
          "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \
-         "--pn-warmup=5 "
+         "--pn-warmup=5 --prepbn-steps=20 "
 
 #define PROBED "--probe-interval=3 "
 
@@ -114,14 +114,17 @@ Test(resume, with_probes) {
               ending.status, ending.err);
 }
 
-/* The middle of the whole file: an update is missing, or one is made twice, and this differs. */
+/* The middle of the whole file: an update is missing, or one is made twice, and this differs. It is
+   counted from the end, as the header in front is as long as a loss has digits. */
 Test(resume, the_comparison_can_fail) {
     expect_done(train(LIVELY "--max-iters=5 --out=a text.txt"));
     expect_done(train(LIVELY "--max-iters=6 --out=b text.txt"));
     size_t a_bytes, b_bytes;
     char *a = file_text("a/checkpoint.safetensors", &a_bytes);
     char *b = file_text("b/checkpoint.safetensors", &b_bytes);
-    cr_assert(a_bytes == b_bytes && memcmp(a + a_bytes / 2, b + a_bytes / 2, a_bytes / 4) != 0);
+    size_t half = a_bytes / 2;
+    cr_assert(half < b_bytes);
+    cr_assert(memcmp(a + a_bytes - half, b + b_bytes - half, half / 2) != 0);
 }
 
 #define LONG                                                                                       \
