@@ -35,6 +35,11 @@ static const char *final_norm_choice(int64_t i) {
     return names[i];
 }
 
+static const char *bn_axis_choice(int64_t i) {
+    static const char *const names[] = {"batch+time", "batch", NULL}; // BN_AXIS_...
+    return names[i];
+}
+
 static const char *pn_divisor_choice(int64_t i) {
     static const char *const names[] = {"psi", "batch", NULL}; // PN_DIVISOR_...
     return names[i];
@@ -112,6 +117,13 @@ const struct option config_options[] = {
      .scope = OPTION_OF_MODEL, .help = "gn: groups of channels; auto: --n-head"},
     {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
      .help = "share of the batch in the running statistics of bn, in and prepbn"},
+    {"bn-axis", OPTION_CHOICE, AT(model.norms.bn_axis), "batch+time", .choice = bn_axis_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "what bn pools over; batch: at each position for itself, which is causal"},
+    {"rbn-mean", OPTION_REAL, AT(model.norms.rbn_mean), "0", RANGE(0, 1e9),
+     .help = "bn: weight, beside the mean loss, of (mean - running mean)^2 of every channel"},
+    {"rbn-var", OPTION_REAL, AT(model.norms.rbn_var), "0", RANGE(0, 1e9),
+     .help = "the same of the standard deviations"},
     {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
      .help = "dyt, derf: where alpha starts"},
     {"prepbn-steps", OPTION_INT, AT(model.norms.prepbn_steps), "auto", RANGE(0, 1e15),

@@ -265,6 +265,7 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     struct pass pass = pass_of(m, batch, true, step);
+    pass.tokens.scale = scale;
     size_t N = batch->B * batch->T, valid = 0;
     for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
     if (!valid) return 0;

@@ -28,6 +28,7 @@ static bool watched(const struct norm *norm) {
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
                  struct tensor_lists *lists, struct arena *arena) {
+    if (options->bn_axis == BN_AXIS_BATCH && kind->by_position) kind = kind->by_position;
     *norm = (struct norm){.kind = kind, .options = *options, .C = C};
     if (kind->check) kind->check(options, C);
     char full[sizeof lists->param.tensor->name];
@@ -44,7 +45,8 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
         snprintf(full, sizeof full, "%s.%s", name, t->name);
-        norm->state[i] = tensor_take(&lists->state, full, t->scalar ? 0 : C, 0, t->start, 0).value;
+        size_t rows = t->positions ? T : t->scalar ? 0 : C, columns = t->positions ? C : 0;
+        norm->state[i] = tensor_take(&lists->state, full, rows, columns, t->start, 0).value;
     }
     if (watched(norm)) norm->watch = norm_watch_attach(name, B, T, C, lists, arena);
     if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));

@@ -13,20 +13,23 @@
 #include "tensor.h"
 #include <stdbool.h>
 
+enum { BN_AXIS_BATCH_TIME, BN_AXIS_BATCH };
 enum { PN_DIVISOR_PSI, PN_DIVISOR_BATCH };
 enum { NORM_TENSORS = 5 }; // at most so many parameters, and so many states, of a norm
 
 /* Settings from the command line, the same at every site; those of one kind begin with its name. */
 struct norm_options {
-    double eps;          // inside the square root; of scale, the least length
-    int64_t affine;      // gamma and beta are learned
-    int64_t bias;        // beta is learned
-    double bn_momentum;  // share of the batch in the running statistics
-    int64_t groups;      // of channels, in gn
-    double dyt_alpha;    // where dyt's and derf's alpha starts
-    double pn_alpha_fwd; // what a batch leaves of pn's and pn-v's running mean square
-    double pn_alpha_bkw; // the same of pn's nu
-    int64_t pn_warmup;   // batches in which pn is pn-v
+    double eps;               // inside the square root; of scale, the least length
+    int64_t affine;           // gamma and beta are learned
+    int64_t bias;             // beta is learned
+    double bn_momentum;       // share of the batch in the running statistics
+    int64_t bn_axis;          // over which bn pools
+    double rbn_mean, rbn_var; // weights of bn's penalty
+    int64_t groups;           // of channels, in gn
+    double dyt_alpha;         // where dyt's and derf's alpha starts
+    double pn_alpha_fwd;      // what a batch leaves of pn's and pn-v's running mean square
+    double pn_alpha_bkw;      // the same of pn's nu
+    int64_t pn_warmup;        // batches in which pn is pn-v
     int64_t pn_group_scaling, pn_divisor;
     int64_t prepbn_steps; // batches in which prepbn turns from ln to bn
     double prepbn_eta;    // what eta is at first
@@ -41,6 +44,7 @@ struct tokens {
     const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
     bool training;
     bool probe;       // watched norms measure this batch
+    double scale;     // in backward: the share that the batch's mean loss has in the gradient
     size_t rows_each; // of a token; 0: one
 };
 
@@ -53,10 +57,11 @@ static inline bool token_counts(const struct tokens *tokens, size_t row) {
    on, others always. One that is not learned keeps its start. */
 enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 
-/* A tensor of a norm, named as in PyTorch: C reals or one, all `start` at first. */
+/* A tensor of a norm, named as in PyTorch: C reals, one, or T x C, all `start` at first. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // one number, not one for each channel
+    bool positions;   // of a state: C numbers for each position
     int dimensions;   // of a scalar's shape: 0 of (), 1 of (1), as the authors' code has it
     double start;
     enum norm_role role;                                              // of a parameter
@@ -78,6 +83,7 @@ struct norm_kind {
     bool centred; // by the mean of what it is over
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];
+    const struct norm_kind *by_position; // stands for it with --bn-axis=batch, or NULL: itself
     /* Reals that forward or statistics keep, for B sequences of T tokens; options and C are known.
      */
     size_t (*saved)(const struct norm *norm, size_t B, size_t T);

@@ -11,9 +11,24 @@
      dx = gamma rstd (dy - s / N - xhat t / N),  dgamma += t,  dbeta += s
    which norm_pool.c computes, pads and all.
 
+   Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
+     l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
+   with sigma = sqrt(var + eps) and the running statistics, which have moved already, as constants.
+   Only the gradient holds it, not the loss that is logged. As d mean / dx = 1 / N and
+   d sigma / dx = xhat / N, the dx of a valid token gets
+     2 / N (l_mu (mean - running mean) + l_s (sigma - running sigma) xhat)
+   more, times the share that the batch's mean loss has in the gradient.
+
    Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
-   BatchNorm1d. */
+   BatchNorm1d. Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
+   (mask_batchnorm3d.py), but for three things: it adds the penalty to the sum of the tokens'
+   losses, so that its weights are N times those here; its running variance is the biased one; its
+   sigma lacks eps, and so has no slope where all x are equal. Their runs take the penalty `diff`,
+   with |var - running var| in the second term. --bn-axis=batch is norm_position.c's. */
 #include "norm_pool.h"
+#include "vecmath.h"
+
+extern const struct norm_kind norm_position;
 
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
@@ -45,12 +60,29 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     pool_forward(&pool, rows, &norm->param[0], &norm->param[1], y, x);
 }
 
+/* The penalty's part of dx, in what backward subtracts before it divides by sigma. */
+static void add_penalty(const struct norm *norm, const struct pool *pool,
+                        const struct tokens *tokens) {
+    struct rows channels = pool_channels(norm->C);
+    const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
+    size_t valid = pool_count(tokens);
+    double share = 2 * tokens->scale / (double)(valid ? valid : 1);
+    real of_mean = (real)(share * norm->options.rbn_mean);
+    real of_sigma = (real)(share * norm->options.rbn_var), eps = (real)norm->options.eps;
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real sigma = 1 / pool->rstd[c], apart = sigma - sqrt_real(running_var[c] + eps);
+        pool->along_one[c] -= of_mean * (pool->mean[c] - running_mean[c]) * sigma;
+        pool->along_x[c] -= of_sigma * apart * sigma;
+    }
+}
+
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
     pool_gradient_sums(&pool, tokens, dy, x);
     pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
     pool_exact_backward(&pool, tokens, norm->param[0].value);
+    if (norm->options.rbn_mean > 0 || norm->options.rbn_var > 0) add_penalty(norm, &pool, tokens);
 }
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
@@ -70,6 +102,7 @@ const struct norm_kind norm_batch = {
     .state = {{"running_mean", .start = 0},
               {"running_var", .start = 1},
               {"num_batches_tracked", .scalar = true}},
+    .by_position = &norm_position,
     .saved = saved,
     .forward = forward,
     .backward = backward,

@@ -197,29 +197,44 @@ def model_case(norm, placement):
 
 def batchnorm_case():
     """BatchNorm1d alone: training on batches k = 0, 1, 2, each with a backward of its own (the
-    gradients are not summed over k), then evaluation on batch 3."""
-    samples, channels, batches = 10, 3, 3
+    gradients are not summed over k), then evaluation on batch 3. rbn_dx: with a quarter of the
+    penalty of Regularized BatchNorm (Wang et al. 2022) in the loss. position_KEY: the samples as 5
+    sequences of 2 tokens, whose channels are features of their own (--bn-axis=batch)."""
+    samples, channels, batches, positions = 10, 3, 3, 2
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
     norm = nn.BatchNorm1d(channels, eps=EPS, momentum=BN_MOMENTUM)
+    features = nn.BatchNorm1d(positions * channels, eps=EPS, momentum=BN_MOMENTUM, affine=False)
     with torch.no_grad():
         norm.weight.copy_(1 + 0.1 * c)
         norm.bias.copy_(0.2 * c)
     results = []
     for k in range(batches + 1):
         norm.train(k < batches)
+        features.train(k < batches)
         x = torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + c
         x.requires_grad_()
         y = norm(x)
+        by_position = features(x.reshape(-1, positions * channels)).reshape(x.shape)
+        by_position = norm.weight * by_position + norm.bias
         if not norm.training:
-            results.append((f"eval_y:{k}", y))
+            results += [(f"eval_y:{k}", y), (f"position_eval_y:{k}", by_position)]
             break
-        dx, dweight, dbias = torch.autograd.grad(y, (x, norm.weight, norm.bias),
-                                                 torch.cos(0.3 * n * c + k))
+        dy = torch.cos(0.3 * n * c + k)
+        dx, dweight, dbias = torch.autograd.grad(y, (x, norm.weight, norm.bias), dy)
         results += [(f"y:{k}", y), (f"dx:{k}", dx),
                     (f"dweight:{k}", dweight), (f"dbias:{k}", dbias),
                     (f"running_mean:{k}", norm.running_mean.clone()),
                     (f"running_var:{k}", norm.running_var.clone())]
+        sigma, running_sigma = (x.var(0, False) + EPS).sqrt(), (norm.running_var + EPS).sqrt()
+        penalty = (0.7 * (x.mean(0) - norm.running_mean).square().sum()
+                   + 0.4 * (sigma - running_sigma).square().sum())
+        results.append((f"rbn_dx:{k}", dx + torch.autograd.grad(penalty / 4, x)[0]))
+        dx, dweight = torch.autograd.grad(by_position, (x, norm.weight), dy)
+        results += [(f"position_y:{k}", by_position), (f"position_dx:{k}", dx),
+                    (f"position_dweight:{k}", dweight),
+                    (f"position_running_mean:{k}", features.running_mean.clone()),
+                    (f"position_running_var:{k}", features.running_var.clone())]
     return flatten(results)
 
 
@@ -322,7 +337,7 @@ def power_case():
     """PowerNorm (Shen et al. 2020) in both divisors with group scaling: training on batches
     k = 0 .. 4, of which the first two are warm-up, each with a backward of its own; then evaluation
     on batch 5. DIVISOR:KEY:K."""
-    samples, channels, heads, batches, warmup, alpha_fwd, alpha_bkw = 7, 4, 2, 5, 2, 0.9, 0.8
+    samples, channels, heads, batches, warmup, alpha_fwd, alpha_bkw = 5, 4, 2, 5, 2, 0.9, 0.8
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
     gamma, beta = 1 + 0.1 * c, 0.2 * c
@@ -357,7 +372,7 @@ def power_case():
 def prepbn_case():
     """PRepBN (Guo et al. 2024) with PyTorch's LayerNorm and BatchNorm1d, 3 steps, eta 0.5: training
     on batches k = 0 .. 3, then evaluation on batch 4."""
-    samples, channels, steps, batches = 7, 4, 3, 4
+    samples, channels, steps, batches = 5, 4, 3, 4
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
     norm1, eta = nn.LayerNorm(channels, eps=EPS), torch.tensor(0.5, requires_grad=True)

@@ -71,6 +71,12 @@ static int count_norms(void) {
     return count;
 }
 
+int norm_index(const char *name) {
+    int row = 0;
+    while (norm_kinds[row] != norm_find(name)) row++;
+    return row;
+}
+
 static int count_placements(void) {
     int count = 0;
     while (placements[count].name) count++;
@@ -93,8 +99,7 @@ const char *pair_options(const struct pair *pair) {
 /* Every norm in so many placements, and if `inner` with the inner norms; so many placements of ln.
  */
 static struct criterion_test_params pairs(int of_norms, bool inner, int of_ln) {
-    int norms = count_norms(), count = 0, ln = 0;
-    while (norm_kinds[ln] != norm_find("ln")) ln++;
+    int norms = count_norms(), count = 0, ln = norm_index("ln");
     struct pair *pair = cr_malloc((norms * (of_norms + inner) + of_ln) * sizeof *pair);
     for (int n = 0; n < norms; n++) {
         for (int p = 0; p < of_norms; p++) pair[count++] = (struct pair){n, p, false};
@@ -155,8 +160,13 @@ void expect_gradient(const char *what, double (*f)(void *context), void *context
 
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
+    lone_norm_init_with(lone, kind, &small_norms, B, T, C);
+}
+
+void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
+                         const struct norm_options *options, size_t B, size_t T, size_t C) {
     *lone = (struct lone_norm){
-        .options = small_norms, .tokens = {.B = B, .T = T, .training = true}, .threads = 1};
+        .options = *options, .tokens = {.B = B, .T = T, .training = true}, .threads = 1};
     if (C % (size_t)lone->options.groups) lone->options.groups = 1;
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
@@ -166,9 +176,9 @@ void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t
         for (int i = 0; i < 3; i++) {
             list[i]->tensor = lone->arena.base ? tensors[i] : NULL;
             list[i]->value =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
             list[i]->grad =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (C + 16));
+                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", B, T, C, &lone->lists, &lone->arena);
         if (pass) break;

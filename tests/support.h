@@ -31,6 +31,9 @@ extern const struct norm_options small_norms;
 /* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 
+/* The row of a norm. */
+int norm_index(const char *name);
+
 /* A norm with a placement, for Criterion's parameterized tests: as a small model's configuration,
    and as options, which hold until the next call. */
 struct pair {
@@ -78,6 +81,8 @@ struct lone_norm {
 };
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C);
+void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
+                         const struct norm_options *options, size_t B, size_t T, size_t C);
 void lone_norm_free(struct lone_norm *lone);
 
 /* All of its tokens at once, as the model goes through them: y = norm(x); dx, and the gradients of

@@ -95,6 +95,9 @@ static const struct {
 static const struct {
     const char *name, *value, *beside;
 } of_norms[] = {
+    {"bn-axis", "batch", "--norm=bn"},
+    {"rbn-mean", "0.1", "--norm=bn"},
+    {"rbn-var", "0.1", "--norm=bn"},
     {"dyt-alpha", "1", "--norm=dyt"},
     {"norm-groups", "4", "--norm=gn"},
     {"pn-alpha-fwd", "0.5", "--norm=pn-v"},

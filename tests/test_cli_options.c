@@ -186,6 +186,8 @@ Test(cli_options, values_that_contradict_each_other) {
         struct ending ending = train_also(wrong[i].one, wrong[i].two);
         expect_refusal(&ending, STATUS_USAGE, wrong[i].part);
     }
+    struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
+    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-axis=batch");
     cr_expect(files_in(".") == 0);
 }
 

@@ -47,20 +47,28 @@ static size_t characters(const char *text) {
     return count;
 }
 
-ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
-    return every_row();
-}
-
 /* The model that was read from the file writes what the model in memory wrote. */
-ParameterizedTest(struct pair *pair, generate, equals_the_sample_of_the_run) {
+static void check_sample(const char *model) {
     char options[128];
-    snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", pair_options(pair));
+    snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", model);
     learn(options);
     char *sample = file_text("out/sample.txt", NULL),
          *text = written("--generate=out --num-chars=60");
     cr_expect(strlen(text) == 61 && !strncmp(text, sample, 60) && text[60] == '\n', "%s, not %s",
               text, sample);
     cr_expect_str_eq(written("--generate=out/model.safetensors --num-chars=60 --threads=3"), text);
+}
+
+ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, generate, equals_the_sample_of_the_run) {
+    check_sample(pair_options(pair));
+}
+
+Test(generate, equals_the_sample_of_a_run_by_position) {
+    check_sample("--norm=bn --bn-axis=batch");
 }
 
 Test(generate, what_the_options_say) {

@@ -154,13 +154,32 @@ ParameterizedTest(struct pair *pair, golden, model) {
     model_free(&model);
 }
 
-/* BatchNorm alone: three batches in training, a fourth in evaluation. */
-Test(golden, batchnorm) {
+/* A result and its name in a golden file. */
+struct result {
+    const char *key;
+    size_t count;
+    const real *values;
+};
+
+static void expect_results(const char *path, const char *prefix, int k, size_t count,
+                           const struct result *results) {
+    for (size_t i = 0; i < count; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s:%d", prefix, results[i].key, k);
+        expect_golden(path, key, results[i].count, results[i].values, in_double() ? 1e-8 : 1e-5, 0);
+    }
+}
+
+/* BatchNorm alone: three batches in training, a fourth in evaluation. Over all tokens there is
+   Regularized BatchNorm's dx too, with a quarter of the penalty. */
+static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
     enum { N = 10, CHANNELS = 3, COUNT = N * CHANNELS };
     const char *path = "tests/golden/batchnorm.txt";
-    double tolerance = in_double() ? 1e-8 : 1e-5;
+    size_t states = axis == BN_AXIS_BATCH ? T_alone * CHANNELS : CHANNELS;
+    struct norm_options options = small_norms;
+    options.bn_axis = axis;
     struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("bn"), 1, N, CHANNELS);
+    lone_norm_init_with(&lone, norm_find("bn"), &options, N / T_alone, T_alone, CHANNELS);
     struct norm *norm = &lone.norm;
     for (int c = 0; c < CHANNELS; c++) {
         norm->param[0].value[c] = (real)(1 + 0.1 * c);
@@ -176,29 +195,32 @@ Test(golden, batchnorm) {
         lone.tokens.training = k < 3;
         lone_norm_forward(&lone, y, x);
         if (k == 3) {
-            expect_golden(path, "eval_y:3", COUNT, y, tolerance, 0);
+            expect_results(path, prefix, k, 1, (struct result[]){{"eval_y", COUNT, y}});
             break;
         }
-        memset(norm->param[0].grad, 0, CHANNELS * sizeof(real));
-        memset(norm->param[1].grad, 0, CHANNELS * sizeof(real));
+        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
         lone_norm_backward(&lone, dx, dy, x);
-        const struct {
-            const char *key;
-            size_t count;
-            const real *values;
-        } results[] = {{"y", COUNT, y},
-                       {"dx", COUNT, dx},
-                       {"dweight", CHANNELS, norm->param[0].grad},
-                       {"dbias", CHANNELS, norm->param[1].grad},
-                       {"running_mean", CHANNELS, norm->state[0]},
-                       {"running_var", CHANNELS, norm->state[1]}};
-        for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-            char key[32];
-            snprintf(key, sizeof key, "%s:%d", results[i].key, k);
-            expect_golden(path, key, results[i].count, results[i].values, tolerance, 0);
-        }
+        const struct result results[] = {{"y", COUNT, y},
+                                         {"dx", COUNT, dx},
+                                         {"dweight", CHANNELS, norm->param[0].grad},
+                                         {"running_mean", states, norm->state[0]},
+                                         {"running_var", states, norm->state[1]},
+                                         {"dbias", CHANNELS, norm->param[1].grad}};
+        expect_results(path, prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
+        if (axis == BN_AXIS_BATCH) continue;
+        norm->options.rbn_mean = 0.7;
+        norm->options.rbn_var = 0.4;
+        lone.tokens.scale = 0.25;
+        lone_norm_backward(&lone, dx, dy, x);
+        expect_results(path, prefix, k, 1, (struct result[]){{"rbn_dx", COUNT, dx}});
+        norm->options.rbn_mean = norm->options.rbn_var = 0;
     }
     lone_norm_free(&lone);
+}
+
+Test(golden, batchnorm) {
+    check_batchnorm(BN_AXIS_BATCH_TIME, 10, "");
+    check_batchnorm(BN_AXIS_BATCH, 2, "position_");
 }
 
 /* Norms alone: training on batch 0, those with running statistics on batch 1 too, then the last
@@ -268,9 +290,7 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
 
 /* PowerNorm alone: five batches in training, of which two are warm-up, a sixth in evaluation. */
 Test(golden, power) {
-    enum { N = 7, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
-    const char *path = "tests/golden/power.txt", *const divisors[] = {"psi", "batch"};
-    double tolerance = in_double() ? 1e-8 : 1e-5;
+    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
     for (int divisor = 0; divisor < 2; divisor++) {
         struct lone_norm lone;
         lone_norm_init(&lone, norm_find("pn"), 1, N, CHANNELS);
@@ -293,19 +313,12 @@ Test(golden, power) {
             lone.tokens.training = k < BATCHES;
             lone_norm_forward(&lone, y, x);
             if (k < BATCHES) lone_norm_backward(&lone, dx, dy, x);
-            const struct {
-                const char *key;
-                size_t count;
-                const real *values;
-            } results[] = {{k < BATCHES ? "y" : "eval_y", COUNT, y},
-                           {"dx", COUNT, dx},
-                           {"running_phi", CHANNELS, norm->state[0]},
-                           {"ema_gz", CHANNELS, norm->state[1]}};
-            for (size_t i = 0; i < (k < BATCHES ? 4 : 1); i++) {
-                char key[64];
-                snprintf(key, sizeof key, "%s:%s:%d", divisors[divisor], results[i].key, k);
-                expect_golden(path, key, results[i].count, results[i].values, tolerance, 0);
-            }
+            const struct result results[] = {{k < BATCHES ? "y" : "eval_y", COUNT, y},
+                                             {"dx", COUNT, dx},
+                                             {"running_phi", CHANNELS, norm->state[0]},
+                                             {"ema_gz", CHANNELS, norm->state[1]}};
+            expect_results("tests/golden/power.txt", divisor ? "batch:" : "psi:", k,
+                           k < BATCHES ? 4 : 1, results);
         }
         lone_norm_free(&lone);
     }
@@ -313,7 +326,7 @@ Test(golden, power) {
 
 /* PRepBN alone: four batches in training, in three of which lambda falls, a fifth in evaluation. */
 Test(golden, prepbn) {
-    enum { N = 7, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
+    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
     const char *path = "tests/golden/prepbn.txt";
     double tolerance = in_double() ? 1e-8 : 1e-5;
     struct lone_norm lone;

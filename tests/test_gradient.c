@@ -3,6 +3,7 @@
 #include "../data/corpus.h"
 #include "../model/embedding.h"
 #include "../model/loss.h"
+#include "../model/norm_pool.h"
 #include "../model/simd.h"
 #include "support.h"
 #include <criterion/parameterized.h>
@@ -195,11 +196,12 @@ static double norm_value(void *context) {
     return dot(c->count, c->y, c->dy);
 }
 
-static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
-                       const unsigned char *valid, bool training) {
+static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
+                            size_t B, size_t T, size_t C, const unsigned char *valid,
+                            bool training) {
     if (!kind->forward) return; // the identity has nothing to derive: see test_norm.c
     struct norm_case c = {.count = B * T * C};
-    lone_norm_init(&c.lone, kind, B, T, C);
+    lone_norm_init_with(&c.lone, kind, options, B, T, C);
     c.x = random_reals(c.count, 1);
     c.y = random_reals(c.count, 2);
     c.dy = random_reals(c.count, 3);
@@ -225,6 +227,11 @@ static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t 
     lone_norm_free(&c.lone);
 }
 
+static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
+                       const unsigned char *valid, bool training) {
+    check_norm_with(kind, &small_norms, B, T, C, valid, training);
+}
+
 ParameterizedTestParameters(gradient, norm) {
     return every_norm();
 }
@@ -244,6 +251,102 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     check_norm(kind, 2, 2, 1, NULL, true);
     check_norm(kind, 3, 7, 22, valid, true);
     cr_expect(kind->name != NULL);
+}
+
+/* What options change a kind to. */
+Test(gradient, batchnorm_by_position) {
+    const struct norm_kind *kind = norm_find("bn");
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    unsigned char valid[3 * 7], most[10 * 7];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7; // one, or none, at some
+    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    check_norm_with(kind, &options, 3, 7, 11, NULL, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, false);
+    check_norm_with(kind, &options, 10, 7, 17, most, true);
+    for (int placement = 0; placement < 2; placement++) {
+        struct model_config config = small_config(norm_index("bn"), placement);
+        config.norms.bn_axis = BN_AXIS_BATCH;
+        check_model(&config, NULL);
+    }
+}
+
+Test(gradient, power_norm_with_heads_and_without) {
+    struct norm_options options = small_norms;
+    options.heads = 3;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, false);
+    options.pn_group_scaling = 0;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, false);
+}
+
+/* Regularized BatchNorm: the function is the loss and the penalty, the running statistics those
+   after the first forward. */
+
+struct penalty_case {
+    struct model_case whole;
+    real *running; // as the model's states
+    double weight; // of the mean loss
+};
+
+static double penalty_of(const struct norm *norm, const struct tensor_list *states,
+                         const real *running) {
+    const real *run_mean = running + (norm->state[0] - states->value);
+    const real *run_var = running + (norm->state[1] - states->value);
+    struct pool pool = pool_at(norm->saved, norm->C);
+    double sum = 0;
+    for (size_t c = 0; c < norm->C; c++) {
+        double mean = (double)(pool.mean[c] - run_mean[c]);
+        double sigma = sqrt((double)pool.moment[c] + norm->options.eps) -
+                       sqrt((double)run_var[c] + norm->options.eps);
+        sum += norm->options.rbn_mean * mean * mean + norm->options.rbn_var * sigma * sigma;
+    }
+    return sum;
+}
+
+static double penalty_value(void *context) {
+    struct penalty_case *c = context;
+    struct model *m = &c->whole.model;
+    double sum = model_value(&c->whole) / (SMALL_B * SMALL_T);
+    for (size_t l = 0; l < m->L; l++) {
+        sum += penalty_of(&m->layer[l].attention.pre, &m->lists.state, c->running);
+        sum += penalty_of(&m->layer[l].mlp.pre, &m->lists.state, c->running);
+    }
+    return c->weight * (sum + penalty_of(&m->final, &m->lists.state, c->running));
+}
+
+Test(gradient, regularized_batchnorm) {
+    struct penalty_case c = {.whole.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7),
+                             .weight = 0.5};
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.norms.rbn_mean = 0.7;
+    config.norms.rbn_var = 0.4;
+    struct model *model = &c.whole.model;
+    struct tensor_list *param = &model->lists.param;
+    model_init(model, &config, SMALL_V, SMALL_B, 1);
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+    c.whole.state = copy_values(&model->lists.state);
+    model_zero_grad(model);
+    model_forward(model, &c.whole.batch, true, 3);
+    c.running = copy_values(&model->lists.state);
+    double loss = model_backward(model, &c.whole.batch, 3, c.weight);
+    double bare = model_value(&c.whole) / (SMALL_B * SMALL_T);
+    cr_expect(fabs(loss - bare) < 1e-12 && penalty_value(&c) > c.weight * (bare + 0.1),
+              "the loss that is logged is without the penalty");
+    for (size_t i = 0; i < param->count; i++) {
+        const struct tensor *t = &param->tensor[i];
+        expect_gradient(t->name, penalty_value, &c, t->size, param->value + t->offset,
+                        param->grad + t->offset, largest(param->size, param->grad));
+    }
+    free(noise);
+    free(c.running);
+    free(c.whole.state);
+    batch_free(&c.whole.batch);
+    model_free(model);
 }
 
 /* A sub-layer alone, with rows that the table does not have: every norm there is, and a factor. */

@@ -91,10 +91,6 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, generation_equals_the_full_forward) {
-    return every_pair();
-}
-
 /* The window that a sampler sees before character i, from what its head says: it moves by as much
    as leaves half a block, each time that a block is full. */
 static size_t window_begin(size_t i, size_t T) {
@@ -103,8 +99,7 @@ static size_t window_begin(size_t i, size_t T) {
     return begin;
 }
 
-ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
-    struct model_config config = pair_config(pair);
+static void check_generation(struct model_config config) {
     struct model model;
     train_small(&model, &config, SMALL_B);
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
@@ -131,15 +126,18 @@ ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) 
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
+ParameterizedTestParameters(model, generation_equals_the_full_forward) {
     return every_pair();
 }
 
+ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
+    check_generation(pair_config(pair));
+}
+
 /* Pieces of any length, across blocks of tokens, and by any number of threads. */
-ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
+static void check_growth(struct model_config config) {
     enum { LENGTH = 75, V = 11 };
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
-    struct model_config config = pair_config(pair);
     config.n_embd = 40;
     config.block_size = LENGTH;
     omp_set_num_threads(3);
@@ -166,6 +164,14 @@ ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_woul
     batch_free(&batch);
     batch_free(&other);
     model_free(&model);
+}
+
+ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
+    check_growth(pair_config(pair));
 }
 
 /* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
@@ -207,12 +213,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     return trained;
 }
 
-ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
-    struct model_config config = pair_config(pair);
+static void check_threads(struct model_config config) {
     config.n_embd = 40;
     config.block_size = 37;
     config.dropout = 0.1;
@@ -231,6 +232,54 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
     }
     cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
     free(one.values);
+}
+
+ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
+    check_threads(pair_config(pair));
+}
+
+/* Statistics of each position for itself let no token see what follows it; those over all tokens
+ * do.
+ */
+static void check_causality_in_training(int64_t axis, bool causal) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.norms.bn_axis = axis;
+    struct model model;
+    train_small(&model, &config, SMALL_B);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
+    model_forward(&model, &batch, true, 0);
+    real *before = copy_logits(&model, SMALL_B * SMALL_T);
+    batch.ids[3] = (batch.ids[3] + 1) % SMALL_V; // token 3 of sequence 0
+    model_forward(&model, &batch, true, 0);
+    real *after = copy_logits(&model, SMALL_B * SMALL_T);
+    for (size_t b = 0, at = 0; b < SMALL_B; b++, at += SMALL_T * SMALL_V) {
+        cr_expect((difference(3 * SMALL_V, after + at, before + at) == 0) == causal, "earlier");
+        cr_expect(difference(SMALL_V, after + at + 3 * SMALL_V, before + at + 3 * SMALL_V) > 0,
+                  "at the same position, of any sequence");
+    }
+    free(before);
+    free(after);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+Test(model, batchnorm_by_position_is_causal_in_training) {
+    check_causality_in_training(BN_AXIS_BATCH, true);
+    check_causality_in_training(BN_AXIS_BATCH_TIME, false);
+}
+
+Test(model, batchnorm_by_position_grows_generates_and_is_shared_out) {
+    for (int placement = 0; placement < 2; placement++) {
+        struct model_config config = small_config(norm_index("bn"), placement);
+        config.norms.bn_axis = BN_AXIS_BATCH;
+        check_generation(config);
+        check_growth(config);
+        check_threads(config);
+    }
 }
 
 Test(model, runs_of_different_norms_are_paired) {

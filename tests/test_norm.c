@@ -370,6 +370,73 @@ Test(norm, prep_turns_from_layer_to_batch) {
     free(x);
 }
 
+/* Each position is a norm of its own, over the batch alone. */
+Test(norm, batch_by_position_is_a_norm_for_each_position) {
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
+    struct lone_norm whole;
+    lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
+    lone_norm_forward(&whole, y, x);
+    lone_norm_backward(&whole, dx, dy, x);
+    for (size_t t = 0; t < T; t++) {
+        real at[B * C], d_at[B * C], one[B * C], d_one[B * C], want[B * C], d_want[B * C];
+        for (size_t b = 0; b < B; b++) {
+            memcpy(at + b * C, x + (b * T + t) * C, C * sizeof(real));
+            memcpy(d_at + b * C, dy + (b * T + t) * C, C * sizeof(real));
+            memcpy(one + b * C, y + (b * T + t) * C, C * sizeof(real));
+            memcpy(d_one + b * C, dx + (b * T + t) * C, C * sizeof(real));
+        }
+        struct lone_norm bn;
+        lone_norm_init(&bn, norm_find("bn"), B, 1, C);
+        lone_norm_forward(&bn, want, at);
+        lone_norm_backward(&bn, d_want, d_at, at);
+        expect_close("y", B * C, one, want, tolerance());
+        expect_close("dx", B * C, d_one, d_want, 10 * tolerance());
+        for (int i = 0; i < 2; i++)
+            expect_close("running", C, whole.norm.state[i] + t * C, bn.norm.state[i], tolerance());
+        lone_norm_free(&bn);
+    }
+    lone_norm_free(&whole);
+    free(x);
+    free(dy);
+}
+
+/* Pads take no part and get nothing, nor does a token that has its position for itself. */
+Test(norm, batch_by_position_counts_valid_tokens) {
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
+    const size_t valid_at[T] = {B, 4, 1, 0, 2, 5, 1};
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = (n / T + n % T) % B < valid_at[n % T];
+    struct lone_norm bn;
+    lone_norm_init_with(&bn, norm_find("bn"), &options, B, T, C);
+    bn.tokens.valid = valid;
+    for (size_t c = 0; c < C; c++) bn.norm.param[1].value[c] = (real)c;
+    lone_norm_forward(&bn, y, x);
+    lone_norm_backward(&bn, dx, dy, x);
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c++) {
+            double sum = 0, squares = 0, l = 0;
+            for (size_t n = t; n < N; n += T)
+                if (valid[n]) sum += (double)x[n * C + c], l++;
+            for (size_t n = t; n < N; n += T) {
+                if (valid[n]) squares += pow((double)x[n * C + c] - sum / l, 2);
+                if (l < 2 || !valid[n]) cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+            }
+            cr_assert(l == (double)valid_at[t]);
+            cr_expect_float_eq((double)bn.norm.state[0][t * C + c], l > 0 ? 0.1 * sum / l : 0,
+                               1e-6);
+            cr_expect_float_eq((double)bn.norm.state[1][t * C + c],
+                               l > 1 ? 0.9 + 0.1 * squares / (l - 1) : 1, 1e-6);
+        }
+    cr_expect(bn.norm.state[2][0] == 1);
+    lone_norm_free(&bn);
+    free(x);
+    free(dy);
+}
+
 /* Those that pool over all tokens of the batch. */
 static const char *const pooling[] = {"bn", "pn-v", "pn", "prepbn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };

@@ -51,14 +51,9 @@ static void expect_same_run(const char *one, const char *other) {
               "temporary files are left");
 }
 
-ParameterizedTestParameters(resume, from_every_step) {
-    return every_row();
-}
-
-ParameterizedTest(struct pair *pair, resume, from_every_step) {
+static void check_every_step(const char *model) {
     enum { STEPS = 12 };
     char stopped[16];
-    const char *model = pair_options(pair);
     expect_done(train(LIVELY PROBED "%s --max-iters=%d --out=whole text.txt", model, STEPS));
     for (int step = 0; step < STEPS; step += step < 4 ? 1 : 3) {
         snprintf(stopped, sizeof stopped, "at%d", step);
@@ -68,6 +63,22 @@ ParameterizedTest(struct pair *pair, resume, from_every_step) {
             train("--quiet --threads=%d --max-iters=%d --resume=%s", 1 + step % 3, STEPS, stopped));
         expect_same_run("whole", stopped);
     }
+}
+
+ParameterizedTestParameters(resume, from_every_step) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, resume, from_every_step) {
+    check_every_step(pair_options(pair));
+}
+
+Test(resume, batchnorm_by_position) {
+    check_every_step("--norm=bn --bn-axis=batch");
+}
+
+Test(resume, regularized_batchnorm) {
+    check_every_step("--norm=bn --rbn-mean=0.1 --rbn-var=0.1");
 }
 
 Test(resume, from_every_checkpoint_of_one_run) {
