@@ -7,10 +7,10 @@
      dx = rstd (g - mean_c(g) - xhat mean_c(g xhat))
      dgamma += sum over tokens of dy xhat,  dbeta += sum over tokens of dy
 
-   Wu and He 2018, equation 7 (arXiv:1803.08494), which also pools over an image's places; over the
-   time steps of a text that would let a token see what follows it, so each token is an image of one
-   place, as PyTorch's GroupNorm makes of (B T, C). One group is LayerNorm; groups of one channel
-   leave nothing but beta. */
+   Wu and He 2018, equations 1, 2, 6 and 7 (arXiv:1803.08494), which also pools over an image's
+   places; over the time steps of a text that would let a token see what follows it, so each token
+   is an image of one place, as PyTorch's GroupNorm makes of (B T, C). One group is LayerNorm;
+   groups of one channel leave nothing but beta. */
 #include "../data/die.h"
 #include "norm.h"
 #include "reduce.h"

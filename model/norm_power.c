@@ -3,29 +3,32 @@
    pn-v takes the mean square of the batch at hand:
      m = sum_n x^2 / N,  rstd = 1 / sqrt(m + eps),  xhat = x rstd,  y = gamma xhat + beta
    n are the N valid tokens of the batch, for each channel. Backward, as BatchNorm's without the
-   term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N, dx = rstd (g - xhat Lambda),
-   dgamma += sum_n dy xhat,  dbeta += sum_n dy In evaluation m is the running mean square phi (the
-   paper's psi^2), 1 at first: phi <- alpha_fwd phi + (1 - alpha_fwd) m
+   term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N,
+     dx = rstd (g - xhat Lambda),  dgamma += sum_n dy xhat,  dbeta += sum_n dy
+   In evaluation m is the running mean square phi (the paper's psi^2), 1 at first:
+     phi <- alpha_fwd phi + (1 - alpha_fwd) m
 
    pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). What
    former batches did to phi cannot be derived any more; instead nu, a running mean that starts at
-   0, stands for Lambda, with Gamma = sum_n xhat^2 / N: dx = (g - nu(t-1) xhat) / divisor nu(t) =
-   nu(t-1) (1 - (1 - alpha_bkw) Gamma) + (1 - alpha_bkw) Lambda For a pad, as for every token in
-   evaluation, dx = g / divisor. This backward is no gradient of forward, by design. The first
-   --pn-warmup batches are pn-v's, forward and backward, and only move phi and nu.
+   0, stands for Lambda: with Gamma = sum_n xhat^2 / N,
+     dx = (g - nu(t-1) xhat) / divisor
+     nu(t) = nu(t-1) (1 - (1 - alpha_bkw) Gamma) + (1 - alpha_bkw) Lambda
+   For a pad, as for every token in evaluation, dx = g / divisor. This backward is no gradient of
+   forward, by design. The first --pn-warmup batches are pn-v's, forward and backward, and only move
+   phi and nu.
 
    --pn-group-scaling divides, before all that, each token's channels of a head by their root mean
    square: u = x r, r = 1 / sqrt(mean x^2 + eps), exactly derived: dx = r (du - u mean(du u)).
    --pn-divisor: psi, the root of phi(t-1) + eps, by which forward divided; or batch, of m + eps.
 
-   Shen et al. 2020, algorithms 1 and 2 (arXiv:2003.07845). The authors' code (mask_powernorm.py)
-   departs from them: group scaling comes first; the divisor is the batch's; backward uses nu during
-   warm-up too; phi is, during warm-up, a plain mean that is then moved by alpha_fwd once more.
-   Its ema_gz, which is the state here, is nu / (1 - alpha_bkw): the same recurrence, only scaled.
-   Its warm-up is 10000 batches, 4 % and more of long runs; the default here is 200, a tenth of 2000
-   updates and twice the rate's warm-up: phi and nu, which remember some ten batches, are settled
-   then. The default divisor is the paper's: forward's own. Group scaling is on, as without it
-   gradients have been seen to overflow. */
+   Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) departs from the
+   paper: group scaling comes first; the divisor is the batch's; backward uses nu during warm-up
+   too; phi is, during warm-up, a plain mean that is then moved by alpha_fwd once more. Its ema_gz,
+   which is the state here, is nu / (1 - alpha_bkw): the same recurrence, only scaled. Its warm-up
+   is 10000 batches, 4 % and more of long runs; the default here is 200, a tenth of 2000 updates and
+   twice the rate's warm-up: phi and nu, which remember some ten batches, are settled then. The
+   default divisor is the paper's: forward's own. Group scaling is on, as without it gradients have
+   been seen to overflow. */
 #include "../data/die.h"
 #include "norm_pool.h"
 #include "reduce.h"
@@ -82,7 +85,7 @@ static void backward_v(const struct norm *norm, const struct tokens *tokens, str
 const struct norm_kind norm_power_v = {
     .name = "pn-v",
     .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
-    .source = "Shen et al. 2020, PN-V",
+    .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .over = NORM_OVER_TOKENS,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_phi", .start = 1}},
@@ -203,7 +206,7 @@ static void check(const struct norm_options *options, size_t C) {
 const struct norm_kind norm_power = {
     .name = "pn",
     .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / rms of x in its head",
-    .source = "Shen et al. 2020, algorithms 1 and 2",
+    .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
     .over = NORM_OVER_TOKENS,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_phi", .start = 1}, {"ema_gz", .start = 0}, {"iters", .scalar = true}},
