@@ -101,6 +101,8 @@ struct norm_kind {
     void (*statistics)(const struct norm *norm, const struct tokens *tokens, const real *x);
     void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x);
+    /* Of kinds that add to the loss, else NULL: how much, of the last batch in training. */
+    double (*penalty)(const struct norm *norm);
 };
 
 struct norm {

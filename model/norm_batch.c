@@ -27,6 +27,7 @@
    with |var - running var| in the second term. --bn-axis=batch is norm_position.c's. */
 #include "norm_pool.h"
 #include "vecmath.h"
+#include <math.h>
 
 extern const struct norm_kind norm_position;
 
@@ -76,6 +77,17 @@ static void add_penalty(const struct norm *norm, const struct pool *pool,
     }
 }
 
+static double penalty(const struct norm *norm) {
+    struct pool pool = pool_of(norm);
+    double sum = 0, eps = norm->options.eps;
+    for (size_t c = 0; c < norm->C; c++) {
+        double mean = (double)(pool.mean[c] - norm->state[RUNNING_MEAN][c]);
+        double sigma = 1 / (double)pool.rstd[c] - sqrt((double)norm->state[RUNNING_VAR][c] + eps);
+        sum += norm->options.rbn_mean * mean * mean + norm->options.rbn_var * sigma * sigma;
+    }
+    return sum;
+}
+
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
@@ -108,4 +120,5 @@ const struct norm_kind norm_batch = {
     .backward = backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
+    .penalty = penalty,
 };

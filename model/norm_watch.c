@@ -120,6 +120,8 @@ size_t norm_watch_measures(const struct norm *norm, size_t rows,
     measures[count++] = (struct measure){"dist_var", of_var / (double)C};
     measures[count++] = (struct measure){"tid_mean", of_mean / sqrt(tracked)};
     measures[count++] = (struct measure){"tid_var", sqrt(apart / tracked)};
+    double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
+    if (penalty > 0) measures[count++] = (struct measure){"penalty", penalty};
     if (norm->kind->over == NORM_OVER_NOTHING) return count;
     size_t terms = norm->kind->over == NORM_OVER_TOKENS ? C : rows;
     measures[count++] = (struct measure){"g_mean", length(terms, w->g_mean, NULL)};

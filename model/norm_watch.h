@@ -40,12 +40,13 @@ void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, c
 
 /* After the backward of a probed batch of so many rows: the measures by name; returns how many.
    dist_mean, dist_var: |batch - tracked| / C. tid_mean, tid_var (training-inference discrepancy):
-   of means and of deviations, relative to the tracked deviation. g_mean, g_var: L2 norms. */
+   of means and of deviations, relative to the tracked deviation. penalty: what the kind adds to the
+   loss, if anything. g_mean, g_var: L2 norms. */
 struct measure {
     const char *name;
     double value;
 };
-enum { NORM_MEASURES = 6 };
+enum { NORM_MEASURES = 7 };
 size_t norm_watch_measures(const struct norm *norm, size_t rows,
                            struct measure measures[NORM_MEASURES]);
 

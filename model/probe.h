@@ -5,7 +5,7 @@
    "mlp.c_proj.weight"), "attn" and "mlp" for whole sub-layers, "head.0" for a head; layers count
    from 0, what lies outside of them has none. Metrics:
 
-     norms       dist_mean dist_var tid_mean tid_var g_mean g_var         see norm_watch.h
+     norms       dist_mean dist_var tid_mean tid_var g_mean g_var penalty  see norm_watch.h
      sub-layers  stream_rms, output_rms     root mean square, over valid tokens and channels, of the
                                             residual stream behind it and of what it adds to that
                  stream_grad                L2 norm of the loss's gradient by that stream

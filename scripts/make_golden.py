@@ -7,15 +7,16 @@
 This file is also the reference model: nanoGPT's Transformer with a choice of norm and of the norm's
 place, in PyTorch, float64. Its tensors carry the names that model.safetensors has.
 
-    x = wte[id] + wpe[t]
-    pre:   x = x + F(N(x))   for F = attention, MLP of each layer;   x = ln_f(x) after the last
-    post:  x = N(x + F(x))                                           no final norm
+    x = wte[id] + wpe[t],  for F = attention, MLP of each layer: as Layer.sublayer() has it;
+    after the last x = ln_f(x), but for post and what is like it
     logits = x wte^T         the head is tied to the token embedding
 
 The files hold results, not parameters or data: both sides start from formulas (start_value, tokens,
 batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts with # is a
 remark. Per model:
-    logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping
+    logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; all
+                                          but the models in pre have dots:NAME instead, a gradient's
+                                          products with two waves, and no logits
     losses                                of STEPS training steps, each before its update
     state:NAME                            bn's running statistics after them
     eval_logits, eval_loss                in evaluation mode after them
@@ -34,7 +35,7 @@ except ImportError:
              "for /usr/bin/python3)")
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
-EPS, BN_MOMENTUM = 1e-5, 0.1
+EPS, BN_MOMENTUM, MIX_FRACTION = 1e-5, 0.1, 0.5
 STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
 # A bias right before bn has no gradient but rounding, which Adam's usual 1e-8 would blow up to whole
 # steps: floats and doubles would then part ways in running_mean. This epsilon keeps it small.
@@ -64,24 +65,34 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class LayerNorm(nn.LayerNorm):
-    def __init__(self):
-        super().__init__(C, eps=EPS)
+    def __init__(self, channels=C):
+        super().__init__(channels, eps=EPS)
 
 
 NORMS = {"none": nn.Identity, "ln": LayerNorm, "bn": BatchNorm, "rms": RMSNorm}
-PLACEMENTS = ("pre", "post")
+
+# The norms of a sub-layer, in the order of the state dict, and whether one stands before the head.
+# "inner" is pre with norms of queries and keys, head by head, and behind the MLP's activation.
+PLACEMENTS = {
+    "pre": (("",), True), "post": (("",), False), "inner": (("",), True),
+    "sandwich": (("", "_out"), True), "peri": (("", "_out"), True), "reordered": (("",), True),
+    "deepnorm": (("",), False), "mix": (("",), True), "residual": (("",), True),
+    "keel": (("", "_post"), False), "lns": (("",), True),
+}
 
 
 class Attention(nn.Module):
     """Causal self-attention: softmax(q k^T / sqrt(C / NH)) v in each head, s <= t only."""
 
-    def __init__(self):
+    def __init__(self, norm=nn.Identity):
         super().__init__()
         self.c_attn = nn.Linear(C, 3 * C)  # rows: q, then k, then v; in each, head after head
+        self.q_norm, self.k_norm = norm(C // NH), norm(C // NH)
         self.c_proj = nn.Linear(C, C)
 
     def forward(self, x):
         q, k, v = self.c_attn(x).reshape(B, T, 3, NH, C // NH).permute(2, 0, 3, 1, 4)  # (B,NH,T,HS)
+        q, k = self.q_norm(q), self.k_norm(k)
         future = torch.ones(T, T, dtype=torch.bool).triu(1)
         scores = torch.einsum("bhti,bhsi->bhts", q, k) / math.sqrt(C // NH)
         weights = scores.masked_fill(future, -math.inf).softmax(-1)
@@ -92,39 +103,67 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """c_proj(gelu(c_fc(x))), gelu(z) = z (1 + erf(z / sqrt 2)) / 2."""
 
-    def __init__(self):
+    def __init__(self, norm=nn.Identity):
         super().__init__()
         self.c_fc = nn.Linear(C, 4 * C)
+        self.norm = norm(4 * C)
         self.c_proj = nn.Linear(4 * C, C)
 
     def forward(self, x):
         z = self.c_fc(x)
-        return self.c_proj(z * (1 + torch.erf(z / math.sqrt(2))) / 2)
+        return self.c_proj(self.norm(z * (1 + torch.erf(z / math.sqrt(2))) / 2))
 
 
 class Layer(nn.Module):
-    def __init__(self, norm, placement):
+    def __init__(self, norm, placement, layer):
         super().__init__()
-        self.placement = placement
-        self.ln_1 = NORMS[norm]()
-        self.attn = Attention()
-        self.ln_2 = NORMS[norm]()
-        self.mlp = MLP()
+        inner = NORMS[norm] if placement == "inner" else nn.Identity
+        self.placement, self.layer = placement, layer
+        for name, function in (("attn", Attention), ("mlp", MLP)):
+            for where in PLACEMENTS[placement][0]:
+                setattr(self, f"ln_{1 if name == 'attn' else 2}{where}", NORMS[norm]())
+            setattr(self, name, function(inner))
 
-    def forward(self, x):
-        for function, norm in ((self.attn, self.ln_1), (self.mlp, self.ln_2)):
-            x = x + function(norm(x)) if self.placement == "pre" else norm(x + function(x))
-        return x
+    def sublayer(self, function, norm, other, x, second):
+        """x and the second stream behind one sub-layer."""
+        place = self.placement
+        if place == "mix":
+            place = "post" if self.layer < MIX_FRACTION * L else "pre"
+        if place in ("pre", "inner"):
+            return x + function(norm(x)), second
+        if place == "post":
+            return norm(x + function(x)), second
+        if place in ("sandwich", "peri"):
+            return x + other(function(norm(x))), second
+        if place == "reordered":
+            return x + norm(function(x)), second
+        if place == "deepnorm":
+            return norm((2 * L) ** 0.25 * x + function(x)), second
+        if place == "keel":
+            return other(2 * L * x + function(norm(x))), second
+        if place == "lns":
+            return x + function(norm(x) / math.sqrt(self.layer + 1)), second
+        added = function(x)
+        return norm(x + added), second + added
+
+    def forward(self, x, second):
+        where = PLACEMENTS[self.placement][0][-1]
+        for function, name in ((self.attn, "ln_1"), (self.mlp, "ln_2")):
+            x, second = self.sublayer(function, getattr(self, name), getattr(self, name + where), x,
+                                      second)
+        return x, second
 
 
 class Model(nn.Module):
     def __init__(self, norm, placement):
         super().__init__()
+        self.dual = placement == "residual"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(V, C),
             "wpe": nn.Embedding(T, C),
-            "h": nn.ModuleList(Layer(norm, placement) for _ in range(L)),
-            "ln_f": NORMS[norm]() if placement == "pre" else nn.Identity(),
+            "ln_e": NORMS[norm]() if placement == "peri" else nn.Identity(),
+            "h": nn.ModuleList(Layer(norm, placement, layer) for layer in range(L)),
+            "ln_f": NORMS[norm]() if PLACEMENTS[placement][1] else nn.Identity(),
         })
         with torch.no_grad():
             for name, tensor in self.named_parameters():
@@ -134,15 +173,17 @@ class Model(nn.Module):
     def forward(self, ids):
         """Logits (B,T,V) of ids (B,T)."""
         part = self.transformer
-        x = part["wte"](ids) + part["wpe"](torch.arange(T))
+        x = part["ln_e"](part["wte"](ids) + part["wpe"](torch.arange(T)))
+        second = x
         for layer in part["h"]:
-            x = layer(x)
-        return part["ln_f"](x) @ part["wte"].weight.T
+            x, second = layer(x, second)
+        top = x + part["ln_f"](second) if self.dual else part["ln_f"](x)
+        return top @ part["wte"].weight.T
 
 
 def start_value(name, i):
     """Element i of the parameter `name` at the start."""
-    norm_weight = ".ln_" in name and name.endswith(".weight")
+    norm_weight = (".ln_" in name or "norm" in name) and name.endswith(".weight")
     return (1 if norm_weight else 0) + 0.4 * math.sin(1.3 * i + sum(name.encode()))
 
 
@@ -167,9 +208,16 @@ def adamw(model):
                              lr=LEARNING_RATE, betas=BETAS, eps=ADAM_EPS)
 
 
+def dots(gradient):
+    """Its products with two waves."""
+    i = torch.arange(gradient.numel()).double()
+    waves = torch.stack([torch.cos(0.7 * i), torch.sin(0.7 * i)])
+    return waves @ gradient.reshape(-1)
+
+
 def model_case(norm, placement):
     """What a model's file holds: (key, values) pairs in order."""
-    model = Model(norm, placement)
+    model, whole = Model(norm, placement), placement == "pre"
     optimizer = adamw(model)
     results, losses = [], []
     model.train()
@@ -179,8 +227,9 @@ def model_case(norm, placement):
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            results += [("logits", logits), ("loss", loss)]
-            results += [("grad:" + name, p.grad.clone()) for name, p in model.named_parameters()]
+            results += ([("logits", logits)] if whole else []) + [("loss", loss)]
+            results += [("grad:" + name, p.grad.clone()) if whole else
+                        ("dots:" + name, dots(p.grad)) for name, p in model.named_parameters()]
         grad_norm = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         if step == 0:
             results.append(("grad_norm", grad_norm))
@@ -191,7 +240,7 @@ def model_case(norm, placement):
     model.eval()
     with torch.no_grad():
         logits, loss = logits_and_loss(model, STEPS)
-    results += [("eval_logits", logits), ("eval_loss", loss)]
+    results += ([("eval_logits", logits)] if whole else []) + [("eval_loss", loss)]
     return flatten(results)
 
 
@@ -404,7 +453,8 @@ def all_cases():
     """File name -> (remark, digits written, (key, values) pairs)."""
     cases = {f"{norm}-{placement}.txt": (f"model with norm {norm}, placement {placement}", 10,
                                          model_case(norm, placement))
-             for norm in NORMS for placement in PLACEMENTS}
+             for norm in NORMS for placement in PLACEMENTS
+             if norm == "ln" or placement in ("pre", "post")}
     cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
     cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())

@@ -175,19 +175,13 @@ Test(placement, factors_of_the_depth) {
     cr_expect(!placement_find("nowhere"));
 }
 
-static int row_of(const char *norm) {
-    int row = 0;
-    while (norm_kinds[row] != norm_find(norm)) row++;
-    return row;
-}
-
 /* Each site may have another kind of norm, and another inside the sub-layers; a norm of queries or
    keys sees one head's channels, and makes what it says of them. */
 Test(placement, kinds_of_norms_by_site) {
-    struct model_config config = small_config(row_of("bn"), 0);
-    config.site_norm[SITE_ATTENTION] = 1 + row_of("gn");
-    config.site_norm[SITE_FINAL] = 1 + row_of("scale");
-    config.qk_norm = INNER_NORM_KINDS + row_of("rms");
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.site_norm[SITE_ATTENTION] = 1 + norm_index("gn");
+    config.site_norm[SITE_FINAL] = 1 + norm_index("scale");
+    config.qk_norm = INNER_NORM_KINDS + norm_index("rms");
     config.ffn_norm = INNER_NORM_ON;
     struct model model;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);

@@ -119,12 +119,6 @@ static bool there(const unsigned char *valid, size_t n) {
     return !valid || valid[n];
 }
 
-static int norm_row(const char *name) {
-    int row = 0;
-    while (norm_kinds[row] != norm_find(name)) row++;
-    return row;
-}
-
 /* What the batch's moments are apart from the tracked ones, of x (N,C). */
 static void check_distances(const struct probed *p, int layer, const char *site, const real *x,
                             size_t C, const real *tracked_mean, const unsigned char *valid) {
@@ -191,7 +185,7 @@ Test(probe, distances_and_terms_of_norms) {
     for (size_t n = 0; n < N; n++) pads[n] = n % T < 2 + n / T;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int padded = 0; padded < 2; padded++) {
-            struct model_config config = small_config(norm_row(kinds[k].norm), 0);
+            struct model_config config = small_config(norm_index(kinds[k].norm), 0);
             struct probed p;
             unsigned char *valid = padded ? pads : NULL;
             probe(&p, &config, valid, 0.5);
@@ -214,7 +208,7 @@ Test(probe, distances_and_terms_of_norms) {
 
 /* bn's own running statistics are those that are tracked for every kind. */
 Test(probe, tracked_statistics_are_those_of_bn) {
-    struct model_config config = small_config(norm_row("bn"), 1);
+    struct model_config config = small_config(norm_index("bn"), 1);
     struct probed p;
     probe(&p, &config, NULL, 1);
     const struct norm *norm = &p.model.layer[1].mlp.post;
@@ -223,9 +217,30 @@ Test(probe, tracked_statistics_are_those_of_bn) {
     finish(&p);
 }
 
+/* Regularized BatchNorm's penalty, which no loss shows. */
+Test(probe, penalties) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    struct probed p;
+    config.norms.rbn_mean = 0.7;
+    config.norms.rbn_var = 0.4;
+    probe(&p, &config, NULL, 1);
+    const struct norm *norm = &p.model.layer[1].attention.pre;
+    const real *x = p.model.layer[1].attention.x;
+    double sum = 0;
+    for (size_t c = 0; c < norm->C; c++) {
+        double mean = 0, var = 0;
+        for (size_t n = 0; n < N; n++) mean += (double)x[n * norm->C + c] / N;
+        for (size_t n = 0; n < N; n++) var += pow((double)x[n * norm->C + c] - mean, 2) / N;
+        sum += 0.7 * pow(mean - (double)norm->state[0][c], 2);
+        sum += 0.4 * pow(sqrt(var + 1e-5) - sqrt((double)norm->state[1][c] + 1e-5), 2);
+    }
+    expect(&p.rows, 1, "ln_1", "penalty", sum);
+    finish(&p);
+}
+
 /* Norms inside the sub-layers are watched too, a head's row as a token. */
 Test(probe, norms_of_queries_keys_and_mlps) {
-    struct model_config config = small_config(norm_row("ln"), 0);
+    struct model_config config = small_config(norm_index("ln"), 0);
     config.qk_norm = config.ffn_norm = INNER_NORM_ON;
     struct probed p;
     probe(&p, &config, NULL, 1);
@@ -255,7 +270,7 @@ Test(probe, norms_of_queries_keys_and_mlps) {
    of one sequence, what a position's embedding gets is its token's. */
 Test(probe, streams_and_their_gradients) {
     for (int placement = 0; placements[placement].name; placement++) {
-        struct model_config config = small_config(norm_row("ln"), placement);
+        struct model_config config = small_config(norm_index("ln"), placement);
         struct probed p;
         probe(&p, &config, NULL, 1);
         double out = 0, add = 0;
@@ -271,7 +286,7 @@ Test(probe, streams_and_their_gradients) {
         cr_expect_eq(second, placements[placement].dual);
         finish(&p);
     }
-    struct model_config config = small_config(norm_row("ln"), 0);
+    struct model_config config = small_config(norm_index("ln"), 0);
     struct model model;
     struct probe probes;
     struct rows_there rows = {0};
@@ -309,7 +324,7 @@ Test(probe, streams_and_their_gradients) {
 Test(probe, heads) {
     unsigned char pads[N];
     for (size_t n = 0; n < N; n++) pads[n] = n % T < 2 + n / T;
-    struct model_config config = small_config(norm_row("ln"), 0);
+    struct model_config config = small_config(norm_index("ln"), 0);
     for (int padded = 0; padded < 2; padded++) {
         struct probed p;
         const unsigned char *valid = padded ? pads : NULL;
@@ -349,7 +364,7 @@ Test(probe, heads) {
 
 /* Logits far apart: every query that has a choice sees one key. */
 Test(probe, saturated_heads) {
-    struct model_config config = small_config(norm_row("ln"), 0);
+    struct model_config config = small_config(norm_index("ln"), 0);
     struct model model;
     struct probe probes;
     struct rows_there rows = {0};
@@ -373,7 +388,7 @@ Test(probe, saturated_heads) {
 }
 
 Test(probe, weights_gradients_and_updates) {
-    struct model_config config = small_config(norm_row("bn"), 0);
+    struct model_config config = small_config(norm_index("bn"), 0);
     struct probed p;
     probe(&p, &config, NULL, 1);
     const struct tensor_list *param = &p.model.lists.param;
