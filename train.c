@@ -62,7 +62,8 @@ static void flush_output(void) {
 /* The text, in its own vocabulary or in one that is known. */
 static void read_corpus(struct training *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
-    struct corpus_options options = {(int)config->level, config->val_fraction, known};
+    struct corpus_options options = {
+        .level = (int)config->level, .val_fraction = config->val_fraction, .known = known};
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
@@ -77,7 +78,7 @@ static void read_corpus(struct training *t, const struct vocabulary *known) {
     }
     t->outcome.corpus = t->corpus.name;
     t->outcome.corpus_bytes = t->corpus.bytes;
-    t->outcome.corpus_characters = t->corpus.length;
+    t->outcome.corpus_characters = t->corpus.characters;
     t->outcome.corpus_crc32 = t->corpus.crc32;
     t->outcome.vocabulary = t->corpus.vocabulary.V;
 }
@@ -180,7 +181,6 @@ static double evaluate(struct training *t) {
         valid += model_loss(&t->model, &t->batch, &part);
         sum += part;
     }
-    t->batch.B = B;
     if (stopped_by) return NOT_MEASURED;
     return sum / (double)valid;
 }

@@ -2,12 +2,13 @@
 #include "corpus.h"
 #include "crc32.h"
 #include "die.h"
+#include "items.h"
 #include "random.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *get(size_t count, size_t size) {
+void *corpus_memory(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
     if (!memory)
         die(STATUS_MACHINE, "memory: no %.1f GiB for the corpus to be had",
@@ -20,7 +21,7 @@ static void number_symbols(struct corpus *corpus, const struct corpus_options *o
     size_t end = 0; // behind the highest symbol
     for (size_t i = 0; i < corpus->length; i++)
         if ((size_t)corpus->ids[i] >= end) end = (size_t)corpus->ids[i] + 1;
-    int32_t *id_of = get(end, sizeof *id_of);
+    int32_t *id_of = corpus_memory(end, sizeof *id_of);
     for (size_t i = 0; i < corpus->length; i++) id_of[corpus->ids[i]] = 1;
     struct vocabulary *vocabulary = &corpus->vocabulary;
     vocabulary_make(vocabulary, options->level, id_of, end);
@@ -46,7 +47,7 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
     *corpus = (struct corpus){.name = name, .bytes = bytes};
     if (!bytes) die(STATUS_MACHINE, "corpus: %s: is empty", name);
     corpus->crc32 = crc32_of(0, in, bytes);
-    corpus->ids = get(bytes, sizeof *corpus->ids);
+    corpus->ids = corpus_memory(bytes + ITEM_MARKERS, sizeof *corpus->ids);
     size_t at = level == LEVEL_CHAR && bytes >= 3 && !memcmp(in, "\xef\xbb\xbf", 3) ? 3 : 0; // BOM
     while (at < bytes) {
         size_t here = at;
@@ -59,8 +60,11 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
                 "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", name, here);
         corpus->ids[corpus->length++] = symbol;
     }
+    corpus->characters = corpus->length;
+    if (options->items) items_make(corpus, options);
     number_symbols(corpus, options);
-    corpus->train = (size_t)((double)corpus->length * (1 - options->val_fraction));
+    size_t all = options->items ? corpus->items : corpus->length;
+    corpus->train = (size_t)((double)all * (1 - options->val_fraction));
 }
 
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
@@ -87,11 +91,16 @@ void corpus_read(struct corpus *corpus, const char *path, const struct corpus_op
 
 void corpus_free(struct corpus *corpus) {
     free(corpus->ids);
+    items_free(corpus);
     vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
 }
 
 void corpus_check(const struct corpus *corpus, size_t T) {
+    if (corpus->items) {
+        items_check(corpus);
+        return;
+    }
     if (corpus->train < T + 1)
         die(STATUS_USAGE,
             "corpus: %s: %zu characters to train on are fewer than a block of %zu and one more "
@@ -108,13 +117,25 @@ void corpus_check(const struct corpus *corpus, size_t T) {
 struct batch batch_make(size_t B, size_t T) {
     size_t count;
     if (__builtin_mul_overflow(B, T, &count)) count = SIZE_MAX;
-    return (struct batch){B, T, get(count, sizeof(int32_t)), get(count, sizeof(int32_t)), NULL};
+    return (struct batch){.B = B,
+                          .T = T,
+                          .most_B = B,
+                          .most_T = T,
+                          .ids = corpus_memory(count, sizeof(int32_t)),
+                          .targets = corpus_memory(count, sizeof(int32_t))};
 }
 
 void batch_free(struct batch *batch) {
     free(batch->ids);
     free(batch->targets);
+    free(batch->valid);
     *batch = (struct batch){0};
+}
+
+size_t batch_targets(const struct batch *batch) {
+    size_t targets = 0;
+    for (size_t n = 0; n < batch->B * batch->T; n++) targets += batch->targets[n] >= 0;
+    return targets;
 }
 
 /* Stratified sampling without replacement: against independent random blocks (nanoGPT's way) no
@@ -122,7 +143,12 @@ void batch_free(struct batch *batch) {
    gradient varies less. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count,
                    struct batch *batch) {
+    if (corpus->items) {
+        items_sample(corpus, seed, count, batch);
+        return;
+    }
     size_t T = batch->T, targets = corpus->train - 1; // all characters but the first
+    batch->B = batch->most_B;
     for (size_t b = 0; b < batch->B; b++) {
         size_t first = targets * b / batch->B, width = targets * (b + 1) / batch->B - first;
         size_t blocks = width / T > 1 ? width / T - 1 : 1, room = width - blocks * T + 1;
@@ -140,10 +166,15 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count,
 }
 
 size_t corpus_blocks(const struct corpus *corpus, size_t T) {
+    if (corpus->items) return corpus->items - corpus->train;
     return (corpus->length - corpus->train - 1 + T - 1) / T;
 }
 
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
+    if (corpus->items) {
+        items_validation(corpus, first, B, batch);
+        return;
+    }
     size_t T = batch->T, blocks = corpus_blocks(corpus, T);
     batch->B = blocks - first < B ? blocks - first : B;
     for (size_t b = 0; b < batch->B; b++)

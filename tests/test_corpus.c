@@ -12,7 +12,8 @@ TestSuite(corpus, .init = folder_enter, .fini = folder_leave);
 
 static struct corpus make(const char *text, int level) {
     struct corpus corpus;
-    corpus_make(&corpus, "text", text, strlen(text), &(struct corpus_options){level, 0.1, NULL});
+    corpus_make(&corpus, "text", text, strlen(text),
+                &(struct corpus_options){.level = level, .val_fraction = 0.1});
     return corpus;
 }
 
@@ -25,7 +26,7 @@ static struct corpus numbered(size_t length, double val_fraction) {
     }
     struct corpus corpus;
     corpus_make(&corpus, "numbers", text, 2 * length,
-                &(struct corpus_options){LEVEL_CHAR, val_fraction, NULL});
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = val_fraction});
     free(text);
     cr_assert(corpus.length == length && corpus.vocabulary.V == length);
     for (size_t i = 0; i < length; i++) cr_assert(corpus.ids[i] == (int32_t)i);
@@ -64,7 +65,7 @@ static void make_in_child(void *bytes) {
     const struct bytes *b = bytes;
     struct corpus corpus;
     corpus_make(&corpus, "text", b->text, b->count,
-                &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
 }
 
 Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
@@ -133,7 +134,7 @@ Test(corpus, bytes) {
     for (int i = 0; i < 512; i++) text[i] = (char)(511 - i);
     struct corpus corpus;
     corpus_make(&corpus, "bytes", text, sizeof text,
-                &(struct corpus_options){LEVEL_BYTE, 0.5, NULL});
+                &(struct corpus_options){.level = LEVEL_BYTE, .val_fraction = 0.5});
     cr_expect(corpus.length == 512 && corpus.vocabulary.V == 256 && corpus.train == 256);
     for (int i = 0; i < 256; i++) {
         cr_expect(corpus.vocabulary.symbols[i] == (uint32_t)i);
@@ -362,7 +363,7 @@ Test(corpus, each_validation_character_but_the_first_is_predicted_once) {
 
 static void read_in_child(void *path) {
     struct corpus corpus;
-    corpus_read(&corpus, path, &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
+    corpus_read(&corpus, path, &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
     printf("%zu %zu %08x", corpus.length, corpus.vocabulary.V, corpus.crc32);
     corpus_free(&corpus);
 }
@@ -373,7 +374,8 @@ Test(corpus, files) {
     for (int i = 0; i < MANY; i++) text[i] = (char)('a' + random_below(1, i, 26));
     file_put("many.txt", text, MANY);
     struct corpus corpus;
-    corpus_make(&corpus, "text", text, MANY, &(struct corpus_options){LEVEL_CHAR, 0.1, NULL});
+    corpus_make(&corpus, "text", text, MANY,
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
     struct ending ending = call(read_in_child, "many.txt");
     snprintf(want, sizeof want, "%d 26 %08x", MANY, corpus.crc32);
     cr_expect_str_eq(ending.out, want);

@@ -203,6 +203,10 @@ Test(fuzz, corpora) {
     expect_taken("corpus", 6);
 }
 
+Test(fuzz, items) {
+    expect_taken("items", 5);
+}
+
 Test(fuzz, logs) {
     expect_taken("log", 8);
 }

@@ -1,5 +1,5 @@
 #include "readers.h"
-#include "../../data/corpus.h"
+#include "../../data/items.h"
 #include "../../data/run.h"
 #include "../../data/safetensors.h"
 #include "../../data/utf8.h"
@@ -107,19 +107,46 @@ static void check_corpus(const struct corpus *corpus, const char *text, size_t b
     check(at == bytes && corpus->train <= corpus->length, "nothing is left out");
 }
 
+/* Items lie one behind the other between markers, and lack nothing but blanks and line ends. */
+static void check_items(const struct corpus *corpus) {
+    int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
+    size_t tokens = 0;
+    for (size_t i = 0; i < corpus->items; i++) {
+        const struct item *item = &corpus->item[i];
+        check(item->tokens > 1 && item->begin + item->tokens < corpus->length, "inside");
+        for (size_t t = 0; t <= item->tokens; t++)
+            check((corpus->ids[item->begin + t] == marker) == (t % item->tokens == 0), "a line");
+        tokens += item->tokens;
+    }
+    check(corpus->items && tokens + 1 == corpus->length, "all of them");
+    check(corpus->train <= corpus->items && corpus->length <= corpus->bytes + 2, "no more");
+}
+
 static void read_corpus(const char *path) {
     size_t bytes;
     char *text = bytes_of(path, &bytes);
     for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) { // bytes never die
         struct corpus corpus, again;
-        corpus_read(&corpus, path, &(struct corpus_options){level, 0.1, NULL});
+        corpus_read(&corpus, path, &(struct corpus_options){.level = level, .val_fraction = 0.1});
         check_corpus(&corpus, text, bytes);
-        corpus_read(&again, path, &(struct corpus_options){level, 0.1, &corpus.vocabulary});
+        corpus_read(&again, path,
+                    &(struct corpus_options){
+                        .level = level, .val_fraction = 0.1, .known = &corpus.vocabulary});
         check(!memcmp(corpus.ids, again.ids, corpus.length * sizeof *corpus.ids), "known ids");
         corpus_free(&corpus);
         corpus_free(&again);
     }
     free(text);
+}
+
+static void read_items(const char *path) {
+    for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) {
+        struct corpus corpus;
+        corpus_read(&corpus, path,
+                    &(struct corpus_options){.level = level, .val_fraction = 0.1, .items = true});
+        check_items(&corpus);
+        corpus_free(&corpus);
+    }
 }
 
 /* A vocabulary is ascending, finds its own symbols, and is written as it was read. */
@@ -169,6 +196,7 @@ static void read_log(const char *path) {
 const struct reader readers[] = {{"safetensors", read_safetensors, false},
                                  {"config", read_config, true}, // texts are kept
                                  {"corpus", read_corpus, false},
+                                 {"items", read_items, false},
                                  {"vocabulary", read_vocabulary, false},
                                  {"log", read_log, false},
                                  {NULL, NULL, false}};
