@@ -190,28 +190,44 @@ static void write_probe(void *run, int64_t step, int layer, const char *site, co
     run_probe(run, step, layer, site, metric, value);
 }
 
-/* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, and in *norm
-   the gradient's. Without an update if either is no number. */
+/* Draws an update's batches from the last to the first, which then is in hand, and counts their
+   targets: of items each batch has its own number of them. */
+static size_t draw_batches(struct training *t, int64_t step) {
+    int64_t accum = t->config.grad_accum;
+    size_t targets = 0;
+    for (int64_t i = accum; i-- > 0;) {
+        corpus_sample(&t->corpus, t->config.seed, step * accum + i, &t->batch);
+        targets += batch_targets(&t->batch);
+    }
+    profile_lap(PROFILE_BATCH);
+    return targets;
+}
+
+/* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, over all
+   targets alike, and in *norm the gradient's. Without an update if either is no number. */
 static double update(struct training *t, int64_t step, double lr, double *norm) {
     int64_t accum = t->config.grad_accum, interval = t->config.probe_interval;
     bool probed = interval && step % interval == 0;
-    double loss = 0;
+    double loss = 0, share = 0; // of a batch in the update's targets
     if (t->config.profile) profile_resume();
+    size_t targets = draw_batches(t, step);
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
-        corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
+        if (i > 0) corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
         profile_lap(PROFILE_BATCH);
         t->model.probing = probed && i + 1 == accum;
         model_forward(&t->model, &t->batch, true, count);
-        loss += model_backward(&t->model, &t->batch, count, 1.0 / (double)accum) / (double)accum;
+        double batches = (double)targets / (double)batch_targets(&t->batch); // like this one
+        share = 1 / batches;
+        loss += model_backward(&t->model, &t->batch, count, share) / batches;
     }
     *norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     if (probed) probe_keep(&t->probe, &t->model);
     if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
     profile_stop();
     if (probed)
-        probe_write(&t->probe, &t->model, &t->batch, 1.0 / (double)accum, step,
+        probe_write(&t->probe, &t->model, &t->batch, share, step,
                     &(struct probe_sink){write_probe, &t->run});
     return loss;
 }

@@ -7,6 +7,7 @@
 #include "sublayer.h"
 
 enum { HEAD_ROWS = 1024 }; // tokens whose logits' gradients are in hand at a time
+enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
@@ -18,6 +19,7 @@ struct model_config {
     int64_t qk_norm, ffn_norm;           // INNER_NORM_...
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t bias, final_norm; // biases of linear layers
+    int64_t pad_stats;        // whether pads are tokens to norms
     double dropout, mix_fraction;
     struct norm_options norms;
 };
@@ -66,9 +68,11 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* The batch through all layers, up to what the head reads. In training bn-like norms use and move
-   their batch statistics and dropout is on, keyed by `step`; in evaluation neither. Whoever changed
-   weights has counted it in lists.param.version. */
+/* The batch through all layers, up to what the head reads. Pads stand behind a sequence's tokens,
+   so causal attention hides them from these, and without targets they have no loss; what is left is
+   the norms', which get to know of pads unless config.pad_stats includes them. In training bn-like
+   norms use and move their batch statistics and dropout is on, keyed by `step`; in evaluation
+   neither. Whoever changed weights has counted it in lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
 /* One sequence in evaluation, piece by piece: tokens first .. end of `ids` (end <= T), those before
@@ -84,8 +88,8 @@ const real *model_logits(struct model *model, size_t n);
  */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 
-/* After a forward in training: adds `scale` times the gradient of the batch's mean loss to every
-   parameter's gradient; returns that mean loss. `step` is forward's. */
+/* After a forward in training: adds `scale` times the gradient of the batch's mean loss over its
+   valid targets to every parameter's gradient; returns that mean loss. `step` is forward's. */
 double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
 void model_zero_grad(struct model *model);

@@ -37,9 +37,10 @@ int model_team(const struct model *m) {
 
 static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
                            uint64_t step) {
+    const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
     return (struct pass){.tokens = {.B = batch->B,
                                     .T = batch->T,
-                                    .valid = batch->valid,
+                                    .valid = valid,
                                     .training = training,
                                     .probe = training && m->probing},
                          .rows = {0, batch->B * batch->T},

@@ -56,9 +56,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
                     const real *x) {
-    (void)tokens;
     struct pool pool = pool_of(norm);
-    pool_forward(&pool, rows, &norm->param[0], &norm->param[1], y, x);
+    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
 }
 
 /* The penalty's part of dx, in what backward subtracts before it divides by sigma. */

@@ -163,11 +163,12 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
         real *part_s = block_sums(pool, begin / ROWS), *part_t = part_s + C;
         memset(part_s, 0, 2 * C * sizeof(real));
         for (size_t n = rows.begin; n < rows.end; n++)
+            if (!token_left_out(tokens, n))
 #pragma omp simd
-            for (size_t c = 0; c < C; c++) {
-                part_s[c] += dy[n * C + c];
-                part_t[c] += dy[n * C + c] * (x[n * C + c] - mean[c]) * rstd[c];
-            }
+                for (size_t c = 0; c < C; c++) {
+                    part_s[c] += dy[n * C + c];
+                    part_t[c] += dy[n * C + c] * (x[n * C + c] - mean[c]) * rstd[c];
+                }
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -201,14 +202,19 @@ void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, c
     }
 }
 
-void pool_forward(const struct pool *pool, struct rows rows, const struct param *gamma,
-                  const struct param *beta, real *y, const real *x) {
+void pool_forward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+                  const struct param *gamma, const struct param *beta, real *y, const real *x) {
     size_t C = pool->C;
     const real *weight = gamma->value, *bias = beta->value;
     const real *mean = pool->mean, *rstd = pool->rstd;
-    for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C)
+    for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
+        if (token_left_out(tokens, n)) {
+            memset(y, 0, C * sizeof(real));
+            continue;
+        }
 #pragma omp simd
         for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean[c]) * rstd[c] * weight[c] + bias[c];
+    }
 }
 
 void pool_backward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
@@ -217,7 +223,11 @@ void pool_backward(const struct pool *pool, const struct tokens *tokens, struct 
     const real *mean = pool->mean, *rstd = pool->rstd, *divide = pool->divide;
     const real *along_one = pool->along_one, *along_x = pool->along_x;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
-        real pooled = tokens->training && token_counts(tokens, n) ? 1 : 0;
+        if (token_left_out(tokens, n)) {
+            memset(dx, 0, C * sizeof(real));
+            continue;
+        }
+        real pooled = tokens->training ? 1 : 0;
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean[c]) * rstd[c];

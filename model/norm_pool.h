@@ -6,8 +6,11 @@
 
    where mean, rstd, divide, along_one and along_x are one number for each channel. A norm makes
    them from the batch's moments in statistics(), and from the batch's sums of dy and dy xhat in
-   gradient_statistics(); it says what they are. A pad takes no part in the statistics, so for it,
-   as for every token in evaluation, they are constants: dx = divide gamma dy.
+   gradient_statistics(); it says what they are. In evaluation they are constants: dx = divide gamma
+   dy.
+
+   In training a pad takes no part in the statistics, and y = 0, dx = 0 of it: against statistics of
+   other tokens it could be far out, further at every layer, up to infinity.
 
    Sums over tokens are made block by block and added in order, so that the same bits come out for
    any number of threads. Each thread has its own tokens in the first half of such a work and, after
@@ -29,6 +32,11 @@ struct pool {
 size_t pool_size(size_t B, size_t T, size_t C);
 struct pool pool_at(real *reals, size_t C);
 
+/* Whether token n is a pad in training. */
+static inline bool token_left_out(const struct tokens *tokens, size_t n) {
+    return tokens->training && !token_counts(tokens, n);
+}
+
 /* The number of valid tokens. */
 size_t pool_count(const struct tokens *tokens);
 
@@ -47,8 +55,8 @@ void pool_track(const struct pool *pool, const struct tokens *tokens, const real
 void pool_recall(const struct pool *pool, const real *running_mean, const real *running_var,
                  real eps);
 
-/* along_one = sum dy and along_x = sum dy xhat over all tokens, for the thread's channels. Contains
-   a barrier. */
+/* along_one = sum dy and along_x = sum dy xhat over the tokens that are not left out, for the
+   thread's channels. Contains a barrier. */
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
@@ -59,8 +67,8 @@ void pool_parameter_gradients(const struct pool *pool, const struct param *gamma
 void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma);
 
 /* A block of rows: y (rows,C) and dx (rows,C) as above. */
-void pool_forward(const struct pool *pool, struct rows rows, const struct param *gamma,
-                  const struct param *beta, real *y, const real *x);
+void pool_forward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+                  const struct param *gamma, const struct param *beta, real *y, const real *x);
 void pool_backward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
                    const real *gamma, real *dx, const real *dy, const real *x);
 

@@ -10,12 +10,13 @@
 
    pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). What
    former batches did to phi cannot be derived any more; instead nu, a running mean that starts at
-   0, stands for Lambda: with Gamma = sum_n xhat^2 / N,
+   0, stands for Lambda, with Gamma = sum_n xhat^2 / N:
+
      dx = (g - nu(t-1) xhat) / divisor
      nu(t) = nu(t-1) (1 - (1 - alpha_bkw) Gamma) + (1 - alpha_bkw) Lambda
-   For a pad, as for every token in evaluation, dx = g / divisor. This backward is no gradient of
-   forward, by design. The first --pn-warmup batches are pn-v's, forward and backward, and only move
-   phi and nu.
+
+   In evaluation dx = g / divisor. This backward is no gradient of forward, by design. The first
+   --pn-warmup batches are pn-v's, forward and backward, and only move phi and nu.
 
    --pn-group-scaling divides, before all that, each token's channels of a head by their root mean
    square: u = x r, r = 1 / sqrt(mean x^2 + eps), exactly derived: dx = r (du - u mean(du u)).
@@ -60,9 +61,8 @@ static void statistics_v(const struct norm *norm, const struct tokens *tokens, c
 
 static void forward_v(const struct norm *norm, const struct tokens *tokens, struct rows rows,
                       real *y, const real *x) {
-    (void)tokens;
     struct pool pool = pool_of(norm);
-    pool_forward(&pool, rows, &norm->param[0], &norm->param[1], y, x);
+    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
 }
 
 static void gradient_statistics_v(const struct norm *norm, const struct tokens *tokens,
@@ -163,7 +163,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     struct pool pool = pool_of(norm);
     real *u = scaled(norm, tokens, rows.begin);
     if (norm->options.pn_group_scaling && !tokens->training) scale_groups(norm, rows, u, x);
-    pool_forward(&pool, rows, &norm->param[0], &norm->param[1], y,
+    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y,
                  norm->options.pn_group_scaling ? u : x);
 }
 

@@ -58,7 +58,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
     real lambda = norm->saved[0], eta = *norm->param[ETA].value, eps = (real)norm->options.eps;
-    pool_forward(&pool, rows, &norm->param[BN_GAMMA], &norm->param[BN_BETA], y, x);
+    pool_forward(&pool, tokens, rows, &norm->param[BN_GAMMA], &norm->param[BN_BETA], y, x);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         if (lambda == 0) {
 #pragma omp simd

@@ -40,16 +40,17 @@ static void naive_batch(struct naive *p, const struct norm_options *o, const uns
         double divisor = o->pn_divisor == PN_DIVISOR_BATCH ? sqrt(m + o->eps) : root;
         for (int n = 0; n < N; n++) {
             double xhat = u[n * C + c] / root, d = (double)dy[n * C + c];
-            y[n * C + c] = p->gamma[c] * xhat + p->beta[c];
+            y[n * C + c] = valid[n] ? p->gamma[c] * xhat + p->beta[c] : 0;
+            if (!valid[n]) continue;
             p->dgamma[c] += d * xhat;
             p->dbeta[c] += d;
             lambda += p->gamma[c] * d * xhat / counted;
-            gamma_square += valid[n] ? xhat * xhat / counted : 0;
+            gamma_square += xhat * xhat / counted;
         }
         for (int n = 0; n < N; n++) {
             double xhat = u[n * C + c] / root, g = p->gamma[c] * (double)dy[n * C + c];
             double along = warm ? lambda : p->nu[c];
-            du[n * C + c] = (valid[n] ? g - along * xhat : g) / divisor;
+            du[n * C + c] = valid[n] ? (g - along * xhat) / divisor : 0;
         }
         double a = o->pn_alpha_bkw;
         p->nu[c] = p->nu[c] * (1 - (1 - a) * gamma_square) + (1 - a) * lambda;
