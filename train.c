@@ -7,6 +7,7 @@
 #include "data/corpus.h"
 #include "data/die.h"
 #include "data/grammar.h"
+#include "data/items.h"
 #include "data/progress.h"
 #include "data/random.h"
 #include "data/run.h"
@@ -62,8 +63,12 @@ static void flush_output(void) {
 /* The text, in its own vocabulary or in one that is known. */
 static void read_corpus(struct training *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
-    struct corpus_options options = {
-        .level = (int)config->level, .val_fraction = config->val_fraction, .known = known};
+    struct corpus_options options = {.level = (int)config->level,
+                                     .val_fraction = config->val_fraction,
+                                     .known = known,
+                                     .items = config->items,
+                                     .pad_to_block = config->pad_to == PAD_TO_BLOCK,
+                                     .bucket = config->bucket};
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
@@ -81,6 +86,10 @@ static void read_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.corpus_characters = t->corpus.characters;
     t->outcome.corpus_crc32 = t->corpus.crc32;
     t->outcome.vocabulary = t->corpus.vocabulary.V;
+    t->outcome.items.all = t->corpus.items;
+    t->outcome.items.train = t->corpus.items ? t->corpus.train : 0;
+    t->outcome.items.longest = items_longest(&t->corpus);
+    t->outcome.items.cut = items_cut(&t->corpus, (size_t)config->model.block_size);
 }
 
 /* The run's folder, new or, where there is a checkpoint, as it was after that many updates. */
@@ -168,21 +177,22 @@ static void save_summary(struct training *t, const char *exit_reason) {
     file_commit(&file);
 }
 
-/* Mean loss over the validation part, or over --eval-iters batches spread evenly over it; not
-   measured if a signal comes in between. */
-static double evaluate(struct training *t) {
-    size_t B = t->config.batch_size, valid = 0;
+/* Mean loss over the targets of the validation part, or of --eval-iters batches spread evenly over
+   it, and in *valid how many there were; not measured if a signal comes in between. */
+static double evaluate(struct training *t, size_t *valid) {
+    size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
+    *valid = 0;
     if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
     double sum = 0, part;
     for (size_t i = 0; i < used && !stopped_by; i++) {
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
         model_forward(&t->model, &t->batch, false, 0);
-        valid += model_loss(&t->model, &t->batch, &part);
+        *valid += model_loss(&t->model, &t->batch, &part);
         sum += part;
     }
     if (stopped_by) return NOT_MEASURED;
-    return sum / (double)valid;
+    return sum / (double)*valid;
 }
 
 static void write_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
@@ -190,17 +200,23 @@ static void write_probe(void *run, int64_t step, int layer, const char *site, co
     run_probe(run, step, layer, site, metric, value);
 }
 
-/* Draws an update's batches from the last to the first, which then is in hand, and counts their
-   targets: of items each batch has its own number of them. */
-static size_t draw_batches(struct training *t, int64_t step) {
+struct drawn {
+    size_t targets, pads;
+};
+
+/* Draws an update's batches from the last to the first, which then is in hand, and counts what they
+   hold: of items each batch has its own number of targets. */
+static struct drawn draw_batches(struct training *t, int64_t step) {
     int64_t accum = t->config.grad_accum;
-    size_t targets = 0;
+    struct drawn drawn = {0, 0};
     for (int64_t i = accum; i-- > 0;) {
         corpus_sample(&t->corpus, t->config.seed, step * accum + i, &t->batch);
-        targets += batch_targets(&t->batch);
+        size_t targets = batch_targets(&t->batch);
+        drawn.targets += targets;
+        drawn.pads += t->batch.B * t->batch.T - targets;
     }
     profile_lap(PROFILE_BATCH);
-    return targets;
+    return drawn;
 }
 
 /* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, over all
@@ -210,7 +226,7 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     bool probed = interval && step % interval == 0;
     double loss = 0, share = 0; // of a batch in the update's targets
     if (t->config.profile) profile_resume();
-    size_t targets = draw_batches(t, step);
+    struct drawn drawn = draw_batches(t, step);
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
@@ -218,13 +234,18 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
         profile_lap(PROFILE_BATCH);
         t->model.probing = probed && i + 1 == accum;
         model_forward(&t->model, &t->batch, true, count);
-        double batches = (double)targets / (double)batch_targets(&t->batch); // like this one
+        // so many like this one make the update
+        double batches = (double)drawn.targets / (double)batch_targets(&t->batch);
         share = 1 / batches;
         loss += model_backward(&t->model, &t->batch, count, share) / batches;
     }
     *norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     if (probed) probe_keep(&t->probe, &t->model);
-    if (isfinite(loss) && isfinite(*norm)) adam_step(&t->adam, &t->model.lists.param, lr, *norm);
+    if (isfinite(loss) && isfinite(*norm)) {
+        adam_step(&t->adam, &t->model.lists.param, lr, *norm);
+        t->outcome.tokens += (int64_t)drawn.targets;
+        t->outcome.pads += (int64_t)drawn.pads;
+    }
     profile_stop();
     if (probed)
         probe_write(&t->probe, &t->model, &t->batch, share, step,
@@ -249,10 +270,9 @@ static void train(struct training *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->outcome;
     int64_t steps = config->max_iters;
-    int64_t tokens_per_step = config->batch_size * config->model.block_size * config->grad_accum;
-    const int64_t first = outcome->steps;
+    const int64_t first = outcome->steps, first_tokens = outcome->tokens;
     double start = omp_get_wtime() - outcome->seconds, training = 0, logged_training = 0;
-    int64_t logged_step = first;
+    int64_t logged_tokens = first_tokens;
     t->saved = omp_get_wtime();
     t->saving = 0.01; // at a guess
     for (int64_t step = first;; step++) {
@@ -262,7 +282,7 @@ static void train(struct training *t) {
         if (last || (step > first && save_due(t, step))) good = save(t, last);
         double trained = training; // until this row's own update
         struct log_row row = {.step = step,
-                              .tokens = step * tokens_per_step,
+                              .tokens = outcome->tokens,
                               .lr = schedule_rate(&config->schedule, step),
                               .train_loss = NOT_MEASURED,
                               .val_loss = NOT_MEASURED,
@@ -270,9 +290,9 @@ static void train(struct training *t) {
                               .tokens_per_second = NOT_MEASURED};
         if (trained > logged_training)
             row.tokens_per_second =
-                (double)((step - logged_step) * tokens_per_step) / (trained - logged_training);
+                (double)(row.tokens - logged_tokens) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
-            row.val_loss = evaluate(t);
+            row.val_loss = evaluate(t, &(size_t){0});
             if (!(row.val_loss < 0)) outcome->val_loss = row.val_loss;
             if (row.val_loss < 0)
                 last = true, saved = false; // stopped: what was saved may lack the checkpoint
@@ -288,17 +308,15 @@ static void train(struct training *t) {
         }
         if (last && !saved) good = save(t, true); // stopped while it was evaluated
         row.seconds = omp_get_wtime() - start;
-        outcome->tokens = row.tokens;
         outcome->seconds = row.seconds;
         if (training > 0)
-            outcome->tokens_per_second =
-                (double)((step - first + !last) * tokens_per_step) / training;
+            outcome->tokens_per_second = (double)(outcome->tokens - first_tokens) / training;
 
         bool failed =
             !isfinite(row.val_loss) || !isfinite(row.train_loss) || !isfinite(row.grad_norm);
         if (step % config->log_interval == 0 || row.val_loss >= 0 || last || failed) {
             run_log(&t->run, &row);
-            logged_step = step;
+            logged_tokens = row.tokens;
             logged_training = trained;
         }
         if (!isfinite(row.val_loss)) diverged(t, step, "the validation loss", row.val_loss);
@@ -324,15 +342,41 @@ static void write_text(struct training *t, const struct vocabulary *vocabulary, 
                 prompt, count, files);
 }
 
-/* --sample characters after training, shown and kept. */
+/* --num-items items; those of the corpus are known, if `corpus` is there. */
+static void write_items(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
+                        bool corpus, FILE *const files[2]) {
+    const struct config *config = &t->config;
+    size_t T = (size_t)config->model.block_size, count = 20;
+    struct item_set known = {0};
+    if (config->num_items != OPTION_AUTO) count = (size_t)config->num_items;
+    if (corpus) item_set_make(&known, &t->corpus, T);
+    struct item_counts counts =
+        sample_items(&t->model, vocabulary, config->sampling, random_key(config->seed, "sample", 0),
+                     prompt, count, corpus ? &known : NULL, files);
+    item_set_free(&known);
+    flush_output(); // before what standard error says next
+    char places[128] = "", cut[64] = "";
+    if (corpus)
+        snprintf(places, sizeof places,
+                 ": %zu known, in the training set; %zu new, %zu of them in the validation part",
+                 counts.known, counts.items - counts.known, counts.validate);
+    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, T);
+    progress_say(&t->progress, "%zu items%s%s", counts.items, places, cut);
+}
+
+/* What --sample asks for after training, shown and kept. */
 static void sample(struct training *t) {
     if (!t->config.sample) return;
+    const struct vocabulary *vocabulary = &t->corpus.vocabulary;
     struct run_file file = file_create(&t->run, "sample.txt");
     FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
     if (files[1]) fputc('\n', stdout);
-    write_text(t, &t->corpus.vocabulary, NULL, t->config.sample, files);
+    if (t->config.items)
+        write_items(t, vocabulary, NULL, true, files);
+    else
+        write_text(t, vocabulary, NULL, t->config.sample, files);
     file_commit(&file);
-    if (files[1]) fputs("\n\n", stdout);
+    if (files[1]) fputs(t->config.items ? "\n" : "\n\n", stdout);
     flush_output(); // before what standard error says next
 }
 
@@ -354,12 +398,37 @@ static void open_model(struct training *t, size_t B, struct vocabulary *vocabula
     checkpoint_read_model(&t->checkpoint, &t->model);
 }
 
+/* The corpus that the model learned from, if it is there as it was: --generate takes the one that
+   is named, but else does without. */
+static bool read_learned(struct training *t, bool named) {
+    const char *path = t->config.corpus;
+    uint32_t crc32;
+    bool learned =
+        !path || (corpus_checksum(path, &crc32) && checkpoint_learned(&t->checkpoint, crc32));
+    if (learned) read_corpus(t, NULL);
+    learned = learned && checkpoint_learned(&t->checkpoint, t->corpus.crc32);
+    if (!learned && named)
+        die(STATUS_USAGE, "corpus: %s: is not what the model learned from", path);
+    if (!learned)
+        progress_say(&t->progress, "known and new cannot be told apart: %s is not there as it was",
+                     path ? path : "the built-in grammar");
+    return learned;
+}
+
 /* --generate: the prompt and what follows it on standard output. */
-static void generate(struct training *t) {
+static void generate(struct training *t, bool corpus_named) {
     struct vocabulary vocabulary;
+    FILE *const files[] = {stdout, NULL};
     open_model(t, 1, &vocabulary);
-    write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, (FILE *[]){stdout, NULL});
-    fputc('\n', stdout);
+    t->progress = progress_start(t->config.quiet);
+    if (t->config.items) {
+        bool learned = read_learned(t, corpus_named);
+        write_items(t, &vocabulary, t->config.prompt, learned, files);
+        if (learned) corpus_free(&t->corpus);
+    } else {
+        write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, files);
+        fputc('\n', stdout);
+    }
     flush_output();
     vocabulary_free(&vocabulary);
 }
@@ -372,20 +441,44 @@ static void evaluate_stored(struct training *t) {
     read_corpus(t, &vocabulary);
     bool learned = checkpoint_learned(&t->checkpoint, t->corpus.crc32);
     if (!learned) t->corpus.train = 0;
-    if (t->corpus.length - t->corpus.train < 2)
+    if (!corpus_validates(&t->corpus))
         die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
     t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
-    double loss = evaluate(t);
+    size_t targets;
+    double loss = evaluate(t, &targets);
     if (!isfinite(loss))
         die(STATUS_DIVERGED, "%s: its loss is %s (its weights are no good)", t->checkpoint.path,
             isnan(loss) ? "nan" : "infinite");
-    printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters\n", loss, loss / log(2),
-           learned ? "the validation part of " : "", t->corpus.name,
-           t->corpus.length - t->corpus.train - 1);
+    printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters", loss, loss / log(2),
+           learned ? "the validation part of " : "", t->corpus.name, targets);
+    if (t->corpus.items) printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
+    putchar('\n');
     flush_output();
     vocabulary_free(&vocabulary);
     batch_free(&t->batch);
     corpus_free(&t->corpus);
+}
+
+/* A line on what is learned from, and one more on items that do not fit. */
+static void say_corpus(struct training *t) {
+    const struct corpus *corpus = &t->corpus;
+    const struct config *config = &t->config;
+    char items[128] = "";
+    if (corpus->items)
+        snprintf(items, sizeof items,
+                 "%zu items, %zu of them validate, the longest has %zu: ", corpus->items,
+                 corpus->items - corpus->train, t->outcome.items.longest);
+    progress_say(
+        &t->progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
+        corpus->name, items, corpus->characters, corpus->vocabulary.V - (corpus->items > 0),
+        norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+        model_parameters(&t->model), (long long)config->threads);
+    if (t->outcome.items.cut)
+        progress_say(&t->progress,
+                     "%zu items have no room for all of their characters and their end in a block "
+                     "of %lld and are cut (--block-size=%zu keeps all)",
+                     t->outcome.items.cut, (long long)config->model.block_size,
+                     t->outcome.items.longest + 1);
 }
 
 static int train_model(struct training *t) {
@@ -405,11 +498,7 @@ static int train_model(struct training *t) {
     }
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
-    progress_say(&t->progress,
-                 "%s: %zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
-                 t->corpus.name, t->corpus.length, t->corpus.vocabulary.V,
-                 norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
-                 model_parameters(&t->model), (long long)config->threads);
+    say_corpus(t);
     progress_say(&t->progress, "norm %s; placement %s", norm_kinds[config->model.norm]->formula,
                  placements[config->model.placement].formula);
     if (config->resume)
@@ -448,7 +537,8 @@ int main(int argc, char **argv) {
     config_parse(&t.config, argc, argv);
     if (t.config.help) {
         puts("Usage: train [OPTION]... [CORPUS]\n"
-             "Trains a character-level Transformer on a text and logs its loss curve.");
+             "Trains a character-level Transformer on a text and logs its loss curve.\n"
+             "What is on or off is on without a value: --items.");
         options_help(config_options, stdout);
         flush_output();
         return STATUS_OK;
@@ -471,11 +561,12 @@ int main(int argc, char **argv) {
         return STATUS_OK;
     }
     if (t.config.resume) run_lock(&t.run, t.config.resume); // before anything of it is read
+    const bool corpus_named = t.config.corpus != NULL;
     if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
 
     int status = STATUS_OK;
     if (t.config.generate)
-        generate(&t);
+        generate(&t, corpus_named);
     else if (t.config.evaluate)
         evaluate_stored(&t);
     else

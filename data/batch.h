@@ -8,9 +8,9 @@
 struct batch {
     size_t B, T;
     size_t most_B, most_T; // for so much there is room
-    int32_t *ids;         // (B,T)
-    int32_t *targets;     // (B,T), -1 where there is nothing to predict
-    unsigned char *valid; // (B,T), 0 marks a pad; NULL: no pads
+    int32_t *ids;          // (B,T)
+    int32_t *targets;      // (B,T), -1 where there is nothing to predict
+    unsigned char *valid;  // (B,T), 0 marks a pad; NULL: no pads
 };
 
 #endif

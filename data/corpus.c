@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void *corpus_memory(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
@@ -67,26 +68,51 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
     corpus->train = (size_t)((double)all * (1 - options->val_fraction));
 }
 
+/* All that is in the file, `used` bytes, to be freed; NULL and errno if it cannot be read. */
+static char *read_all(FILE *file, size_t *used) {
+    char *text = NULL;
+    size_t size = 0;
+    *used = 0;
+    do {
+        if (*used == size) {
+            size = size ? 2 * size : 1 << 20;
+            char *more = realloc(text, size);
+            if (!more) break;
+            text = more;
+        }
+        *used += fread(text + *used, 1, size - *used, file);
+    } while (!feof(file) && !ferror(file));
+    if (feof(file)) return text;
+    free(text);
+    return NULL;
+}
+
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
     bool standard = !strcmp(path, "-");
     const char *name = standard ? "standard input" : path;
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-    char *text = NULL;
-    size_t size = 0, used = 0;
-    do {
-        if (used == size) {
-            size = size ? 2 * size : 1 << 20;
-            char *more = realloc(text, size);
-            if (!more) die(STATUS_MACHINE, "corpus: %s: larger than the memory to be had", name);
-            text = more;
-        }
-        used += fread(text + used, 1, size - used, file);
-        if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-    } while (!feof(file));
+    size_t bytes;
+    char *text = read_all(file, &bytes);
+    if (!text && !ferror(file))
+        die(STATUS_MACHINE, "corpus: %s: larger than the memory to be had", name);
+    if (!text) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
     if (!standard) fclose(file);
-    corpus_make(corpus, name, text, used, options);
+    corpus_make(corpus, name, text, bytes, options);
     free(text);
+}
+
+bool corpus_checksum(const char *path, uint32_t *crc32) {
+    struct stat status;
+    if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    size_t bytes;
+    char *text = read_all(file, &bytes);
+    fclose(file);
+    if (text) *crc32 = crc32_of(0, (unsigned char *)text, bytes);
+    free(text);
+    return text != NULL;
 }
 
 void corpus_free(struct corpus *corpus) {
@@ -94,6 +120,10 @@ void corpus_free(struct corpus *corpus) {
     items_free(corpus);
     vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
+}
+
+bool corpus_validates(const struct corpus *corpus) {
+    return corpus->items ? corpus->items > corpus->train : corpus->length > corpus->train + 1;
 }
 
 void corpus_check(const struct corpus *corpus, size_t T) {
@@ -107,7 +137,7 @@ void corpus_check(const struct corpus *corpus, size_t T) {
             "(try "
             "a smaller --block-size or a longer text)",
             corpus->name, corpus->train, T);
-    if (corpus->length - corpus->train < 2)
+    if (!corpus_validates(corpus))
         die(STATUS_USAGE,
             "corpus: %s: %zu characters to validate on are fewer than 2 (try a larger "
             "--val-fraction or a longer text)",

@@ -41,6 +41,12 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
 
 void corpus_free(struct corpus *corpus);
 
+/* The checksum of a corpus of that path in *crc32; false if no regular file there can be read. */
+bool corpus_checksum(const char *path, uint32_t *crc32);
+
+/* Whether the validation part has a character to predict. */
+bool corpus_validates(const struct corpus *corpus);
+
 /* Dies with status 2 unless both parts have a block of T characters or, to validate, at least one
    character to predict; of items, one each. */
 void corpus_check(const struct corpus *corpus, size_t T);

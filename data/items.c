@@ -170,3 +170,40 @@ void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, st
 void items_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
     fill(corpus, false, 0, first / B, B, batch);
 }
+
+/* The slot of an item of these targets, or the free one where it would stand. */
+static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t count) {
+    const struct corpus *corpus = set->corpus;
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i++) hash = random_mix(hash + (uint64_t)targets[i] + 1);
+    for (size_t at = hash & (set->slots - 1);; at = (at + 1) & (set->slots - 1)) {
+        if (!set->slot[at]) return at;
+        const struct item *item = &corpus->item[set->slot[at] - 1];
+        size_t tokens = item->tokens < set->T ? item->tokens : set->T;
+        if (tokens == count &&
+            !memcmp(corpus->ids + item->begin + 1, targets, count * sizeof *targets))
+            return at;
+    }
+}
+
+void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T) {
+    *set = (struct item_set){.corpus = corpus, .T = T, .slots = 2};
+    while (set->slots < 2 * corpus->items) set->slots *= 2;
+    set->slot = corpus_memory(set->slots, sizeof *set->slot);
+    for (size_t i = corpus->items; i-- > 0;) { // those that train, the first, come last
+        const struct item *item = &corpus->item[i];
+        size_t tokens = item->tokens < T ? item->tokens : T;
+        set->slot[slot_of(set, corpus->ids + item->begin + 1, tokens)] = i + 1;
+    }
+}
+
+void item_set_free(struct item_set *set) {
+    free(set->slot);
+    *set = (struct item_set){0};
+}
+
+enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count) {
+    size_t found = set->slot[slot_of(set, targets, count)];
+    if (!found) return ITEM_NEW;
+    return found - 1 < set->corpus->train ? ITEM_KNOWN : ITEM_VALIDATES;
+}

@@ -42,6 +42,21 @@ void items_validation(const struct corpus *corpus, size_t first, size_t B, struc
 size_t items_longest(const struct corpus *corpus);
 size_t items_cut(const struct corpus *corpus, size_t T);
 
+/* Items that can be found by what a block of T predicts of them: their first T characters, or all
+   and the marker. */
+struct item_set {
+    const struct corpus *corpus;
+    size_t T, slots; // a power of two
+    size_t *slot;    // (slots) 1 + an item, 0: free; by linear probing
+};
+
+void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T);
+void item_set_free(struct item_set *set);
+
+/* Where an item of these targets stands: in the training part, or only in the other one. */
+enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
+enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count);
+
 /* What corpora take their memory by; dies with status 1 where there is none. */
 void *corpus_memory(size_t count, size_t size);
 

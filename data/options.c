@@ -60,6 +60,10 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     die(STATUS_USAGE, "%s%s=%s: must be one of %s", where, o->name, value, option_choices(o));
 }
 
+static bool is_switch(const char *value) {
+    return !strcmp(value, "on") || !strcmp(value, "off");
+}
+
 static void set(const struct option *table, const struct option *o, void *settings,
                 const char *where, const char *value) {
     char *end;
@@ -100,7 +104,7 @@ static void set(const struct option *table, const struct option *o, void *settin
         return;
     }
     case OPTION_SWITCH:
-        if (strcmp(value, "on") && strcmp(value, "off")) refuse(o, where, value);
+        if (!is_switch(value)) refuse(o, where, value);
         *option_int(o, settings) = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
@@ -221,6 +225,8 @@ static void read_arguments(const struct option *table, void *settings, int argc,
         }
         if (!option_takes_value(o) && equals) die(STATUS_USAGE, "--%s: takes no value", o->name);
         const char *value = equals ? equals + 1 : NULL;
+        bool valued = i + 1 < argc && (o->kind != OPTION_SWITCH || is_switch(argv[i + 1]));
+        if (o->kind == OPTION_SWITCH && !value && !valued) value = "on";
         if (option_takes_value(o) && !value) {
             if (++i == argc) die(STATUS_USAGE, "--%s: needs a value (--%s=...)", o->name, o->name);
             value = argv[i];

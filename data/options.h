@@ -14,7 +14,7 @@ enum option_kind {
     OPTION_HEADING, // `help` is a title in --help
     OPTION_FLAG,    // int64_t, 1 if given
     OPTION_STOP,    // a flag after which nothing more is read (--help)
-    OPTION_SWITCH,  // int64_t, --name=on|off
+    OPTION_SWITCH,  // int64_t, --name=on|off; --name alone is on
     OPTION_INT,     // int64_t
     OPTION_REAL,    // double
     OPTION_CHOICE,  // int64_t, index of a name

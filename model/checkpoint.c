@@ -101,6 +101,8 @@ static void add_progress(struct writing *w, const struct config *config, const s
     add_number(w, "val_loss", "%.17g", o->val_loss);
     add_number(w, "best_val_loss", "%.17g", o->best_val_loss);
     add_number(w, "best_step", "%.0f", (double)o->best_step);
+    add_number(w, "tokens", "%.0f", (double)o->tokens);
+    add_number(w, "pads", "%.0f", (double)o->pads);
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char *value = w->values[w->text_count];
         random_key_text(i, config, value);
@@ -306,6 +308,9 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         if (resume) take_changes(c, place, &stored);
     }
     if (config->evaluate) stored.eval_iters = 0; // the whole of it
+    if (config->generate && config->corpus && !stored.items)
+        die(STATUS_USAGE, "%s: --generate needs no corpus (--prompt=... is what it goes on from)",
+            config->corpus);
     config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, c->path, argc, argv);
 }
 
@@ -411,11 +416,11 @@ static double number_of(const struct checkpoint *c, const char *name) {
     return number;
 }
 
-/* Of updates: a whole number. */
+/* Of updates or tokens: a whole number. */
 static int64_t count_of(const struct checkpoint *c, const char *name) {
     double number = number_of(c, name);
     if (!(number >= 0 && number <= 0x1p53) || number != floor(number))
-        die(STATUS_MACHINE, "%s: %s: is no number of updates", c->path, name);
+        die(STATUS_MACHINE, "%s: %s: is no whole number", c->path, name);
     return (int64_t)number;
 }
 
@@ -446,6 +451,8 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     outcome->val_loss = number_of(c, "val_loss");
     outcome->best_val_loss = number_of(c, "best_val_loss");
     outcome->best_step = count_of(c, "best_step");
+    outcome->tokens = count_of(c, "tokens");
+    outcome->pads = count_of(c, "pads");
     read_tensors(c, &model->lists.param, first_moment, adam->m);
     read_tensors(c, &model->lists.param, second_moment, adam->v);
     read_tensors(c, &model->lists.tracked, tracked, model->lists.tracked.value);

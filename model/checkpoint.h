@@ -36,8 +36,8 @@ void checkpoint_vocabulary(const struct checkpoint *checkpoint, int level,
 /* Weights and running statistics. An array that is missing, too many or of another shape dies. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
 
-/* Adam's moments, and in `outcome` how the run went: steps, losses. Dies where the corpus that
-   outcome names is not the run's. */
+/* Adam's moments, and in `outcome` how the run went: steps, tokens, losses. Dies where the corpus
+   that outcome names is not the run's. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct adam *adam, struct outcome *outcome);
 

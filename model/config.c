@@ -30,6 +30,16 @@ static const char *level_choice(int64_t i) {
     return names[i];
 }
 
+static const char *pad_to_choice(int64_t i) {
+    static const char *const names[] = {"longest", "block", NULL}; // PAD_TO_...
+    return names[i];
+}
+
+static const char *pad_stats_choice(int64_t i) {
+    static const char *const names[] = {"mask", "include", NULL}; // PAD_STATS_...
+    return names[i];
+}
+
 static const char *final_norm_choice(int64_t i) {
     static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
     return names[i];
@@ -63,7 +73,19 @@ const struct option config_options[] = {
     {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice, .scope = OPTION_OF_MODEL,
      .help = "a character is a code point or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
-     .help = "the end of the text that validates"},
+     .help = "the end of the text that validates; of items, so many of all, at random but the same "
+             "for every seed"},
+    {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
+     .help = "each line is an item of its own, such as a name: a sequence from its begin to a "
+             "learned end marker, its newline. Blank lines are none; what is longer than a block "
+             "is cut"},
+    {"pad-to", OPTION_CHOICE, AT(pad_to), "longest", .choice = pad_to_choice,
+     .help = "a batch of items is as long as the longest of them, or as a block"},
+    {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask", .choice = pad_stats_choice,
+     .help = "whether norms that pool over tokens leave pads out of their statistics, the running "
+             "ones too, or include them"},
+    {"bucket", OPTION_SWITCH, AT(bucket), "off",
+     .help = "items of like lengths share a batch: fewer pads"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST),
      .help = "length of the built-in grammar's text"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .help = "its seed"},
@@ -203,7 +225,8 @@ const struct option config_options[] = {
      .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
              "intervals and --threads may be others"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
-     .help = "characters of text made and shown after training"},
+     .help = "characters of text made and shown after training; with --items that is --num-items "
+             "items, and only 0 counts: none"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .help = "of that text; 0: always the likeliest character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST), .scope = OPTION_FREE,
@@ -211,9 +234,13 @@ const struct option config_options[] = {
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "write text with the model of the run in DIR, or in a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .help = "what --generate goes on from; a line's begin if none is given"},
+     .help = "what --generate goes on from, each item if it makes items; a line's begin if none is "
+             "given"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
      .help = "characters that --generate writes"},
+    {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "items that a model of items writes, told to be in the training set (known) or new; "
+             "auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "the loss of such a model on the whole validation part of its corpus, or on all of "
              "another corpus"},
@@ -253,6 +280,15 @@ static void check(const struct config *config) {
         die(STATUS_USAGE,
             "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
             (long long)model->n_embd, (long long)model->n_head);
+    const bool of_items = config->bucket || config->pad_to || model->pad_stats;
+    if (of_items && !config->items)
+        die(STATUS_USAGE, "--%s: belongs to --items",
+            config->bucket   ? "bucket"
+            : config->pad_to ? "pad-to=block"
+                             : "pad-stats=include");
+    if (config->num_items != OPTION_AUTO && !config->items)
+        die(STATUS_USAGE, "--num-items=%lld: belongs to --items, to text belongs --num-chars",
+            (long long)config->num_items);
     if (schedule->least > schedule->rate)
         die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
             schedule->rate);
@@ -268,9 +304,6 @@ static void check_purpose(const struct config *config) {
     if (used && (config->out || config->force))
         die(STATUS_USAGE, "--out, --force: belong to training, not to --%s",
             config->generate ? "generate" : "evaluate");
-    if (config->generate && config->corpus)
-        die(STATUS_USAGE, "%s: --generate needs no corpus (--prompt=... is what it goes on from)",
-            config->corpus);
     if (config->prompt && !config->generate)
         die(STATUS_USAGE, "--prompt: belongs to --generate=DIR");
     if (config->vocabulary && !used)

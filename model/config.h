@@ -10,10 +10,12 @@
 
 #define VERSION "0.1"
 
+enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
+
 struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
-    int64_t level, grammar_chars, grammar_seed;
+    int64_t level, grammar_chars, grammar_seed, items, pad_to, bucket;
     double val_fraction;
     // model
     struct model_config model;
@@ -30,7 +32,7 @@ struct config {
     int64_t checkpoint_interval;
     const char *resume, *generate, *evaluate; // at most one of them
     const char *prompt, *vocabulary;
-    int64_t sample, num_chars;
+    int64_t sample, num_chars, num_items;
     struct sample_options sampling;
     int64_t help, version, list_norms, list_placements;
 };

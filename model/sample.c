@@ -103,6 +103,15 @@ static size_t read_prompt(const struct vocabulary *vocabulary, const char *text,
     return count;
 }
 
+/* A prompt's ids, to be freed, and their number in *given. */
+static int32_t *prompt_ids(const struct vocabulary *vocabulary, const char *prompt, size_t *given) {
+    if (!prompt) prompt = "";
+    int32_t *ids = calloc(strlen(prompt) + 1, sizeof *ids);
+    if (!ids) die(STATUS_MACHINE, "memory: no room for a prompt of %zu bytes", strlen(prompt));
+    *given = read_prompt(vocabulary, prompt, ids);
+    return ids;
+}
+
 void sample_text(struct model *model, const struct vocabulary *vocabulary,
                  struct sample_options options, uint64_t key, const char *prompt, size_t count,
                  FILE *const files[2]) {
@@ -110,10 +119,8 @@ void sample_text(struct model *model, const struct vocabulary *vocabulary,
     struct writer writer[2] = {{.vocabulary = vocabulary, .file = files[0]},
                                {.vocabulary = vocabulary, .file = files[1]}};
     sampler_init(&sampler, model, options, key);
-    if (!prompt) prompt = "";
-    int32_t *ids = calloc(strlen(prompt) + 1, sizeof *ids);
-    if (!ids) die(STATUS_MACHINE, "memory: no room for a prompt of %zu bytes", strlen(prompt));
-    size_t given = read_prompt(vocabulary, prompt, ids);
+    size_t given;
+    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
     if (!given) {
         int32_t newline = vocabulary_id(vocabulary, '\n');
         sampler_add(&sampler, newline < 0 ? 0 : newline);
@@ -131,4 +138,65 @@ void sample_text(struct model *model, const struct vocabulary *vocabulary,
     }
     sampler_free(&sampler);
     free(ids);
+}
+
+/* One item behind `given` characters in item (T): what follows them, the marker too if it comes.
+   Returns how many there are. */
+static size_t draw_item(struct sampler *sampler, int32_t marker, size_t given, int32_t *item) {
+    size_t count = given;
+    sampler->length = sampler->known = 0;
+    sampler_add(sampler, marker);
+    for (size_t i = 0; i < given; i++) sampler_add(sampler, item[i]);
+    do item[count++] = sampler_next(sampler);
+    while (item[count - 1] != marker && count < sampler->model->T);
+    return count;
+}
+
+static void write_item(const struct vocabulary *vocabulary, const int32_t *item, size_t count,
+                       const char *label, FILE *file) {
+    struct writer writer = {.vocabulary = vocabulary, .file = file};
+    fputs(label, file);
+    for (size_t i = 0; i < count; i++) writer_put(&writer, item[i]);
+    writer_end(&writer);
+    fputc('\n', file);
+}
+
+struct item_counts sample_items(struct model *model, const struct vocabulary *vocabulary,
+                                struct sample_options options, uint64_t key, const char *prompt,
+                                size_t count, const struct item_set *known, FILE *const files[2]) {
+    struct item_counts counts = {0};
+    struct sampler sampler;
+    size_t given;
+    int32_t marker = vocabulary_id(vocabulary, END_MARKER);
+    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
+    if (marker < 0) die(STATUS_MACHINE, "sample: the vocabulary has no end marker, a newline");
+    if (given >= model->T)
+        die(STATUS_USAGE, "--prompt: is too long: an item has at most a block of %zu characters",
+            model->T);
+    for (size_t i = 0; i < given; i++)
+        if (ids[i] == marker) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
+    int32_t *item = calloc(model->T, sizeof *item);
+    if (!item) die(STATUS_MACHINE, "memory: no room for %zu characters", model->T);
+    bool open[] = {true, files[1] != NULL};
+    sampler_init(&sampler, model, options, key);
+    while (counts.items < count && (open[0] || open[1])) {
+        memcpy(item, ids, given * sizeof *item);
+        size_t length = draw_item(&sampler, marker, given, item);
+        enum item_place place = known ? item_set_find(known, item, length) : ITEM_NEW;
+        bool ended = item[length - 1] == marker;
+        counts.items++;
+        counts.known += place == ITEM_KNOWN;
+        counts.validate += place == ITEM_VALIDATES;
+        counts.cut += !ended;
+        const char *label = !known ? "" : place == ITEM_KNOWN ? "known  " : "new    ";
+        for (int f = 0; f < 2; f++) {
+            if (!open[f]) continue;
+            write_item(vocabulary, item, length - ended, label, files[f]);
+            open[f] = !fflush(files[f]);
+        }
+    }
+    sampler_free(&sampler);
+    free(item);
+    free(ids);
+    return counts;
 }

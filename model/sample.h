@@ -2,7 +2,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
-#include "../data/vocabulary.h"
+#include "../data/items.h"
 #include "model.h"
 
 struct sample_options {
@@ -43,6 +43,20 @@ int32_t sampler_next(struct sampler *sampler);
 void sample_text(struct model *model, const struct vocabulary *vocabulary,
                  struct sample_options options, uint64_t key, const char *prompt, size_t count,
                  FILE *const files[2]);
+
+/* What became of items: how many are in the training part, are only in the other one, and came to
+   the block's end without an end of their own. */
+struct item_counts {
+    size_t items, known, validate, cut;
+};
+
+/* `count` items, each a line, into files as above: what the model draws behind the end marker and
+   the prompt until the marker comes again, at most a block. With `known` not NULL each line begins
+   with "known  ", an item of the training part, or "new    ". A prompt that is no begin of an item
+   dies with status 2. */
+struct item_counts sample_items(struct model *model, const struct vocabulary *vocabulary,
+                                struct sample_options options, uint64_t key, const char *prompt,
+                                size_t count, const struct item_set *known, FILE *const files[2]);
 
 /* One draw from softmax(logits / temperature) over the top_k of V logits; u is uniform in [0, 1).
  */

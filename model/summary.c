@@ -42,6 +42,11 @@ void summary_write(FILE *stream, const struct model *model, const struct config 
     member(stream, "corpus_characters", (double)o->corpus_characters);
     fprintf(stream, "  \"corpus_crc32\": \"%08x\",\n", o->corpus_crc32);
     member(stream, "vocabulary", (double)o->vocabulary);
+    const size_t items[] = {o->items.all, o->items.train, o->items.longest, o->items.cut};
+    const char *const names[] = {"items", "items_train", "items_longest", "items_cut"};
+    for (int i = 0; i < 4; i++) member(stream, names[i], o->items.all ? (double)items[i] : -1);
+    double held = (double)(o->tokens + o->pads);
+    member(stream, "pad_share", o->items.all && held > 0 ? (double)o->pads / held : -1);
     member(stream, "grammar_entropy", o->grammar_entropy);
     text_member(stream, "version", VERSION);
     text_member(stream, "compiler", COMPILER);

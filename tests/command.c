@@ -84,6 +84,16 @@ void corpus_put_tiny(const char *name, size_t characters) {
     cr_assert(fclose(file) == 0);
 }
 
+void items_put(const char *name, size_t items) {
+    FILE *file = fopen(name, "wb");
+    cr_assert(file, "%s: cannot be written", name);
+    for (size_t i = 0; i < items; i++) {
+        for (size_t k = 0; k <= i * 7 % 6; k++) fputc("abcdefgh"[(i + k * (i / 8 + 1)) % 8], file);
+        fputc('\n', file);
+    }
+    cr_assert(fclose(file) == 0);
+}
+
 int split(char *line, char **words, int most) {
     int count = 0;
     char *rest;

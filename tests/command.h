@@ -21,6 +21,9 @@ size_t files_in(const char *folder);
 /* A text of `characters` ASCII characters to learn from. */
 void corpus_put_tiny(const char *name, size_t characters);
 
+/* `items` lines of 1 to 6 letters. */
+void items_put(const char *name, size_t items);
+
 /* How something ended: its exit status (128 + the signal that killed it) and what it printed. */
 struct ending {
     int status;

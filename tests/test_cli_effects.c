@@ -12,6 +12,7 @@ static void enter(void) {
     folder_enter();
     corpus_put_tiny("text.txt", 2000);
     corpus_put_tiny("other.txt", 1500);
+    items_put("items.txt", 60);
 }
 
 TestSuite(cli_effects, .init = enter, .fini = folder_leave);
@@ -47,6 +48,7 @@ static const struct {
     {"corpus", "--corpus=other.txt"},
     {"level", "--level=byte --val-fraction=0.2"},
     {"val-fraction", "--val-fraction=0.2 text.txt"},
+    {"items", "--items text.txt"},
     {"grammar-chars", "--grammar-chars=3000"},
     {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},
     {"norm", "--norm=ln text.txt"},
@@ -91,22 +93,27 @@ static const struct {
     {"top-k", "--top-k=1 text.txt"},
 };
 
-/* Options of some norms only: with and without, beside what gives them something to do. */
+/* Options of some norms or of items only: with and without, beside what gives them something to do.
+ */
 static const struct {
     const char *name, *value, *beside;
-} of_norms[] = {
-    {"bn-axis", "batch", "--norm=bn"},
-    {"rbn-mean", "0.1", "--norm=bn"},
-    {"rbn-var", "0.1", "--norm=bn"},
-    {"dyt-alpha", "1", "--norm=dyt"},
-    {"norm-groups", "4", "--norm=gn"},
-    {"pn-alpha-fwd", "0.5", "--norm=pn-v"},
-    {"prepbn-steps", "3", "--norm=prepbn"},
-    {"prepbn-eta", "1", "--norm=prepbn"},
-    {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2"},
-    {"pn-warmup", "3", "--norm=pn"},
-    {"pn-group-scaling", "off", "--norm=pn --pn-warmup=2"},
-    {"pn-divisor", "batch", "--norm=pn --pn-warmup=2"},
+} of_some[] = {
+    {"bn-axis", "batch", "--norm=bn text.txt"},
+    {"rbn-mean", "0.1", "--norm=bn text.txt"},
+    {"rbn-var", "0.1", "--norm=bn text.txt"},
+    {"prepbn-steps", "3", "--norm=prepbn text.txt"},
+    {"prepbn-eta", "1", "--norm=prepbn text.txt"},
+    {"dyt-alpha", "1", "--norm=dyt text.txt"},
+    {"norm-groups", "4", "--norm=gn text.txt"},
+    {"pn-alpha-fwd", "0.5", "--norm=pn-v text.txt"},
+    {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pn-warmup", "3", "--norm=pn text.txt"},
+    {"pn-group-scaling", "off", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pn-divisor", "batch", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pad-to", "block", "--items --norm=bn --pad-stats=include items.txt"},
+    {"pad-stats", "include", "--items --norm=bn items.txt"},
+    {"bucket", "on", "--items items.txt"},
+    {"num-items", "3", "--items items.txt"},
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
@@ -122,8 +129,8 @@ Test(cli_effects, every_option_of_the_table_is_here) {
         int found = o->kind == OPTION_HEADING;
         for (size_t i = 0; !found && i < sizeof acting / sizeof *acting; i++)
             found = !strcmp(acting[i].name, o->name);
-        for (size_t i = 0; !found && i < sizeof of_norms / sizeof *of_norms; i++)
-            found = !strcmp(of_norms[i].name, o->name);
+        for (size_t i = 0; !found && i < sizeof of_some / sizeof *of_some; i++)
+            found = !strcmp(of_some[i].name, o->name);
         for (size_t i = 0; !found && i < sizeof inert / sizeof *inert; i++)
             found = !strcmp(inert[i], o->name);
         cr_expect(found, "--%s: say what it changes", o->name);
@@ -146,13 +153,12 @@ Test(cli_effects, every_acting_option_acts) {
     free(usual);
 }
 
-Test(cli_effects, every_option_of_a_norm_acts) {
-    for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
+Test(cli_effects, every_option_of_some_acts) {
+    for (size_t i = 0; i < sizeof of_some / sizeof *of_some; i++) {
         char options[256];
-        snprintf(options, sizeof options, "%s text.txt", of_norms[i].beside);
-        char *without = traces(options);
-        snprintf(options, sizeof options, "%s --%s=%s text.txt", of_norms[i].beside,
-                 of_norms[i].name, of_norms[i].value);
+        char *without = traces(of_some[i].beside);
+        snprintf(options, sizeof options, "%s --%s=%s", of_some[i].beside, of_some[i].name,
+                 of_some[i].value);
         char *with = traces(options);
         cr_expect(strcmp(without, with) != 0, "%s changes nothing", options);
         free(without);

@@ -118,6 +118,8 @@ ParameterizedTest(int *row, cli_options, every_bad_value) {
         expect_wrong_number(o);
         break;
     case OPTION_SWITCH:
+        expect_wrong_word(o);
+        return; // alone it is on
     case OPTION_CHOICE:
         expect_wrong_word(o);
         break;

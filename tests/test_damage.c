@@ -151,13 +151,20 @@ static void expect_checkpoint_damage(const char *name, const char *value, const 
 Test(damage, steps_that_are_none) {
     static const char *const none[] = {"-1", "3.5", "1e300"}, *const words[] = {"", "nan", "4x"};
     for (int i = 0; i < 3; i++)
-        expect_checkpoint_damage("step", none[i], "step: is no number of updates");
+        expect_checkpoint_damage("step", none[i], "step: is no whole number");
     for (int i = 0; i < 3; i++)
         expect_checkpoint_damage("step", words[i], "has no number for step");
     load("run/checkpoint.safetensors");
     set_text("step", "4");
     save("run/checkpoint.safetensors");
-    expect_checkpoint_damage("best_step", "1e99", "best_step: is no number of updates");
+    static const char *const counts[] = {"best_step", "tokens", "pads"};
+    for (int i = 0; i < 3; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "%s: is no whole number", counts[i]);
+        expect_checkpoint_damage(counts[i], "1e99", part);
+        set_text(counts[i], "4");
+        save("run/checkpoint.safetensors");
+    }
 }
 
 Test(damage, vocabularies) {

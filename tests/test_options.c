@@ -120,6 +120,15 @@ Test(options, unknown_names) {
     expect_wrong("-c", "-c: options begin with --");
 }
 
+Test(options, a_switch_alone_is_on) {
+    cr_expect(parse("--lit=off --lit")->lit == 1);
+    cr_expect(parse("--lit --count=2")->lit == 1 && parse("--lit --count=2")->count == 2);
+    cr_expect(parse("--lit off")->lit == 0 && parse("--lit off --lit on")->lit == 1);
+    struct settings *s = parse("--lit=off --lit poem.txt");
+    cr_expect(s->lit == 1);
+    cr_expect_str_eq(s->file, "poem.txt");
+}
+
 Test(options, wrong_values) {
     expect_wrong("--count=1001", "--count=1001: must be a whole number from -5 to 1000");
     expect_wrong("--count=-6", "from -5 to 1000");
