@@ -95,6 +95,19 @@ ParameterizedTest(struct pair *pair, gradient, model_with_dropout_and_pads) {
     check_model(&config, valid);
 }
 
+/* Pads that are tokens to the norms have a gradient: that of the statistics. */
+ParameterizedTestParameters(gradient, model_with_pads_in_its_statistics) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, gradient, model_with_pads_in_its_statistics) {
+    struct model_config config = small_config(pair->norm, pair->placement);
+    unsigned char valid[SMALL_B * SMALL_T];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
+    config.pad_stats = PAD_STATS_INCLUDE;
+    check_model(&config, valid);
+}
+
 ParameterizedTestParameters(gradient, model_without_bias_or_affine) {
     return every_row();
 }
