@@ -70,7 +70,10 @@ static void read_corpus(struct training *t, const struct vocabulary *known) {
                                      .pad_to_block = config->pad_to == PAD_TO_BLOCK,
                                      .bucket = config->bucket};
     t->outcome.grammar_entropy = NOT_MEASURED;
-    if (config->corpus) {
+    if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
+        if (config->items) die(STATUS_USAGE, "--items: has no lines in --corpus=" RANDOM_CORPUS);
+        corpus_random(&t->corpus, (size_t)config->random_chars);
+    } else if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
     } else {
         size_t length = config->grammar_chars;
@@ -178,21 +181,31 @@ static void save_summary(struct training *t, const char *exit_reason) {
 }
 
 /* Mean loss over the targets of the validation part, or of --eval-iters batches spread evenly over
-   it, and in *valid how many there were; not measured if a signal comes in between. */
-static double evaluate(struct training *t, size_t *valid) {
+   it, and in *valid how many there were; not measured if a signal comes in between. By a model made
+   for these statistics, which of another batch are those of the batch before. */
+static double evaluate_by(struct training *t, struct model *model, enum statistics source,
+                          size_t *valid) {
     size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
+    struct batch other = {0};
     *valid = 0;
     if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
+    if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
     double sum = 0, part;
     for (size_t i = 0; i < used && !stopped_by; i++) {
+        if (source == STATISTICS_OTHER)
+            corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        model_forward(&t->model, &t->batch, false, 0);
-        *valid += model_loss(&t->model, &t->batch, &part);
+        *valid += measure_loss(model, source, &t->batch, &other, &part);
         sum += part;
     }
+    batch_free(&other);
     if (stopped_by) return NOT_MEASURED;
     return sum / (double)*valid;
+}
+
+static double evaluate(struct training *t, size_t *valid) {
+    return evaluate_by(t, &t->model, STATISTICS_RUNNING, valid);
 }
 
 static void write_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
@@ -433,6 +446,45 @@ static void generate(struct training *t, bool corpus_named) {
     vocabulary_free(&vocabulary);
 }
 
+/* --stats=all: the loss by each source of statistics. */
+static void print_statistics(struct training *t, double running) {
+    printf("%-10s %-12s %s\n", "statistics", "loss", "more than by running ones");
+    for (int source = 0; source < STATISTICS_SOURCES; source++) {
+        if (!measure_has(&t->config.model, source)) {
+            printf("%-10s -\n", statistics_name[source]);
+            continue;
+        }
+        struct model measured;
+        size_t targets;
+        measure_init(&measured, &t->model, source);
+        double loss = evaluate_by(t, &measured, source, &targets);
+        printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
+        model_free(&measured);
+    }
+}
+
+/* --leak: by position, in evaluation and under the batch's own statistics. */
+static void print_leaks(struct training *t) {
+    enum { MOST_ROWS = 16 };
+    struct model own;
+    size_t T, last = 0;
+    measure_init(&own, &t->model, STATISTICS_OWN);
+    corpus_validation(&t->corpus, 0, (size_t)t->config.batch_size, &t->batch);
+    T = t->batch.T;
+    printf("change of the logits before character t with the characters from t on\n"
+           "     t  in evaluation: largest  mean         in training: largest  mean\n");
+    for (size_t row = 1; row <= MOST_ROWS; row++) {
+        size_t at = (T * row + MOST_ROWS) / (MOST_ROWS + 1);
+        if (at == last || !at || at >= T) continue;
+        struct leak leaks[] = {measure_leak(&t->model, false, &t->batch, at),
+                               measure_leak(&own, true, &t->batch, at)};
+        printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", at, leaks[0].largest, leaks[0].mean,
+               leaks[1].largest, leaks[1].mean);
+        last = at;
+    }
+    model_free(&own);
+}
+
 /* --evaluate: of the corpus that the model learned from, the part that it has not seen; of another
    one everything. */
 static void evaluate_stored(struct training *t) {
@@ -445,7 +497,15 @@ static void evaluate_stored(struct training *t) {
         die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
     t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
     size_t targets;
-    double loss = evaluate(t, &targets);
+    enum statistics source = t->config.stats == STATISTICS_SOURCES
+                                 ? STATISTICS_RUNNING
+                                 : (enum statistics)t->config.stats;
+    if (!measure_has(&t->config.model, source))
+        die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
+    struct model measured;
+    measure_init(&measured, &t->model, source);
+    double loss = evaluate_by(t, &measured, source, &targets);
+    model_free(&measured);
     if (!isfinite(loss))
         die(STATUS_DIVERGED, "%s: its loss is %s (its weights are no good)", t->checkpoint.path,
             isnan(loss) ? "nan" : "infinite");
@@ -453,6 +513,8 @@ static void evaluate_stored(struct training *t) {
            learned ? "the validation part of " : "", t->corpus.name, targets);
     if (t->corpus.items) printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
     putchar('\n');
+    if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
+    if (t->config.leak) print_leaks(t);
     flush_output();
     vocabulary_free(&vocabulary);
     batch_free(&t->batch);

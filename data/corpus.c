@@ -115,6 +115,32 @@ bool corpus_checksum(const char *path, uint32_t *crc32) {
     return text != NULL;
 }
 
+void corpus_random(struct corpus *corpus, size_t count) {
+    const uint32_t first = 0x100; // a letter; what follows it has two bytes of UTF-8 each
+    unsigned char *alphabet = corpus_memory(2 * count, 1);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t code = first + (uint32_t)i;
+        alphabet[2 * i] = (unsigned char)(0xc0 | code >> 6);
+        alphabet[2 * i + 1] = (unsigned char)(0x80 | (code & 0x3f));
+    }
+    corpus_make(corpus, "random characters", (char *)alphabet, 2 * count,
+                &(struct corpus_options){0});
+    corpus->random = true;
+    free(alphabet);
+}
+
+/* A batch of the characters number `count` of a stream. */
+static void draw_batch(const struct corpus *corpus, uint64_t key, uint64_t count,
+                       struct batch *batch) {
+    size_t T = batch->T, V = corpus->vocabulary.V;
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t t = 0; t < T; t++) {
+            uint64_t at = (count + b) * (T + 1) + t;
+            batch->ids[b * T + t] = (int32_t)random_below(key, at, V);
+            batch->targets[b * T + t] = (int32_t)random_below(key, at + 1, V);
+        }
+}
+
 void corpus_free(struct corpus *corpus) {
     free(corpus->ids);
     items_free(corpus);
@@ -123,10 +149,12 @@ void corpus_free(struct corpus *corpus) {
 }
 
 bool corpus_validates(const struct corpus *corpus) {
+    if (corpus->random) return true;
     return corpus->items ? corpus->items > corpus->train : corpus->length > corpus->train + 1;
 }
 
 void corpus_check(const struct corpus *corpus, size_t T) {
+    if (corpus->random) return;
     if (corpus->items) {
         items_check(corpus);
         return;
@@ -177,8 +205,12 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count,
         items_sample(corpus, seed, count, batch);
         return;
     }
-    size_t T = batch->T, targets = corpus->train - 1; // all characters but the first
     batch->B = batch->most_B;
+    if (corpus->random) {
+        draw_batch(corpus, random_key(seed, "random text", 0), count * batch->B, batch);
+        return;
+    }
+    size_t T = batch->T, targets = corpus->train - 1; // all characters but the first
     for (size_t b = 0; b < batch->B; b++) {
         size_t first = targets * b / batch->B, width = targets * (b + 1) / batch->B - first;
         size_t blocks = width / T > 1 ? width / T - 1 : 1, room = width - blocks * T + 1;
@@ -196,6 +228,7 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count,
 }
 
 size_t corpus_blocks(const struct corpus *corpus, size_t T) {
+    if (corpus->random) return RANDOM_BLOCKS;
     if (corpus->items) return corpus->items - corpus->train;
     return (corpus->length - corpus->train - 1 + T - 1) / T;
 }
@@ -207,6 +240,10 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
     }
     size_t T = batch->T, blocks = corpus_blocks(corpus, T);
     batch->B = blocks - first < B ? blocks - first : B;
+    if (corpus->random) {
+        draw_batch(corpus, random_key(0, "random text to validate", 0), first, batch);
+        return;
+    }
     for (size_t b = 0; b < batch->B; b++)
         for (size_t t = 0; t < T; t++) {
             size_t at = corpus->train + (first + b) * T + t, n = b * T + t;

@@ -20,6 +20,7 @@ struct corpus {
     size_t items;                 // 0: running text
     struct item *item;            // (items)
     struct pool *pool;            // that batches of items are cut from
+    bool random;                  // no text: every batch is drawn anew, uniformly
 };
 
 struct corpus_options {
@@ -38,6 +39,12 @@ void corpus_read(struct corpus *corpus, const char *path, const struct corpus_op
 /* The same from memory: `bytes` bytes of `text`. */
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
                  const struct corpus_options *options);
+
+/* No text: `count` different characters, of which every batch in training is drawn anew, uniformly
+   and independently, and RANDOM_BLOCKS blocks of another draw that validate. No model can predict
+   better than with loss ln(count), unless it sees what it predicts. */
+enum { RANDOM_BLOCKS = 1024 };
+void corpus_random(struct corpus *corpus, size_t count);
 
 void corpus_free(struct corpus *corpus);
 

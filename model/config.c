@@ -40,6 +40,10 @@ static const char *pad_stats_choice(int64_t i) {
     return names[i];
 }
 
+static const char *stats_choice(int64_t i) { // enum statistics, and behind them all
+    return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
+}
+
 static const char *final_norm_choice(int64_t i) {
     static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
     return names[i];
@@ -69,7 +73,8 @@ const struct option config_options[] = {
     {NULL, OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help =
-         "UTF-8 text, - for standard input (also without --corpus=); the built-in grammar if none"},
+         "UTF-8 text, - for standard input (also without --corpus=); the built-in grammar if none; "
+         "random: characters drawn anew for each batch, which only who sees the future predicts"},
     {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice, .scope = OPTION_OF_MODEL,
      .help = "a character is a code point or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1),
@@ -88,6 +93,8 @@ const struct option config_options[] = {
      .help = "items of like lengths share a batch: fewer pads"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST),
      .help = "length of the built-in grammar's text"},
+    {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000),
+     .help = "how many characters --corpus=random draws from"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .help = "its seed"},
 
     {NULL, OPTION_HEADING, .help = "Model"},
@@ -244,6 +251,13 @@ const struct option config_options[] = {
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "the loss of such a model on the whole validation part of its corpus, or on all of "
              "another corpus"},
+    {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
+     .help =
+         "what --evaluate's norms over tokens take their statistics from: training (running), the "
+         "measured batch, another one, the measured sequence, or the tokens at each position; all: "
+         "a table"},
+    {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
+     .help = "--evaluate how far logits before a position change with the characters from it on"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "for a safetensors file of another program: a text that has the characters of its "
              "vocabulary, as the text it learned from"},
@@ -306,6 +320,9 @@ static void check_purpose(const struct config *config) {
             config->generate ? "generate" : "evaluate");
     if (config->prompt && !config->generate)
         die(STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    if (config->stats && !config->evaluate)
+        die(STATUS_USAGE, "--stats=%s: belongs to --evaluate=DIR", stats_choice(config->stats));
+    if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: belongs to --evaluate=DIR");
     if (config->vocabulary && !used)
         die(STATUS_USAGE, "--vocabulary: belongs to --generate=FILE or --evaluate=FILE");
 }

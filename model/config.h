@@ -4,6 +4,7 @@
 
 #include "../data/options.h"
 #include "adam.h"
+#include "measure.h"
 #include "model.h"
 #include "sample.h"
 #include "schedule.h"
@@ -15,7 +16,7 @@ enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
-    int64_t level, grammar_chars, grammar_seed, items, pad_to, bucket;
+    int64_t level, grammar_chars, grammar_seed, random_chars, items, pad_to, bucket;
     double val_fraction;
     // model
     struct model_config model;
@@ -32,10 +33,14 @@ struct config {
     int64_t checkpoint_interval;
     const char *resume, *generate, *evaluate; // at most one of them
     const char *prompt, *vocabulary;
+    int64_t stats, leak; // of --evaluate: a row of statistics_name, or all of them
     int64_t sample, num_chars, num_items;
     struct sample_options sampling;
     int64_t help, version, list_norms, list_placements;
 };
+
+/* A corpus of this name is none: see corpus_random(). */
+#define RANDOM_CORPUS "random"
 
 extern const struct option config_options[];
 

@@ -51,7 +51,7 @@ static size_t count(const struct sets *sets, size_t i) {
     if (!sets->tokens->valid) return sets->size;
     size_t valid = 0;
     for (size_t k = 0; k < sets->size; k++)
-        valid += sets->tokens->valid[i * sets->start + k * sets->step];
+        valid += token_counts(sets->tokens, i * sets->start + k * sets->step);
     return valid;
 }
 

@@ -51,6 +51,7 @@ static const struct {
     {"items", "--items text.txt"},
     {"grammar-chars", "--grammar-chars=3000"},
     {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},
+    {"random-chars", "--corpus=random --random-chars=9"},
     {"norm", "--norm=ln text.txt"},
     {"norm-attn", "--norm-attn=ln text.txt"},
     {"norm-ffn", "--norm-ffn=ln text.txt"},
@@ -117,12 +118,27 @@ static const struct {
 };
 
 /* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
-static const char *const inert[] = {
-    "preln",    "threads",    "out",           "force",
-    "quiet",    "profile",    "config",        "checkpoint-interval",
-    "resume",   "generate",   "prompt",        "num-chars",
-    "evaluate", "vocabulary", "list-norms",    "list-placements",
-    "help",     "version",    "probe-interval"};
+static const char *const inert[] = {"preln",
+                                    "threads",
+                                    "out",
+                                    "force",
+                                    "quiet",
+                                    "profile",
+                                    "config",
+                                    "checkpoint-interval",
+                                    "resume",
+                                    "generate",
+                                    "prompt",
+                                    "num-chars",
+                                    "evaluate",
+                                    "vocabulary",
+                                    "list-norms",
+                                    "list-placements",
+                                    "help",
+                                    "version",
+                                    "probe-interval",
+                                    "stats",
+                                    "leak"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {

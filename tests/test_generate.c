@@ -222,3 +222,93 @@ Test(evaluate, the_grammar) {
     cr_expect_float_eq(loss_of(text), log_number(&log, log.rows - 1, VAL_LOSS), 1e-7);
     cr_expect(strstr(text, "the validation part of the built-in grammar"));
 }
+
+/* The loss in a line that begins with the source's name. */
+static double loss_by(const char *table, const char *source) {
+    for (const char *line = table; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, source, strlen(source)) && line[strlen(source)] == ' ')
+            return strtod(line + strlen(source), NULL);
+    }
+    cr_assert(false, "no %s in %s", source, table);
+    return NAN;
+}
+
+Test(evaluate, by_every_source_of_statistics) {
+    char options[64], want[64];
+    learn("--norm=bn --out=out text.txt");
+    char *table = strdup(written("--evaluate=out --stats=all"));
+    static const char *const sources[] = {"running", "own", "other", "single", "position"};
+    for (int i = 0; i < 5; i++) {
+        double loss = loss_by(table, sources[i]);
+        snprintf(options, sizeof options, "--evaluate=out --stats=%s", sources[i]);
+        snprintf(want, sizeof want, "loss %.9g nats", loss);
+        char *alone = written(options);
+        cr_expect(loss > 0.1 && !strncmp(alone, want, strlen(want)), "%s: %s", sources[i], alone);
+        cr_expect((loss == loss_by(table, "running")) == !i, "%s: %g", sources[i], loss);
+    }
+    free(table);
+    learn("--norm=ln --out=ln text.txt");
+    table = written("--evaluate=ln --stats=all");
+    cr_expect(strstr(table, "\nposition   -\n"), "%s", table);
+    cr_expect(fabs(loss_by(table, "single") - loss_by(table, "running")) < 1e-6, "%s", table);
+    struct ending ending = train("--evaluate=ln --stats=position");
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "--stats=position"), "%s",
+              ending.err);
+}
+
+Test(evaluate, how_far_the_future_is_seen) {
+    static const char *const norms[] = {"ln", "rms", "bn", "in"};
+    for (int i = 0; i < 4; i++) {
+        char options[64];
+        snprintf(options, sizeof options, "--norm=%s --out=%s text.txt", norms[i], norms[i]);
+        learn(options);
+        snprintf(options, sizeof options, "--evaluate=%s --leak", norms[i]);
+        const char *line = strstr(written(options), "\n     t ");
+        cr_assert(line != NULL);
+        int rows = 0, position;
+        double change[4];
+        while ((line = strchr(line + 1, '\n')) &&
+               sscanf(line, "%d %lf %lf %lf %lf", &position, &change[0], &change[1], &change[2],
+                      &change[3]) == 5) {
+            rows++;
+            cr_expect(change[0] == 0 && change[1] == 0, "%s in evaluation: %g", norms[i],
+                      change[0]);
+            cr_expect((change[2] > 1e-4 && change[3] > 0) == (i >= 2) &&
+                          (change[2] == 0) == (i < 2),
+                      "%s in training: %g", norms[i], change[2]);
+        }
+        cr_expect(rows >= 5, "%d rows", rows);
+    }
+}
+
+Test(evaluate, what_measures_belong_to) {
+    static const char *const refused[][2] = {{"--stats=own text.txt", "--stats=own"},
+                                             {"--leak text.txt", "--leak"},
+                                             {"--items --corpus=random", "--items"},
+                                             {"--stats=mine --evaluate=out", "--stats"}};
+    for (int i = 0; i < 4; i++) {
+        struct ending ending = train("%s", refused[i][0]);
+        cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, refused[i][1]), "%d: %s",
+                  ending.status, ending.err);
+    }
+}
+
+/* Nothing is there to be learned: ln's loss stays at ln V, in's falls below, by what it sees. */
+Test(evaluate, random_characters) {
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        struct ending ending =
+            train(TINY "--quiet --norm=%s --corpus=random --random-chars=8 --max-iters=400 --force "
+                       "--warmup-iters=10 --learning-rate=0.02 --log-interval=1 --eval-iters=0 "
+                       "--eval-interval=400 --out=out",
+                  i ? "in" : "ln");
+        cr_assert(ending.status == 0, "%s", ending.err);
+        struct log log = log_of("out");
+        loss[i] = 0;
+        for (int row = 300; row < 400; row++) loss[i] += log_number(&log, row, TRAIN_LOSS) / 100;
+        cr_expect(log_number(&log, 400, VAL_LOSS) > log_number(&log, 0, VAL_LOSS) - 0.2);
+    }
+    cr_expect(loss[0] > 2.0 && loss[0] < 2.3, "ln: %g, ln 8 is 2.08", loss[0]);
+    cr_expect(loss[1] < 1.9, "in: %g", loss[1]);
+}
