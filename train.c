@@ -4,16 +4,9 @@
 
    A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
  */
-#include "data/corpus.h"
 #include "data/die.h"
-#include "data/grammar.h"
-#include "data/items.h"
-#include "data/progress.h"
-#include "data/random.h"
-#include "data/run.h"
-#include "model/checkpoint.h"
-#include "model/probe.h"
 #include "model/profile.h"
+#include "model/use.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -23,25 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Everything that lives as long as a run. */
-struct training {
-    struct config config;
-    struct checkpoint checkpoint; // that it goes on from, if any
-    struct corpus corpus;
-    struct model model;
-    struct adam adam;
-    struct probe probe;
-    struct batch batch;
-    struct run run;
-    struct progress progress;
-    struct outcome outcome;
-    double saved, saving; // when it was saved last, and the seconds that it took
-};
-
-static volatile sig_atomic_t stopped_by; // SIGINT or SIGTERM: finish the step, save, leave
-
 static void stop(int number) {
-    stopped_by = number;
+    training_stopped = number;
     signal(SIGINT, SIG_DFL); // a second one ends the program at once
     signal(SIGTERM, SIG_DFL);
 }
@@ -53,46 +29,6 @@ static void open_standard_streams(void) {
     do number = open("/dev/null", O_RDWR);
     while (number >= 0 && number <= STDERR_FILENO);
     if (number > STDERR_FILENO) close(number);
-}
-
-static void flush_output(void) {
-    if (fflush(stdout) || ferror(stdout))
-        die(STATUS_MACHINE, "standard output: %s", strerror(errno));
-}
-
-/* The text, in its own vocabulary or in one that is known. */
-static void read_corpus(struct training *t, const struct vocabulary *known) {
-    const struct config *config = &t->config;
-    struct corpus_options options = {.level = (int)config->level,
-                                     .val_fraction = config->val_fraction,
-                                     .known = known,
-                                     .items = config->items,
-                                     .pad_to_block = config->pad_to == PAD_TO_BLOCK,
-                                     .bucket = config->bucket};
-    t->outcome.grammar_entropy = NOT_MEASURED;
-    if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
-        if (config->items) die(STATUS_USAGE, "--items: has no lines in --corpus=" RANDOM_CORPUS);
-        corpus_random(&t->corpus, (size_t)config->random_chars);
-    } else if (config->corpus) {
-        corpus_read(&t->corpus, config->corpus, &options);
-    } else {
-        size_t length = config->grammar_chars;
-        char *text = grammar_text(config->grammar_seed, length);
-        if (!text)
-            die(STATUS_MACHINE, "memory: no %zu bytes for the grammar's text to be had", length);
-        corpus_make(&t->corpus, "the built-in grammar", text, length, &options);
-        free(text);
-        t->outcome.grammar_entropy = grammar_entropy();
-    }
-    t->outcome.corpus = t->corpus.name;
-    t->outcome.corpus_bytes = t->corpus.bytes;
-    t->outcome.corpus_characters = t->corpus.characters;
-    t->outcome.corpus_crc32 = t->corpus.crc32;
-    t->outcome.vocabulary = t->corpus.vocabulary.V;
-    t->outcome.items.all = t->corpus.items;
-    t->outcome.items.train = t->corpus.items ? t->corpus.train : 0;
-    t->outcome.items.longest = items_longest(&t->corpus);
-    t->outcome.items.cut = items_cut(&t->corpus, (size_t)config->model.block_size);
 }
 
 /* The run's folder, new or, where there is a checkpoint, as it was after that many updates. */
@@ -158,7 +94,7 @@ static bool save(struct training *t, bool last) {
     run_sync(&t->run);
     // an interrupt may have left one, which must not be behind the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
-    if (t->config.checkpoint_interval || stopped_by || stale)
+    if (t->config.checkpoint_interval || training_stopped || stale)
         save_as(t, "checkpoint.safetensors", &t->adam);
     if (last) save_as(t, "model.safetensors", NULL);
     t->saved = omp_get_wtime();
@@ -178,34 +114,6 @@ static void save_summary(struct training *t, const char *exit_reason) {
     struct run_file file = file_create(&t->run, "summary.json");
     summary_write(file.stream, &t->model, &t->config, &t->outcome);
     file_commit(&file);
-}
-
-/* Mean loss over the targets of the validation part, or of --eval-iters batches spread evenly over
-   it, and in *valid how many there were; not measured if a signal comes in between. By a model made
-   for these statistics, which of another batch are those of the batch before. */
-static double evaluate_by(struct training *t, struct model *model, enum statistics source,
-                          size_t *valid) {
-    size_t B = t->config.batch_size;
-    size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
-    struct batch other = {0};
-    *valid = 0;
-    if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
-    if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
-    double sum = 0, part;
-    for (size_t i = 0; i < used && !stopped_by; i++) {
-        if (source == STATISTICS_OTHER)
-            corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
-        corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        *valid += measure_loss(model, source, &t->batch, &other, &part);
-        sum += part;
-    }
-    batch_free(&other);
-    if (stopped_by) return NOT_MEASURED;
-    return sum / (double)*valid;
-}
-
-static double evaluate(struct training *t, size_t *valid) {
-    return evaluate_by(t, &t->model, STATISTICS_RUNNING, valid);
 }
 
 static void write_probe(void *run, int64_t step, int layer, const char *site, const char *metric,
@@ -289,7 +197,7 @@ static void train(struct training *t) {
     t->saved = omp_get_wtime();
     t->saving = 0.01; // at a guess
     for (int64_t step = first;; step++) {
-        bool last = step == steps || stopped_by, saved = last;
+        bool last = step == steps || training_stopped, saved = last;
         outcome->steps = step;
         bool good = true;
         if (last || (step > first && save_due(t, step))) good = save(t, last);
@@ -305,7 +213,7 @@ static void train(struct training *t) {
             row.tokens_per_second =
                 (double)(row.tokens - logged_tokens) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
-            row.val_loss = evaluate(t, &(size_t){0});
+            row.val_loss = training_evaluate(t, &t->model, STATISTICS_RUNNING, &(size_t){0});
             if (!(row.val_loss < 0)) outcome->val_loss = row.val_loss;
             if (row.val_loss < 0)
                 last = true, saved = false; // stopped: what was saved may lack the checkpoint
@@ -349,178 +257,6 @@ static void train(struct training *t) {
     }
 }
 
-static void write_text(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
-                       size_t count, FILE *const files[2]) {
-    sample_text(&t->model, vocabulary, t->config.sampling, random_key(t->config.seed, "sample", 0),
-                prompt, count, files);
-}
-
-/* --num-items items; those of the corpus are known, if `corpus` is there. */
-static void write_items(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
-                        bool corpus, FILE *const files[2]) {
-    const struct config *config = &t->config;
-    size_t T = (size_t)config->model.block_size, count = 20;
-    struct item_set known = {0};
-    if (config->num_items != OPTION_AUTO) count = (size_t)config->num_items;
-    if (corpus) item_set_make(&known, &t->corpus, T);
-    struct item_counts counts =
-        sample_items(&t->model, vocabulary, config->sampling, random_key(config->seed, "sample", 0),
-                     prompt, count, corpus ? &known : NULL, files);
-    item_set_free(&known);
-    flush_output(); // before what standard error says next
-    char places[128] = "", cut[64] = "";
-    if (corpus)
-        snprintf(places, sizeof places,
-                 ": %zu known, in the training set; %zu new, %zu of them in the validation part",
-                 counts.known, counts.items - counts.known, counts.validate);
-    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, T);
-    progress_say(&t->progress, "%zu items%s%s", counts.items, places, cut);
-}
-
-/* What --sample asks for after training, shown and kept. */
-static void sample(struct training *t) {
-    if (!t->config.sample) return;
-    const struct vocabulary *vocabulary = &t->corpus.vocabulary;
-    struct run_file file = file_create(&t->run, "sample.txt");
-    FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
-    if (files[1]) fputc('\n', stdout);
-    if (t->config.items)
-        write_items(t, vocabulary, NULL, true, files);
-    else
-        write_text(t, vocabulary, NULL, t->config.sample, files);
-    file_commit(&file);
-    if (files[1]) fputs(t->config.items ? "\n" : "\n\n", stdout);
-    flush_output(); // before what standard error says next
-}
-
-/* A stored model for batches of B: its vocabulary, its weights. */
-static void open_model(struct training *t, size_t B, struct vocabulary *vocabulary) {
-    const struct config *config = &t->config;
-    *vocabulary = (struct vocabulary){0};
-    if (config->vocabulary) {
-        struct corpus corpus;
-        corpus_read(&corpus, config->vocabulary,
-                    &(struct corpus_options){.level = (int)config->level});
-        *vocabulary = corpus.vocabulary;
-        corpus.vocabulary.symbols = NULL;
-        corpus_free(&corpus);
-    }
-    checkpoint_vocabulary(&t->checkpoint, (int)config->level, vocabulary);
-    model_init(&t->model, &config->model, vocabulary->V, B, config->seed);
-    t->model.threads = (size_t)config->team;
-    checkpoint_read_model(&t->checkpoint, &t->model);
-}
-
-/* The corpus that the model learned from, if it is there as it was: --generate takes the one that
-   is named, but else does without. */
-static bool read_learned(struct training *t, bool named) {
-    const char *path = t->config.corpus;
-    uint32_t crc32;
-    bool learned =
-        !path || (corpus_checksum(path, &crc32) && checkpoint_learned(&t->checkpoint, crc32));
-    if (learned) read_corpus(t, NULL);
-    learned = learned && checkpoint_learned(&t->checkpoint, t->corpus.crc32);
-    if (!learned && named)
-        die(STATUS_USAGE, "corpus: %s: is not what the model learned from", path);
-    if (!learned)
-        progress_say(&t->progress, "known and new cannot be told apart: %s is not there as it was",
-                     path ? path : "the built-in grammar");
-    return learned;
-}
-
-/* --generate: the prompt and what follows it on standard output. */
-static void generate(struct training *t, bool corpus_named) {
-    struct vocabulary vocabulary;
-    FILE *const files[] = {stdout, NULL};
-    open_model(t, 1, &vocabulary);
-    t->progress = progress_start(t->config.quiet);
-    if (t->config.items) {
-        bool learned = read_learned(t, corpus_named);
-        write_items(t, &vocabulary, t->config.prompt, learned, files);
-        if (learned) corpus_free(&t->corpus);
-    } else {
-        write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, files);
-        fputc('\n', stdout);
-    }
-    flush_output();
-    vocabulary_free(&vocabulary);
-}
-
-/* --stats=all: the loss by each source of statistics. */
-static void print_statistics(struct training *t, double running) {
-    printf("%-10s %-12s %s\n", "statistics", "loss", "more than by running ones");
-    for (int source = 0; source < STATISTICS_SOURCES; source++) {
-        if (!measure_has(&t->config.model, source)) {
-            printf("%-10s -\n", statistics_name[source]);
-            continue;
-        }
-        struct model measured;
-        size_t targets;
-        measure_init(&measured, &t->model, source);
-        double loss = evaluate_by(t, &measured, source, &targets);
-        printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
-        model_free(&measured);
-    }
-}
-
-/* --leak: by position, in evaluation and under the batch's own statistics. */
-static void print_leaks(struct training *t) {
-    enum { MOST_ROWS = 16 };
-    struct model own;
-    size_t T, last = 0;
-    measure_init(&own, &t->model, STATISTICS_OWN);
-    corpus_validation(&t->corpus, 0, (size_t)t->config.batch_size, &t->batch);
-    T = t->batch.T;
-    printf("change of the logits before character t with the characters from t on\n"
-           "     t  in evaluation: largest  mean         in training: largest  mean\n");
-    for (size_t row = 1; row <= MOST_ROWS; row++) {
-        size_t at = (T * row + MOST_ROWS) / (MOST_ROWS + 1);
-        if (at == last || !at || at >= T) continue;
-        struct leak leaks[] = {measure_leak(&t->model, false, &t->batch, at),
-                               measure_leak(&own, true, &t->batch, at)};
-        printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", at, leaks[0].largest, leaks[0].mean,
-               leaks[1].largest, leaks[1].mean);
-        last = at;
-    }
-    model_free(&own);
-}
-
-/* --evaluate: of the corpus that the model learned from, the part that it has not seen; of another
-   one everything. */
-static void evaluate_stored(struct training *t) {
-    struct vocabulary vocabulary;
-    open_model(t, t->config.batch_size, &vocabulary);
-    read_corpus(t, &vocabulary);
-    bool learned = checkpoint_learned(&t->checkpoint, t->corpus.crc32);
-    if (!learned) t->corpus.train = 0;
-    if (!corpus_validates(&t->corpus))
-        die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
-    t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
-    size_t targets;
-    enum statistics source = t->config.stats == STATISTICS_SOURCES
-                                 ? STATISTICS_RUNNING
-                                 : (enum statistics)t->config.stats;
-    if (!measure_has(&t->config.model, source))
-        die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
-    struct model measured;
-    measure_init(&measured, &t->model, source);
-    double loss = evaluate_by(t, &measured, source, &targets);
-    model_free(&measured);
-    if (!isfinite(loss))
-        die(STATUS_DIVERGED, "%s: its loss is %s (its weights are no good)", t->checkpoint.path,
-            isnan(loss) ? "nan" : "infinite");
-    printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters", loss, loss / log(2),
-           learned ? "the validation part of " : "", t->corpus.name, targets);
-    if (t->corpus.items) printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
-    putchar('\n');
-    if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
-    if (t->config.leak) print_leaks(t);
-    flush_output();
-    vocabulary_free(&vocabulary);
-    batch_free(&t->batch);
-    corpus_free(&t->corpus);
-}
-
 /* A line on what is learned from, and one more on items that do not fit. */
 static void say_corpus(struct training *t) {
     const struct corpus *corpus = &t->corpus;
@@ -545,7 +281,7 @@ static void say_corpus(struct training *t) {
 
 static int train_model(struct training *t) {
     const struct config *config = &t->config;
-    read_corpus(t, NULL);
+    training_corpus(t, NULL);
     corpus_check(&t->corpus, config->model.block_size);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
@@ -568,11 +304,11 @@ static int train_model(struct training *t) {
 
     train(t);
 
-    int status = stopped_by ? 128 + stopped_by : STATUS_OK;
+    int status = training_stopped ? 128 + training_stopped : STATUS_OK;
     save_summary(t, status ? "interrupted" : "done");
     signal(SIGINT, SIG_DFL); // all is saved: nothing to wait for any more
     signal(SIGTERM, SIG_DFL);
-    if (!status) sample(t);
+    if (!status) use_sample(t);
     if (t->outcome.grammar_entropy >= 0 && t->outcome.val_loss >= 0)
         progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
                      t->outcome.val_loss - t->outcome.grammar_entropy, t->outcome.grammar_entropy);
@@ -628,9 +364,9 @@ int main(int argc, char **argv) {
 
     int status = STATUS_OK;
     if (t.config.generate)
-        generate(&t, corpus_named);
+        use_generate(&t, corpus_named);
     else if (t.config.evaluate)
-        evaluate_stored(&t);
+        use_evaluate(&t);
     else
         status = train_model(&t);
     checkpoint_close(&t.checkpoint);

@@ -270,6 +270,9 @@ def measure_text(model, texts, text):
 
 def measure_corpus(model, texts, path):
     """Of the corpus that the model learned from the validation part, of others everything."""
+    if texts.get("items") == "on":
+        die(USAGE, "--corpus: measures running text, and this is a model of items "
+                   "(./train --evaluate=RUN measures those)")
     try:
         with open(path, "rb") as file:
             data = file.read()

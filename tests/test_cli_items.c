@@ -98,7 +98,7 @@ Test(cli_items, one_item_many_times_is_learned_by_heart) {
     cr_assert(!remove("same.txt"));
     ending = done(train("--generate=out --num-items=1"));
     cr_expect_str_eq(ending.out, "\xe5\xba\x8a\xe5\x89\x8d\n");
-    cr_expect(strstr(ending.err, "same.txt is not there as it was\n1 items\n"), "%s", ending.err);
+    cr_expect(strstr(ending.err, "same.txt is not there as it was\n1 item\n"), "%s", ending.err);
 }
 
 static void expect_same_run(const char *one, const char *other) {
