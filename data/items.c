@@ -73,9 +73,10 @@ void items_free(struct corpus *corpus) {
 void items_check(const struct corpus *corpus) {
     if (!corpus->train || corpus->train == corpus->items)
         die(STATUS_USAGE,
-            "corpus: %s: of %zu items %zu train, and so many validate: %zu; there must be one each "
-            "(try another --val-fraction or more items)",
-            corpus->name, corpus->items, corpus->train, corpus->items - corpus->train);
+            "corpus: %s: %zu of %zu items train and %zu validate, but each part needs one (try "
+            "another "
+            "--val-fraction or more items)",
+            corpus->name, corpus->train, corpus->items, corpus->items - corpus->train);
 }
 
 size_t items_longest(const struct corpus *corpus) {

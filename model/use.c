@@ -87,7 +87,9 @@ static bool read_learned(struct training *t, bool named) {
         die(STATUS_USAGE, "corpus: %s: is not what the model learned from", path);
     if (!learned)
         progress_say(&t->progress, "known and new cannot be told apart: %s is not there as it was",
-                     path ? path : "the built-in grammar");
+                     !path               ? "the built-in grammar"
+                     : strcmp(path, "-") ? path
+                                         : "standard input");
     return learned;
 }
 

@@ -101,9 +101,9 @@ Test(items, both_parts_need_one) {
     ending = call(check_in_child, &(struct text){"alone\n", 0.1});
     expect_refusal(&ending, STATUS_USAGE, "--val-fraction or more items");
     ending = call(check_in_child, &(struct text){"a\nb\nc", 0});
-    expect_refusal(&ending, STATUS_USAGE, "of 3 items 3 train");
+    expect_refusal(&ending, STATUS_USAGE, "3 of 3 items train and 0 validate");
     ending = call(check_in_child, &(struct text){"a\nb\nc", 1});
-    expect_refusal(&ending, STATUS_USAGE, "of 3 items 0 train");
+    expect_refusal(&ending, STATUS_USAGE, "0 of 3 items train and 3 validate");
 }
 
 /* Items "0", "11", "222", ...: item i is i % 10 + 1 times the letter of i / 10. */
