@@ -334,3 +334,6 @@ def draw_sweep(axes, groups, options, table):
     axes.set_xlabel(option_label(option, unit) + (" (0 is not shown)" if left_out else ""))
     axes.set_ylabel(f"final validation loss (nats per {unit})")
     return put_legend(axes, handles, None, len(groups))
+
+
+CHARTS = {"curves": (draw_curves, 6.4), "dots": (draw_dots, 4.6), "sweep": (draw_sweep, 6.4)}  # inches

@@ -32,6 +32,11 @@ OPTION_LABELS = {"learning-rate": "learning rate", "warmup-iters": "warm-up (upd
 Look = namedtuple("Look", "color linestyle marker hollow")
 
 
+def shade(rank, count):
+    """A colour from dark to bright for what has an order."""
+    return colors.to_hex(matplotlib.colormaps["viridis"](rank / count))
+
+
 def looks(names, keys):
     """A look for each key, the values of the options named: the colour by the first (the norm), line
     style and filling by the second (the placement), the marker's shape by the first or the third.
@@ -47,8 +52,7 @@ def looks(names, keys):
         ranks = [positions[i].index(key[i]) for i in turn] + [0, 0]
         colour = COLOURS[ranks[0] % len(COLOURS)]
         if scales:
-            share = ranks[0] / len(positions[turn[0]])
-            colour = colors.to_hex(matplotlib.colormaps["viridis"](share))
+            colour = shade(ranks[0], len(positions[turn[0]]))
         found.append(Look(colour, LINES[ranks[1] % len(LINES)],
                           MARKERS[ranks[shaping] % len(MARKERS)], ranks[1] % 2 == 1))
     if len(set(found)) == len(found):

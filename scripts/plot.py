@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Pictures of runs: scripts/plot.py RUN... draws the losses in run folders' log.csv.
+"""Pictures of runs: scripts/plot.py RUN... draws the losses in run folders' log.csv, with --probes
+what norms, gradients, attention and updates did, from their probes.csv.
 
 A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
 whose runs stand in runs/ inside it). Runs that differ in nothing but the seed are one line: their mean
@@ -8,7 +9,6 @@ with a band. A run under way can be drawn, and with --watch is drawn again and a
 import argparse
 import csv
 import functools
-import math
 import os
 import signal
 import sys
@@ -31,120 +31,19 @@ except ImportError as error:
         os.execv(system, [system, *sys.argv])
     sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
 
-from charts import Group, draw_curves, draw_dots, draw_sweep  # noqa: E402 (they need both)
+from charts import CHARTS, Group  # noqa: E402 (they need both)
 from looks import literal, looks, shorten  # noqa: E402
+from plot_options import UsageError, read_command  # noqa: E402
+from probe_charts import Facet, draw_probes  # noqa: E402
+from probes import probed  # noqa: E402
 from series import Table  # noqa: E402
 from watching import watch  # noqa: E402
-
-CHARTS = {"curves": (draw_curves, 6.4), "dots": (draw_dots, 4.6), "sweep": (draw_sweep, 6.4)}
-ENDINGS = (".png", ".svg", ".pdf")
 
 
 @functools.lru_cache(maxsize=None)
 def say(text):
     """Says it once, however often --watch finds it."""
     print(f"plot: {text}", file=sys.stderr)
-
-
-class UsageError(Exception):
-    """What is wrong with the command, as one line for the user."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message} (--help lists the options)")
-
-
-def one_of(*names):
-    def parse(text):
-        chosen = text.split(",")
-        unknown = [name for name in chosen if name not in names]
-        if unknown or len(set(chosen)) < len(chosen):
-            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
-        return chosen
-    return parse
-
-
-def span(text):
-    try:
-        low, high = map(float, text.split(":"))
-    except ValueError:
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise argparse.ArgumentTypeError(f"'{text}' is not LOW:HIGH")
-    return low, high
-
-
-def odd(text):
-    width = int(text) if text.isdigit() else 0
-    if width % 2 == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not an odd number of values")
-    return width
-
-
-def size(text):
-    try:
-        width, height = map(float, text.split("x"))
-    except ValueError:
-        width = height = 0
-    if not (1 <= width <= 100 and 1 <= height <= 100):
-        raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
-    return width, height
-
-
-def read_command(arguments):
-    parser = Parser(prog="plot.py", allow_abbrev=False, description="Draw the losses of runs.",
-                    usage="scripts/plot.py [OPTION]... RUN...")
-    add = parser.add_argument
-    add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
-    add("-o", "--output", metavar="FILE", help="picture to write, .png, .svg or .pdf (default: "
-        "loss.png in the RUN, in this folder for several)")
-    add("--chart", type=one_of(*CHARTS), metavar="CHART,...",
-        help="curves (losses over time), dots (final losses, every seed), sweep (final loss against "
-             "an option), side by side (default: curves, with dots beside if there are variants with "
-             "several seeds; sweep if a numeric option has three values or more)")
-    add("--sweep", metavar="OPTION", help="the option of ./train of a sweep, such as learning-rate")
-    add("--by", choices=["variant", "run"], help="a line for each variant or for each run (default: "
-        "variant, if no two runs have the same options and seed)")
-    add("--center", choices=["mean", "median"], default="mean", help="over seeds (default: mean)")
-    add("--band", choices=["range", "sd", "none"], default="range",
-        help="over seeds: from the lowest to the highest (default), a standard deviation, none")
-    add("--lines", type=one_of("train", "val"), default=["train", "val"], metavar="train,val",
-        help="the losses among the curves (default: both)")
-    add("--smooth", type=odd, metavar="N", help="training losses are running means of so many logged "
-        "values (default: a fiftieth of them; 1: as logged)")
-    add("--x", choices=["step", "tokens", "seconds"], default="step",
-        help="horizontal axis of the curves (default: step)")
-    add("--log-x", action="store_true", help="logarithmic steps, tokens, seconds or option")
-    add("--log-y", action="store_true", help="logarithmic losses")
-    add("--xlim", type=span, metavar="LOW:HIGH", help="part of the curves to show")
-    add("--ylim", type=span, metavar="LOW:HIGH", help="losses to show in curves and sweep")
-    add("--title", help="title above the picture")
-    add("--size", type=size, metavar="WxH", help="inches (default: as the charts need)")
-    add("--dpi", type=float, default=200, help="dots an inch of a .png (default: 200)")
-    add("--table", metavar="FILE", help="write the numbers that are drawn as CSV; - is standard output")
-    add("--show", action="store_true", help="show a window (a picture is written only with -o)")
-    add("--watch", action="store_true",
-        help="draw again as the logs grow, until the runs have ended")
-    add("--each", action="store_true",
-        help="a picture for each RUN folder of runs and each folder of runs in it, inside that folder")
-    options = parser.parse_args(arguments)
-    options.sweep = options.sweep and options.sweep.removeprefix("--")
-    if options.output and not os.path.splitext(options.output)[1]:
-        options.output += ".png"
-    if options.output and not options.output.lower().endswith(ENDINGS):
-        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
-    if options.watch and (options.show or options.each or options.table):
-        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
-                         "it anew)")
-    if options.each and (options.output or options.table or options.show):
-        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
-    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
-            options.log_y and options.ylim and options.ylim[0] <= 0):
-        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
-    if not 20 <= options.dpi <= 2000:
-        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
-    return options
 
 
 # ---- runs and the lines they make ----------------------------------------------------------------
@@ -222,6 +121,19 @@ def panels_of(runs, options):
     return panels
 
 
+def facets_of(runs, options):
+    """The columns of a picture of probes."""
+    names = varying(runs) if all(run.options for run in runs) else []
+    if not options.columns:
+        return [Facet(group, [group]) for group in groups_of(runs, names, lines_by_run(runs, options))]
+    for name in options.columns:
+        if not all(name in run.options for run in runs):
+            raise RunError(f"--columns={name}: not an option of these runs")
+    rest = [name for name in names if name not in options.columns]
+    return [Facet(facet, groups_of(facet.runs, rest, False) if rest else [facet])
+            for facet in groups_of(runs, options.columns, False)]
+
+
 # ---- the picture ---------------------------------------------------------------------------------
 
 def new_figure(show):
@@ -243,8 +155,17 @@ def new_figure(show):
 
 def compose(runs, options, table):
     """The figure: its charts side by side, as wide as their legends need."""
-    panels = panels_of(runs, options)
     figure = new_figure(options.show)
+    if options.probes:
+        draw_probes(figure, facets_of(runs, options), options, table)
+    else:
+        draw_charts(figure, panels_of(runs, options), options, table)
+    if options.title:
+        figure.suptitle(literal(options.title))
+    return figure
+
+
+def draw_charts(figure, panels, options, table):
     widths = [CHARTS[chart][1] for chart, _ in panels]
     rows = [group.label for chart, groups in panels if chart == "dots" for group in groups]
     width = sum(widths) + 0.07 * max(0, max(map(len, rows), default=0) - 12)
@@ -260,9 +181,6 @@ def compose(runs, options, table):
             width += box.width / figure.dpi
             height = max(height, box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3)
     figure.set_size_inches(options.size or (width, height))
-    if options.title:
-        figure.suptitle(literal(options.title))
-    return figure
 
 
 def write_picture(figure, output, dpi):
@@ -291,7 +209,8 @@ def write_table(table, name):
 
 def output_of(options):
     folder = options.run[0] if len(options.run) == 1 else ""
-    return options.output or os.path.join(folder, "loss.png")
+    name = "-".join(options.probes) if options.probes else "loss"
+    return options.output or os.path.join(folder, f"{name}.png")
 
 
 def draw_runs(runs, options):
@@ -307,6 +226,9 @@ def draw_runs(runs, options):
 def draw(options):
     """Draws the picture once; 1 if some run could not be read."""
     runs, failed = run_folders.read_runs(options.run, say)
+    if options.probes:
+        runs, without = probed(runs, say)
+        failed |= without
     if not runs:
         return 1
     draw_runs(runs, options)

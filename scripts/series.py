@@ -68,8 +68,7 @@ def final_runs(runs):
 
 
 def curve_of(runs, x, column, center, band, width=1):
-    """The runs' column over x, at the steps that all of them have whose log reaches there: a row
-    that only one run has, for it was stopped there, would be a jump."""
+    """The runs' column over x."""
     logs = []
     for run in runs:
         rows = run.measured(column)
@@ -77,14 +76,20 @@ def curve_of(runs, x, column, center, band, width=1):
             steps, xs, values = (np.array([run.columns[name][row] for row in rows])
                                  for name in ("step", x, column))
             logs.append((steps, xs, smooth(values, width)))
+    return merge(logs, center, band)
+
+
+def merge(logs, center, band):
+    """The curve of several logs, each (steps, x, values), at the steps that all of them have that
+    reach there: a row that only one run has, for it was stopped there, would be a jump."""
     if not logs:
         return Curve(*(np.empty(0) for _ in Curve._fields))
     steps = np.unique(np.concatenate([log[0] for log in logs]))
     values, xs = np.full((2, len(logs), len(steps)), np.nan)
     reaching = np.zeros(len(steps), int)
-    for row, (own, at, loss) in enumerate(logs):
+    for row, (own, at, measured) in enumerate(logs):
         where = np.searchsorted(steps, own)
-        values[row, where], xs[row, where] = loss, at
+        values[row, where], xs[row, where] = measured, at
         reaching += (steps >= own[0]) & (steps <= own[-1])
     there = np.isfinite(values).sum(axis=0)
     keep = there == reaching

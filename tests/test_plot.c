@@ -1,6 +1,6 @@
 /* The scripts that draw runs, on logs written by hand: the numbers they draw (--table), the
    pictures in each format, what they say of logs that are not as they should be, runs under way. */
-#include "command.h"
+#include "scripts.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -15,15 +15,8 @@
 TestSuite(plot, .init = folder_enter, .fini = folder_leave);
 
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
-enum { WORDS = 32 };
 
-/* ---- runs and scripts ---- */
-
-static void text_put(const char *folder, const char *name, const char *text) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    file_put(path, text, strlen(text));
-}
+/* ---- runs ---- */
 
 /* log.csv of a run: a row for each {step, training loss, validation loss}; no cell for -1. */
 static void log_put(const char *folder, size_t rows, const double (*row)[3]) {
@@ -55,56 +48,6 @@ static void run_put(const char *folder, const char *norm, double rate, int seed,
     const double rows[][3] = {{0, 4, 4}, {5, 3, -1}, {10, -1, loss}};
     log_put(folder, 3, rows);
     summary_put(folder, "done", norm, rate, seed);
-}
-
-static void exec_script(void *context) {
-    char **words = context, path[4096];
-    const char *scripts = getenv("SCRIPTS");
-    snprintf(path, sizeof path, "%s/%s", scripts ? scripts : "scripts", words[0]);
-    execv(path, words);
-    perror(path);
-    _exit(99);
-}
-
-/* Runs a script with blank-separated arguments; an underscore in them stands for a blank. */
-static struct ending script(const char *format, ...) {
-    char line[4096], *words[WORDS];
-    va_list arguments;
-    cr_assert(getenv("SCRIPTS"), "SCRIPTS must name the folder of scripts (`make check` sets it)");
-    va_start(arguments, format);
-    cr_assert((size_t)vsnprintf(line, sizeof line, format, arguments) < sizeof line);
-    va_end(arguments);
-    int count = split(line, words, WORDS);
-    for (int i = 1; i < count; i++)
-        for (char *c = words[i]; *c; c++)
-            if (*c == '_') *c = ' ';
-    return call(exec_script, words);
-}
-
-static void expect_line(const char *text, const char *line) {
-    char bounded[512];
-    snprintf(bounded, sizeof bounded, "\n%s\n", line);
-    cr_expect(strstr(text, bounded), "no line %s in:\n%s", line, text);
-}
-
-static void expect_part(const char *text, const char *part) {
-    cr_expect(text && strstr(text, part), "no \"%s\" in:\n%s", part, text ? text : "no file");
-}
-
-static void expect_success(const struct ending *ending) {
-    cr_expect(ending->status == 0, "status %d: %s", ending->status, ending->err);
-    cr_expect(!*ending->err, "on standard error: %s", ending->err);
-}
-
-static void expect_picture(const char *name, const char *begin, const char *end) {
-    size_t bytes = 0;
-    char *text = file_text(name, &bytes);
-    cr_assert(text && bytes > 1000, "%s: %zu bytes", name, bytes);
-    cr_expect(!memcmp(text, begin, strlen(begin)), "%s: begins otherwise", name);
-    bool found = false;
-    for (size_t at = bytes - 16; at + strlen(end) <= bytes; at++)
-        found |= !memcmp(text + at, end, strlen(end));
-    cr_expect(found, "%s: ends otherwise", name);
 }
 
 /* ---- numbers ---- */
@@ -166,7 +109,7 @@ Test(plot, smoothing_is_stated_and_done) {
     log_put("a_run", 6, rows);
     summary_put("a_run", "done", "ln", 0.01, 1);
     cr_assert(rename("a_run", "a run") == 0);
-    struct ending ending = script("plot.py a_run --smooth=3 --table=- -o its_picture.svg");
+    struct ending ending = script("plot.py a~run --smooth=3 --table=- -o its~picture.svg");
     expect_success(&ending);
     static const char *const lines[] = {"0,8", "1,5", "2,3", "3,3", "4,2"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -192,7 +135,7 @@ Test(plot, every_chart_in_every_format) {
     log_put("5", 2, lost), summary_put("5", "diverged", "ln", 10, 1);
     log_put("6", 2, lost), summary_put("6", "diverged", "ln", 10, 2);
 
-    struct ending ending = script("plot.py . -o all.svg --table=- --title=A_title");
+    struct ending ending = script("plot.py . -o all.svg --table=- --title=A~title");
     expect_success(&ending);
     expect_line(ending.out, "sweep,ln,final,0.01,2.5,,,");
     expect_line(ending.out, "sweep,ln,mean,0.01,2.75,2.5,3,2");
@@ -425,7 +368,7 @@ Test(plot, events_for_tensorboard) {
     struct ending ending = script("to_tensorboard.py runs");
     expect_success(&ending);
     cr_expect_str_eq(ending.out, "runs/a\n");
-    ending = script("to_tensorboard.py runs --out=all_of_them"); // and beside, again
+    ending = script("to_tensorboard.py runs --out=all~of~them"); // and beside, again
     expect_success(&ending);
     ending = script("to_tensorboard.py runs");
     expect_success(&ending);

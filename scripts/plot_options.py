@@ -1,0 +1,150 @@
+"""The command line of scripts/plot.py."""
+import argparse
+import math
+import os
+
+from charts import CHARTS
+from probe_charts import KINDS
+
+ENDINGS = (".png", ".svg", ".pdf")
+
+
+class UsageError(Exception):
+    """What is wrong with the command, as one line for the user."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message} (--help lists the options)")
+
+
+def one_of(*names):
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [name for name in chosen if name not in names]
+        if unknown or len(set(chosen)) < len(chosen):
+            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
+        return chosen
+    return parse
+
+
+def words(text):
+    """A comma list."""
+    if not all(text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME,...")
+    return text.split(",")
+
+
+def whole_numbers(text):
+    if not all(part.isdigit() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' is not N,...")
+    return sorted({int(part) for part in text.split(",")})
+
+
+def span(text):
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise argparse.ArgumentTypeError(f"'{text}' is not LOW:HIGH")
+    return low, high
+
+
+def odd(text):
+    width = int(text) if text.isdigit() else 0
+    if width % 2 == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not an odd number of values")
+    return width
+
+
+def size(text):
+    try:
+        width, height = map(float, text.split("x"))
+    except ValueError:
+        width = height = 0
+    if not (1 <= width <= 100 and 1 <= height <= 100):
+        raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
+    return width, height
+
+
+def check_probes(options, parser):
+    """Refuses what does not go with --probes, or not without."""
+    kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
+    given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
+    alien = {"chart", "sweep", "lines", "x", "log_y", "watch"} if kinds else \
+        {"metrics", "sites", "steps", "columns"}
+    if alien & given:
+        name = min(alien & given).replace("_", "-")
+        raise UsageError(f"--{name}: {'not' if kinds else 'goes'} with --probes")
+    if len(draws) > 1:
+        raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
+    if options.columns and "layers" not in kinds:
+        raise UsageError("--columns: goes with --probes=layers")
+
+
+def read_command(arguments):
+    parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
+                    description="Draw the losses of runs, or their probes.")
+    add = parser.add_argument
+    add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    add("-o", "--output", metavar="FILE", help="picture to write, .png, .svg or .pdf (default: "
+        "loss.png, or with --probes its name, in the RUN, in this folder for several)")
+    add("--chart", type=one_of(*CHARTS), metavar="CHART,...",
+        help="curves (losses over time), dots (final losses, every seed), sweep (final loss against "
+             "an option), side by side (default: curves, with dots beside if there are variants with "
+             "several seeds; sweep if a numeric option has three values or more)")
+    add("--sweep", metavar="OPTION", help="the option of ./train of a sweep, such as learning-rate")
+    add("--probes", type=one_of(*KINDS), metavar="KIND,...",
+        help="what ./train --probe-interval measured, a column for each variant: over steps distance "
+             "(of batch to running statistics), discrepancy (the same in deviations), terms (of the "
+             "gradient, through the statistics), updates (relative to weights); over depth layers "
+             "(stream, sub-layers, gradients); by head attention")
+    add("--metrics", type=words, metavar="NAME,...", help="only these rows (model/probe.h)")
+    add("--sites", type=words, metavar="NAME,...", help="only these norms or weights, such as ln_1")
+    add("--steps", type=whole_numbers, metavar="N,...",
+        help="probed steps, for layers (default: first and last) and attention (last)")
+    add("--columns", type=words, metavar="OPTION,...",
+        help="the options of ./train that make columns of --probes=layers; what differs else is lines")
+    add("--by", choices=["variant", "run"], help="a line for each variant or for each run (default: "
+        "variant, if no two runs have the same options and seed)")
+    add("--center", choices=["mean", "median"], default="mean", help="over seeds (default: mean)")
+    add("--band", choices=["range", "sd", "none"], default="range",
+        help="over seeds: from the lowest to the highest (default), a standard deviation, none")
+    add("--lines", type=one_of("train", "val"), default=["train", "val"], metavar="train,val",
+        help="the losses among the curves (default: both)")
+    add("--smooth", type=odd, metavar="N", help="training losses are running means of so many logged "
+        "values (default: a fiftieth of them; 1: as logged)")
+    add("--x", choices=["step", "tokens", "seconds"], default="step",
+        help="horizontal axis of the curves (default: step)")
+    add("--log-x", action="store_true", help="logarithmic steps, tokens, seconds or option")
+    add("--log-y", action="store_true", help="logarithmic losses")
+    add("--xlim", type=span, metavar="LOW:HIGH", help="part of the curves to show")
+    add("--ylim", type=span, metavar="LOW:HIGH", help="losses to show in curves and sweep")
+    add("--title", help="title above the picture")
+    add("--size", type=size, metavar="WxH", help="inches (default: as the charts need)")
+    add("--dpi", type=float, default=200, help="dots an inch of a .png (default: 200)")
+    add("--table", metavar="FILE", help="write the numbers that are drawn as CSV; - is standard output")
+    add("--show", action="store_true", help="show a window (a picture is written only with -o)")
+    add("--watch", action="store_true",
+        help="draw again as the logs grow, until the runs have ended")
+    add("--each", action="store_true",
+        help="a picture for each RUN folder of runs and each folder of runs in it, inside that folder")
+    options = parser.parse_args(arguments)
+    options.sweep = options.sweep and options.sweep.removeprefix("--")
+    check_probes(options, parser)
+    if options.output and not os.path.splitext(options.output)[1]:
+        options.output += ".png"
+    if options.output and not options.output.lower().endswith(ENDINGS):
+        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
+    if options.watch and (options.show or options.each or options.table):
+        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
+                         "it anew)")
+    if options.each and (options.output or options.table or options.show):
+        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
+            options.log_y and options.ylim and options.ylim[0] <= 0):
+        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
+    if not 20 <= options.dpi <= 2000:
+        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+    return options
