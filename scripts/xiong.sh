@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Gradients by layer, Post-LN and Pre-LN: figure 3 of Xiong et al. 2020 (arXiv:2002.04745), in minutes.
+#
+# Usage: scripts/xiong.sh [--out=DIR] [--seeds=N] [--jobs=N] [OPTION of ./train]... [CORPUS]
+#
+# Trains models of 3, 6 and 12 layers in both placements, three seeds each, and draws the gradient's
+# norm by every MLP's last matrix at the start, half-way through the warm-up and long after it. Leaves
+# DIR/xiong.png, xiong.csv (the numbers drawn) and the runs; DIR is runs/xiong if none is given. The
+# corpus is tiny Shakespeare if none is given. Interrupted, the same command goes on.
+
+# shellcheck source=SCRIPTDIR/paper.sh
+. "$(dirname "$0")/paper.sh"
+
+read_command "$@"
+find_corpus
+"$here/ablate.sh" --norm=ln --placement=post,pre --n-layer=3,6,12 --seeds=3 --out="$folder" "${front[@]}" -- \
+    --n-embd=64 --block-size=32 --max-iters=301 --warmup-iters=100 --eval-interval=300 --eval-iters=20 \
+    --sample=0 --checkpoint-interval=0 --probe-interval=50 "${common[@]}" ${corpus:+"$corpus"}
+picture xiong --probes=layers --metrics=grad_norm --sites=mlp.c_proj.weight --columns=placement --steps=0,50,300
