@@ -33,8 +33,8 @@ Look = namedtuple("Look", "color linestyle marker hollow")
 
 
 def shade(rank, count):
-    """A colour from dark to bright for what has an order."""
-    return colors.to_hex(matplotlib.colormaps["viridis"](rank / count))
+    """A colour from dark to bright, short of a yellow too faint on white, for what has an order."""
+    return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
 
 
 def looks(names, keys):

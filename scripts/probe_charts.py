@@ -134,7 +134,7 @@ def styles_of(places):
     outside = sorted({site for layer, site in places if layer is None})
     kinds = {site: {"linestyle": LINES[i % len(LINES)], "linewidth": 1.3 + i // len(LINES)}
              for sites in (inside, outside) for i, site in enumerate(sites)}
-    colour = {layer: shade(i, max(len(layers), 2)) for i, layer in enumerate(layers)}
+    colour = {layer: shade(i, len(layers)) for i, layer in enumerate(layers)}
     colour[None] = "black"
     shown = {layers[round(i)] for i in np.linspace(0, len(layers) - 1, min(SHOWN, len(layers)))}
     notes = [note(f"layer {layer}", color=colour[layer], linewidth=1.6) for layer in sorted(shown)]
@@ -251,7 +251,8 @@ def heat(grid, facets, rows, options, table):
         maps = [head_map(facet.group.runs, row.metric, step, options) for facet, step in columns]
         values = np.concatenate([[np.nan]] + [cells.ravel() for cells in maps if cells is not None])
         low = np.nanmin(values) if row.metric == "logit_max" else 0
-        high = max(np.nanmax(values), low + 1e-9)
+        high = np.nanmax(values)
+        high = high if high > low else low + 1
         image = None
         for axes, (facet, step), cells in zip(grid[i], columns, maps):
             if cells is None:
@@ -331,7 +332,8 @@ def draw_probes(figure, facets, options, table):
     grid = figure.subplots(len(rows), len(facets) * steps, squeeze=False,
                            sharex="all" if not maps else False, sharey="row" if not maps else False)
     notes = draw(grid, facets, rows, options, table)
-    width, height = 0.6 + PANEL[0] * grid.shape[1], 0.5 + PANEL[1] * grid.shape[0]
+    columns = max(1.6, grid.shape[1])  # a single one is wider
+    width, height = 0.6 + PANEL[0] * columns, 0.5 + PANEL[1] * grid.shape[0]
     figure.set_size_inches(options.size or (width, height))
     if not maps:
         for row in grid:
