@@ -36,6 +36,7 @@ static void open_run(struct training *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->outcome;
     outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
+    outcome->val_accuracy = NOT_MEASURED;
     if (config->resume) {
         if (t->checkpoint.file.stream) {
             checkpoint_read_model(&t->checkpoint, &t->model);
@@ -213,8 +214,11 @@ static void train(struct training *t) {
             row.tokens_per_second =
                 (double)(row.tokens - logged_tokens) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
-            row.val_loss = training_evaluate(t, &t->model, STATISTICS_RUNNING, &(size_t){0});
-            if (!(row.val_loss < 0)) outcome->val_loss = row.val_loss;
+            struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING);
+            if (!training_stopped) {
+                row.val_loss = outcome->val_loss = score.loss / (double)score.targets;
+                outcome->val_accuracy = (double)score.correct / (double)score.targets;
+            }
             if (row.val_loss < 0)
                 last = true, saved = false; // stopped: what was saved may lack the checkpoint
             else if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {

@@ -119,6 +119,7 @@ static const char *const of_end[] = {"summary.json",
                                      NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
+    run->probes = NULL;
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
     if (length >= (int)sizeof run->folder - 32)
@@ -144,7 +145,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
 }
 
 void run_lock(struct run *run, const char *folder) {
-    run->log = NULL;
+    run->log = run->probes = NULL;
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
         die(STATUS_USAGE, "run: --resume: the name is too long");
     if (run_has(run, "log.csv")) open_log(run);

@@ -99,6 +99,7 @@ static void random_key_text(int i, const struct config *config, char text[LONGES
 static void add_progress(struct writing *w, const struct config *config, const struct outcome *o) {
     add_number(w, "train_loss", "%.17g", o->train_loss);
     add_number(w, "val_loss", "%.17g", o->val_loss);
+    add_number(w, "val_accuracy", "%.17g", o->val_accuracy);
     add_number(w, "best_val_loss", "%.17g", o->best_val_loss);
     add_number(w, "best_step", "%.0f", (double)o->best_step);
     add_number(w, "tokens", "%.0f", (double)o->tokens);
@@ -449,6 +450,7 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");
     outcome->val_loss = number_of(c, "val_loss");
+    outcome->val_accuracy = number_of(c, "val_accuracy");
     outcome->best_val_loss = number_of(c, "best_val_loss");
     outcome->best_step = count_of(c, "best_step");
     outcome->tokens = count_of(c, "tokens");

@@ -30,6 +30,14 @@ void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *l
     }
 }
 
+void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
+                  const int32_t *targets) {
+    for (size_t n = 0; n < N; n++) {
+        const real *z = logits + n * whole_vectors(V);
+        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_largest(V, z);
+    }
+}
+
 size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum) {
     size_t valid = 0;
     *sum = 0;

@@ -77,30 +77,33 @@ static struct batch sequence(const struct batch *batch, size_t b) {
     return one;
 }
 
-size_t measure_loss(struct model *m, enum statistics source, const struct batch *batch,
-                    const struct batch *other, double *sum) {
+static void add_score(struct score *score, struct model *m, const struct batch *batch,
+                      bool training) {
+    double sum;
+    model_forward(m, batch, training, 0);
+    score->targets += model_loss(m, batch, &sum);
+    score->loss += sum;
+    score->correct += model_correct(m, batch);
+}
+
+struct score measure_score(struct model *m, enum statistics source, const struct batch *batch,
+                           const struct batch *other) {
+    struct score score = {0};
     if (source == STATISTICS_RUNNING) {
-        model_forward(m, batch, false, 0);
-        return model_loss(m, batch, sum);
+        add_score(&score, m, batch, false);
+        return score;
     }
     real *kept = keep(m);
-    size_t valid = 0;
-    *sum = 0;
-    if (source == STATISTICS_SINGLE) {
+    if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
+    if (source == STATISTICS_SINGLE)
         for (size_t b = 0; b < batch->B; b++) {
             struct batch one = sequence(batch, b);
-            double part;
-            model_forward(m, &one, true, 0);
-            valid += model_loss(m, &one, &part);
-            *sum += part;
+            add_score(&score, m, &one, true);
         }
-    } else {
-        if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
-        model_forward(m, batch, source == STATISTICS_OWN || source == STATISTICS_POSITION, 0);
-        valid = model_loss(m, batch, sum);
-    }
+    else
+        add_score(&score, m, batch, source != STATISTICS_OTHER);
     put_back(m, kept);
-    return valid;
+    return score;
 }
 
 /* The logits (B,t,V) of all tokens before position t. */

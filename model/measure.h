@@ -23,10 +23,16 @@ bool measure_has(const struct model_config *config, enum statistics source);
    B x T, that takes its statistics from the source, without dropout; freed by model_free(). */
 void measure_init(struct model *measured, const struct model *model, enum statistics source);
 
-/* The sum of the losses of the batch's valid targets in *sum; returns how many there are. `other`
-   is the batch of STATISTICS_OTHER. */
-size_t measure_loss(struct model *measured, enum statistics source, const struct batch *batch,
-                    const struct batch *other, double *sum);
+/* Of valid targets: the sum of their losses in nats, how many there are, and how many of them the
+   model thought likeliest. */
+struct score {
+    double loss;
+    size_t targets, correct;
+};
+
+/* Of a batch; `other` is the one of STATISTICS_OTHER. */
+struct score measure_score(struct model *measured, enum statistics source,
+                           const struct batch *batch, const struct batch *other);
 
 /* How far logits (of tokens before position t, in all sequences) change when every token at t or
    later becomes another: largest and mean absolute change. With `training` under the batch's own

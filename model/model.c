@@ -80,6 +80,7 @@ static void lay_out(struct model *m) {
     m->logits = arena_reals(arena, m->most_threads * ROWS * logits_row);
     m->dlogits = arena_reals(arena, (N < HEAD_ROWS ? N : HEAD_ROWS) * logits_row);
     m->losses = arena_reals(arena, N);
+    m->correct = arena_take(arena, N, 1);
     for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
     if (norms.watch) m->entrance_squares = arena_reals(arena, row_blocks(N));
 }

@@ -55,8 +55,9 @@ struct model {
     real *dlogits; // (HEAD_ROWS,whole_vectors(V)) of the tokens that the head has in hand
     real *logits;  // (threads,ROWS,whole_vectors(V))
     real *losses;  // (B,T)
-    real *flow[3]; // (B,T,C) gradients of the residual stream, in turn
-    bool probing;  // the next batch in training is probed (probe.h)
+    unsigned char *correct; // (B,T), of model_loss()
+    real *flow[3];          // (B,T,C) gradients of the residual stream, in turn
+    bool probing;           // the next batch in training is probed (probe.h)
     real *entrance_squares; // (row_blocks) of a probed batch: sum of the entrance's gradient^2
     struct sublayer_scratch scratch[2]; // of attention, of MLPs
     struct arena arena;                 // all of the memory above
@@ -87,6 +88,9 @@ const real *model_logits(struct model *model, size_t n);
 /* After forward: the sum of the losses of valid targets (nats) in *sum; returns how many there are.
  */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
+
+/* After model_loss(): how many valid targets the model thought likeliest. */
+size_t model_correct(const struct model *model, const struct batch *batch);
 
 /* After a forward in training: adds `scale` times the gradient of the batch's mean loss over its
    valid targets to every parameter's gradient; returns that mean loss. `step` is forward's. */

@@ -192,8 +192,9 @@ static void loss_work(struct model *m, const struct batch *batch) {
     struct rows own = own_rows(batch->B * batch->T);
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = row_block(n, own).end - n;
-        loss_cross_entropy(M, m->V, m->losses + n, NULL, head_forward(m, n, M), batch->targets + n,
-                           0);
+        real *logits = head_forward(m, n, M);
+        loss_correct(M, m->V, m->correct + n, logits, batch->targets + n);
+        loss_cross_entropy(M, m->V, m->losses + n, NULL, logits, batch->targets + n, 0);
     }
     profile_lap(PROFILE_LOSS);
     team_barrier();
@@ -210,6 +211,12 @@ size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
     }
     profile_lap(PROFILE_WAIT);
     return loss_sum(N, m->losses, batch->targets, sum);
+}
+
+size_t model_correct(const struct model *m, const struct batch *batch) {
+    size_t correct = 0;
+    for (size_t n = 0; n < batch->B * batch->T; n++) correct += m->correct[n];
+    return correct;
 }
 
 /* Losses, the head's gradient, and dtop (N,C), by every thread of the team. */

@@ -11,7 +11,8 @@ struct outcome {
     int64_t tokens, pads; // targets that it trained on, and what its batches held besides
     double seconds, tokens_per_second; // in all; while training, evaluation left out
     double train_loss, val_loss, best_val_loss;
-    const char *corpus; // its name and size
+    double val_accuracy; // of the last evaluation: the share of targets that were thought likeliest
+    const char *corpus;  // its name and size
     size_t corpus_bytes, corpus_characters, vocabulary;
     uint32_t corpus_crc32;
     struct {

@@ -41,23 +41,22 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.items.cut = items_cut(&t->corpus, (size_t)config->model.block_size);
 }
 
-double training_evaluate(struct training *t, struct model *model, enum statistics source,
-                         size_t *valid) {
+struct score training_evaluate(struct training *t, struct model *model, enum statistics source) {
     size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B, used = batches;
     struct batch other = {0};
-    *valid = 0;
+    struct score score = {0};
     if (t->config.eval_iters && (size_t)t->config.eval_iters < used) used = t->config.eval_iters;
     if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
-    double sum = 0, part;
     for (size_t i = 0; i < used && !training_stopped; i++) {
         if (source == STATISTICS_OTHER)
             corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        *valid += measure_loss(model, source, &t->batch, &other, &part);
-        sum += part;
+        struct score part = measure_score(model, source, &t->batch, &other);
+        score.loss += part.loss;
+        score.targets += part.targets;
+        score.correct += part.correct;
     }
     batch_free(&other);
-    if (training_stopped) return NOT_MEASURED;
-    return sum / (double)*valid;
+    return score;
 }

@@ -31,10 +31,9 @@ void training_corpus(struct training *t, const struct vocabulary *known);
 /* SIGINT or SIGTERM, if one came: finish the step, save, leave. */
 extern volatile sig_atomic_t training_stopped;
 
-/* Mean loss over the targets of the validation part, or of --eval-iters batches spread evenly over
-   it, and in *valid how many there were; not measured if a signal comes in between. By a model made
-   for these statistics, which of another batch are those of the batch before. */
-double training_evaluate(struct training *t, struct model *model, enum statistics source,
-                         size_t *valid);
+/* The score on the validation part, or on --eval-iters batches spread evenly over it; of less if a
+   signal comes in between. By a model made for these statistics, which of another batch are those
+   of the batch before. */
+struct score training_evaluate(struct training *t, struct model *model, enum statistics source);
 
 #endif

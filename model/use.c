@@ -110,14 +110,14 @@ void use_generate(struct training *t, bool corpus_named) {
     vocabulary_free(&vocabulary);
 }
 
-/* The loss by statistics of this source. */
-static double loss_by(struct training *t, enum statistics source, size_t *targets) {
+/* The score by statistics of this source. */
+static struct score score_by(struct training *t, enum statistics source) {
     struct model measured;
-    if (source == STATISTICS_RUNNING) return training_evaluate(t, &t->model, source, targets);
+    if (source == STATISTICS_RUNNING) return training_evaluate(t, &t->model, source);
     measure_init(&measured, &t->model, source);
-    double loss = training_evaluate(t, &measured, source, targets);
+    struct score score = training_evaluate(t, &measured, source);
     model_free(&measured);
-    return loss;
+    return score;
 }
 
 /* --stats=all: the loss by each source of statistics. */
@@ -128,8 +128,8 @@ static void print_statistics(struct training *t, double running) {
             printf("%-10s -\n", statistics_name[source]);
             continue;
         }
-        size_t targets;
-        double loss = loss_by(t, source, &targets);
+        struct score score = score_by(t, source);
+        double loss = score.loss / (double)score.targets;
         printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
     }
 }
@@ -165,18 +165,19 @@ void use_evaluate(struct training *t) {
     if (!corpus_validates(&t->corpus))
         die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
     t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
-    size_t targets;
     enum statistics source = t->config.stats == STATISTICS_SOURCES
                                  ? STATISTICS_RUNNING
                                  : (enum statistics)t->config.stats;
     if (!measure_has(&t->config.model, source))
         die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
-    double loss = loss_by(t, source, &targets);
+    struct score score = score_by(t, source);
+    double loss = score.loss / (double)score.targets;
     if (!isfinite(loss))
         die(STATUS_DIVERGED, "%s: its loss is %s (its weights are no good)", t->checkpoint.path,
             isnan(loss) ? "nan" : "infinite");
-    printf("loss %.9g nats per character, %.4f bits: %s%s, %zu characters", loss, loss / log(2),
-           learned ? "the validation part of " : "", t->corpus.name, targets);
+    printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
+           loss / log(2), (double)score.correct / (double)score.targets,
+           learned ? "the validation part of " : "", t->corpus.name, score.targets);
     if (t->corpus.items) printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
     putchar('\n');
     if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);

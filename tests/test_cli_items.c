@@ -110,7 +110,8 @@ static void expect_same_run(const char *one, const char *other) {
 
 Test(cli_items, a_run_goes_on_to_the_bit) {
     static const char lively[] =
-        ITEMS "--norm=bn --grad-accum=3 --dropout=0.1 --lr-decay-iters=40 --num-items=3 ";
+        ITEMS "--norm=bn --grad-accum=3 --dropout=0.1 --lr-decay-iters=40 --prepbn-steps=40 "
+              "--num-items=3 ";
     static const char *const ways[] = {"", "--bucket", "--pad-to=block --pad-stats=include"};
     for (int way = 0; way < 3; way++) {
         done(train("%s %s --force --max-iters=40 --out=whole items.txt", lively, ways[way]));

@@ -172,6 +172,18 @@ ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
     return every_row();
 }
 
+/* The share of characters that the model thought likeliest, as the run's summary has it. */
+Test(evaluate, gives_the_accuracy_of_the_summary) {
+    char want[64];
+    learn("--out=out text.txt");
+    char *member = strstr(file_text("out/summary.json", NULL), "\"val_accuracy\": ");
+    cr_assert(member != NULL);
+    double accuracy = atof(strchr(member, ':') + 1);
+    cr_expect(accuracy > 0.05 && accuracy < 1);
+    snprintf(want, sizeof want, "; accuracy %.4f: ", accuracy);
+    cr_expect(strstr(written("--evaluate=out"), want), "no%s", want);
+}
+
 ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {
     char options[128], want[128];
     snprintf(options, sizeof options, "%s --out=out text.txt", pair_options(pair));

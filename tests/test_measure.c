@@ -32,15 +32,15 @@ static void train_some(struct model *model, const struct model_config *config) {
 static double loss_by(const struct model *model, enum statistics source, const struct batch *batch,
                       const struct batch *other) {
     struct model measured;
-    double sum;
     measure_init(&measured, model, source);
     real *before = copy_values(&measured.lists.state);
-    size_t valid = measure_loss(&measured, source, batch, other, &sum);
+    struct score score = measure_score(&measured, source, batch, other);
+    cr_expect(score.correct <= score.targets);
     cr_expect(!measured.lists.state.size || !memcmp(before, measured.lists.state.value,
                                                     measured.lists.state.size * sizeof(real)));
     free(before);
     model_free(&measured);
-    return sum / (double)valid;
+    return score.loss / (double)score.targets;
 }
 
 ParameterizedTestParameters(measure, every_source_of_statistics) {
@@ -87,6 +87,31 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
     }
     batch_free(&batch);
     batch_free(&other);
+    model_free(&model);
+}
+
+/* A target counts as correct if no other character is likelier; a token without one never does. */
+Test(measure, accuracy) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    struct model model;
+    size_t correct = 0;
+    train_some(&model, &config);
+    model_forward(&model, &batch, false, 0);
+    for (size_t n = 0; n < B * T; n++) {
+        const real *logits = model_logits(&model, n);
+        int32_t likeliest = 0;
+        for (int32_t v = 1; v < SMALL_V; v++)
+            if (logits[v] > logits[likeliest]) likeliest = v;
+        if (n % 2) batch.targets[n] = likeliest;
+        if (n == 3) batch.targets[n] = -1;
+        correct += batch.targets[n] == likeliest;
+    }
+    struct score score = measure_score(&model, STATISTICS_RUNNING, &batch, NULL);
+    cr_expect(score.correct == correct && correct >= B * T / 2 - 1, "%zu, not %zu", score.correct,
+              correct);
+    cr_expect(score.targets == B * T - 1);
+    batch_free(&batch);
     model_free(&model);
 }
 

@@ -74,8 +74,9 @@ Test(run, a_run_is_not_written_over) {
     ending = call(open_in_child, "here");
     expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
     cr_assert(remove("here/log.csv") == 0);
-    static const char *const names[] = {"config.ini", "checkpoint.safetensors", "model.safetensors",
-                                        "summary.json", "sample.txt"};
+    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
+                                        "model.safetensors", "summary.json",
+                                        "sample.txt",        "probes.csv"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[64], folder[16];
         snprintf(folder, sizeof folder, "with%zu", i);
