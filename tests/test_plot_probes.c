@@ -103,7 +103,7 @@ Test(plot_probes, a_picture_stands_with_its_run) {
 
 /* Three runs of one variant whose probes are these texts. */
 static void seeds_put(const char *const text[3]) {
-    char folder[8], options[16];
+    char folder[16], options[32];
     for (int i = 0; i < 3; i++) {
         snprintf(folder, sizeof folder, "s%d", i + 1);
         snprintf(options, sizeof options, "--seed=%d", i + 1);
