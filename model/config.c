@@ -44,6 +44,11 @@ static const char *stats_choice(int64_t i) { // enum statistics, and behind them
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
 }
 
+static const char *init_choice(int64_t i) {
+    static const char *const names[] = {"gpt2", "xavier", NULL}; // INIT_...
+    return names[i];
+}
+
 static const char *final_norm_choice(int64_t i) {
     static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
     return names[i];
@@ -129,6 +134,10 @@ const struct option config_options[] = {
      .help = "channels"},
     {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
      .help = "context length in characters"},
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+     .help =
+         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
+         "with a stream of about unit variance, as the literature on placements assumes"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
      .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh GPT-2's"},

@@ -33,14 +33,17 @@ static void lay_out(struct model *m) {
         .C = C,
         .depth = m->L,
         .gain = gain,
-        .proj_deviation = placement->gain ? 0.02 * gain : 0.02 / sqrt(2.0 * (double)m->L),
+        .xavier = config->init == INIT_XAVIER,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
     };
     const struct norm_kind *none = norm_find("none"), *last_kind = model_norm(config, SITE_FINAL);
-    m->wte = tensor_take(&lists->param, "transformer.wte.weight", m->V, C, 0, 0.02);
-    m->wpe = tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, 0.02);
+    // with Xavier's weights the stream begins, and the logits end, at about unit variance
+    const double of_wte = options.xavier ? 1 / sqrt((double)C) : 0.02;
+    m->wte = tensor_take(&lists->param, "transformer.wte.weight", m->V, C, 0, of_wte);
+    m->wpe =
+        tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, options.xavier ? 1 : 0.02);
     m->embedded = m->entrance = arena_reals(arena, N * C);
     norm_attach(&m->embedding_norm, placement->embedding ? last_kind : none, &norms,
                 "transformer.ln_e", B, T, C, lists, arena);

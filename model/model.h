@@ -8,6 +8,7 @@
 
 enum { HEAD_ROWS = 1024 }; // tokens whose logits' gradients are in hand at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
+enum { INIT_GPT2, INIT_XAVIER };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
@@ -18,6 +19,7 @@ struct model_config {
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t qk_norm, ffn_norm;           // INNER_NORM_...
     int64_t n_layer, n_head, n_embd, block_size;
+    int64_t init;             // of the weights: INIT_...
     int64_t bias, final_norm; // biases of linear layers
     int64_t pad_stats;        // whether pads are tokens to norms
     double dropout, mix_fraction;

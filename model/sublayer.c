@@ -1,6 +1,7 @@
 /* What a sub-layer is made of: its tensors and its memory. */
 #include "sublayer.h"
 #include "profile.h"
+#include <math.h>
 #include <stdio.h>
 
 /* What the two kinds of sub-layer are called in a state dict, after "transformer.h.0.". */
@@ -10,6 +11,20 @@ struct sublayer_names {
 
 static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
+
+/* Standard deviations of initial weights. GPT-2's: 0.02, of projections into the stream 0.02 /
+   sqrt(2L), unless the placement has a gain of its own (Radford et al. 2019, section 2.3).
+   Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
+   12, as a normal distribution). */
+static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
+    double out = (double)(o->heads ? s->C : s->hidden), gain = o->heads ? 1 : o->gain;
+    return gain * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
+}
+
+static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
+    if (o->xavier) return o->gain * sqrt(2 / (double)(s->mixed + s->C));
+    return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+}
 
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x, size_t B,
                      size_t T, struct tensor_lists *lists, struct arena *arena) {
@@ -46,8 +61,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->hidden, o->bias, 0.02 * (s->heads ? 1 : o->gain), N,
-                  &lists->param, arena);
+    linear_attach(&s->in, name, C, s->hidden, o->bias, in_deviation(s, o), N, &lists->param, arena);
     // timm's names
     const struct norm_kind *none = norm_find("none");
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
@@ -57,7 +71,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, B, T,
                 s->mixed, lists, arena);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
-    linear_attach(&s->proj, name, s->mixed, C, o->bias, o->proj_deviation, N, &lists->param, arena);
+    linear_attach(&s->proj, name, s->mixed, C, o->bias, proj_deviation(s, o), N, &lists->param,
+                  arena);
 
     s->before = arena_reals(arena, N * s->hidden);
     if (s->heads || norm_pools(&s->ffn_norm)) s->after = arena_reals(arena, N * s->mixed);

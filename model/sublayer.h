@@ -78,7 +78,8 @@ struct sublayer_options {
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
-    double gain, proj_deviation;   // of proj's initial weights
+    double gain;                   // of the initial weights of v, the MLP and proj
+    bool xavier;                   // of all of them; else GPT-2's
     double dropout;
     bool bias;
     uint64_t seed;

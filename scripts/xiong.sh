@@ -14,6 +14,6 @@
 read_command "$@"
 find_corpus
 "$here/ablate.sh" --norm=ln --placement=post,pre --n-layer=3,6,12 --seeds=3 --out="$folder" "${front[@]}" -- \
-    --n-embd=64 --block-size=32 --max-iters=301 --warmup-iters=100 --eval-interval=300 --eval-iters=20 \
+    --init=xavier --n-embd=64 --block-size=32 --max-iters=301 --warmup-iters=100 --eval-interval=300 --eval-iters=20 \
     --sample=0 --checkpoint-interval=0 --probe-interval=50 "${common[@]}" ${corpus:+"$corpus"}
 picture xiong --probes=layers --metrics=grad_norm --sites=mlp.c_proj.weight --columns=placement --steps=0,50,300

@@ -56,6 +56,7 @@ static const struct {
     {"norm-attn", "--norm-attn=ln text.txt"},
     {"norm-ffn", "--norm-ffn=ln text.txt"},
     {"norm-final", "--norm-final=ln text.txt"},
+    {"init", "--init=xavier text.txt"},
     {"qk-norm", "--qk-norm=on text.txt"},
     {"ffn-norm", "--ffn-norm=on text.txt"},
     {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},

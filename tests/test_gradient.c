@@ -402,7 +402,6 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .activation = activations,
                                        .C = C,
                                        .heads = heads,
-                                       .proj_deviation = 0.3,
                                        .dropout = 0.2,
                                        .bias = true,
                                        .seed = 1};

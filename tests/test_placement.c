@@ -26,34 +26,13 @@ static bool ends_with(const char *name, const char *end) {
     return strlen(name) >= strlen(end) && !strcmp(name + strlen(name) - strlen(end), end);
 }
 
-/* Xavier's normal weights, `gain` times as large where DeepNet has it: v, the MLP, the projections.
- */
-static void initialize(struct model *model, double gain) {
-    struct tensor_list *param = &model->lists.param;
-    for (size_t i = 0; i < param->count; i++) {
-        const struct tensor *t = &param->tensor[i];
-        if (t->dimensions < 2) continue;
-        bool attention = ends_with(t->name, "c_attn.weight");
-        size_t rows = attention ? C : t->shape[0]; // q, k and v are three matrices
-        double deviation = sqrt(2.0 / (double)(rows + t->shape[1]));
-        if (ends_with(t->name, "wpe.weight")) deviation = 1;
-        if (ends_with(t->name, "wte.weight")) deviation = 1 / sqrt(C); // logits of unit variance
-        for (size_t j = 0; j < t->size; j++) {
-            bool scaled = strstr(t->name, ".h.") && (!attention || j >= (size_t)2 * C * C);
-            param->value[t->offset + j] = (real)((scaled ? gain : 1) * deviation *
-                                                 random_normal(random_key(1, t->name, 0), j));
-        }
-    }
-    param->version++;
-}
-
 static struct profile_by_layer by_layer(const char *placement, size_t L, enum loss loss) {
     struct profile_by_layer profile = {0};
     struct model_config config = small_config(0, 0);
     while (norm_kinds[config.norm] != norm_find("ln")) config.norm++;
     while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
     while (strcmp(activations[config.activation].name, "relu") != 0) config.activation++;
-    const struct placement *row = &placements[config.placement];
+    config.init = INIT_XAVIER;
     config.n_layer = (int64_t)L;
     config.n_head = 1;
     config.n_embd = C;
@@ -63,7 +42,6 @@ static struct profile_by_layer by_layer(const char *placement, size_t L, enum lo
     struct batch batch = make_batch(B, T, V, 3);
     for (size_t n = 0; loss == LAST && n + 1 < N; n++) batch.targets[n] = -1;
     model_init(&model, &config, V, B, 1);
-    initialize(&model, row->gain ? row->gain(L) : 1);
     model_zero_grad(&model);
     model_forward(&model, &batch, true, 0);
     model_backward(&model, &batch, 0, 1);
@@ -242,6 +220,31 @@ Test(placement, deepnorm_starts_with_smaller_weights) {
         double deviation = sqrt(square / (double)parts[i].count);
         cr_expect(fabs(deviation / parts[i].want - 1) < 0.05, "%d: %g", i, deviation);
     }
+    model_free(&model);
+}
+
+/* Xavier's: variance 2 / (in + out), q, k and v being three matrices. */
+Test(placement, xavier_s_weights) {
+    struct model_config config = small_config(0, 0);
+    config.init = INIT_XAVIER;
+    config.n_embd = C;
+    config.block_size = 32;
+    struct model model;
+    model_init(&model, &config, 50, 1, 1);
+    int found = 0;
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        if (t->dimensions < 2) continue;
+        double out = ends_with(t->name, "c_attn.weight") ? C : (double)t->shape[0], square = 0;
+        double want = 2 / (out + (double)t->shape[1]);
+        if (ends_with(t->name, "wte.weight")) want = 1.0 / C;
+        if (ends_with(t->name, "wpe.weight")) want = 1;
+        for (size_t j = t->offset; j < t->offset + t->size; j++)
+            square += pow((double)model.lists.param.value[j], 2) / (double)t->size;
+        cr_expect(fabs(square / want - 1) < 0.1, "%s: %g, not %g", t->name, square, want);
+        found++;
+    }
+    cr_expect_eq(found, 2 + 4 * 2);
     model_free(&model);
 }
 
