@@ -35,7 +35,8 @@ void measure_init(struct model *measured, const struct model *model, enum statis
     struct model_config config = model->config;
     config.dropout = 0;
     config.norms.watch = 0;
-    if (source != STATISTICS_RUNNING) { // those of one batch, at any time of a run
+    config.norms.rbn_mean = config.norms.rbn_var = 0; // of gradients alone, and not by position
+    if (source != STATISTICS_RUNNING) {               // those of one batch, at any time of a run
         config.norms.pn_warmup = INT64_MAX;
         config.norms.prepbn_steps = 0;
     }

@@ -269,6 +269,12 @@ Test(evaluate, by_every_source_of_statistics) {
               ending.err);
 }
 
+/* Its penalty is none of a forward pass. */
+Test(evaluate, regularized_batchnorm_by_every_source) {
+    learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=out text.txt");
+    cr_expect(loss_by(written("--evaluate=out --stats=all"), "position") > 0.1);
+}
+
 Test(evaluate, how_far_the_future_is_seen) {
     static const char *const norms[] = {"ln", "rms", "bn", "in"};
     for (int i = 0; i < 4; i++) {
