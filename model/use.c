@@ -120,11 +120,17 @@ static struct score score_by(struct training *t, enum statistics source) {
     return score;
 }
 
+/* Whether the validation part has a batch beside the one that is measured. */
+static bool has_other(const struct training *t) {
+    return corpus_blocks(&t->corpus, t->batch.T) > (size_t)t->config.batch_size;
+}
+
 /* --stats=all: the loss by each source of statistics. */
 static void print_statistics(struct training *t, double running) {
     printf("%-10s %-12s %s\n", "statistics", "loss", "more than by running ones");
     for (int source = 0; source < STATISTICS_SOURCES; source++) {
-        if (!measure_has(&t->config.model, source)) {
+        bool there = source != STATISTICS_OTHER || has_other(t);
+        if (!there || !measure_has(&t->config.model, source)) {
             printf("%-10s -\n", statistics_name[source]);
             continue;
         }
@@ -170,6 +176,10 @@ void use_evaluate(struct training *t) {
                                  : (enum statistics)t->config.stats;
     if (!measure_has(&t->config.model, source))
         die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
+    if (source == STATISTICS_OTHER && !has_other(t))
+        die(STATUS_USAGE,
+            "--stats=other: %s is one batch, there is no other (try a smaller --batch-size)",
+            t->corpus.name);
     struct score score = score_by(t, source);
     double loss = score.loss / (double)score.targets;
     if (!isfinite(loss))

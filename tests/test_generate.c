@@ -275,6 +275,17 @@ Test(evaluate, regularized_batchnorm_by_every_source) {
     cr_expect(loss_by(written("--evaluate=out --stats=all"), "position") > 0.1);
 }
 
+/* A single batch is no other one. */
+Test(evaluate, one_batch_has_no_other) {
+    learn("--norm=bn --batch-size=2 --out=out text.txt");
+    file_put("short.txt", "a cat", 5);
+    char *table = written("--evaluate=out --stats=all short.txt");
+    cr_expect(strstr(table, "\nother      -\n"), "%s", table);
+    struct ending ending = train("--evaluate=out --stats=other short.txt");
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is one batch"), "%s",
+              ending.err);
+}
+
 Test(evaluate, how_far_the_future_is_seen) {
     static const char *const norms[] = {"ln", "rms", "bn", "in"};
     for (int i = 0; i < 4; i++) {
