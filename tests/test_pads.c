@@ -75,12 +75,7 @@ static double tolerance(void) {
     return in_double() ? 1e-12 : 1e-4;
 }
 
-ParameterizedTestParameters(pads, masked_ones_change_nothing) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
-    struct model_config config = pair_config(pair);
+static void check_masked(struct model_config config) {
     struct made want = made_of(config, LONGEST);
     for (size_t T = 2 * LONGEST; T <= MOST; T *= 2) {
         struct made got = made_of(config, T);
@@ -92,6 +87,26 @@ ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
         made_free(&got);
     }
     made_free(&want);
+}
+
+ParameterizedTestParameters(pads, masked_ones_change_nothing) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
+    check_masked(pair_config(pair));
+}
+
+/* Where each position of a block has its statistics, of heads and inside the MLP too; and a penalty
+   on those of valid tokens. */
+Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
+    struct pair pair = {norm_index("bn"), 0, true};
+    struct model_config config = pair_config(&pair);
+    config.norms.bn_axis = BN_AXIS_BATCH;
+    check_masked(config);
+    config.norms.bn_axis = BN_AXIS_BATCH_TIME;
+    config.norms.rbn_mean = config.norms.rbn_var = 1;
+    check_masked(config);
 }
 
 ParameterizedTestParameters(pads, included_ones_change_what_pools_over_tokens) {
