@@ -239,7 +239,7 @@ const struct option config_options[] = {
              "hundredth of the time; 0: only when interrupted, or where one stands already"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
-             "intervals and --threads may be others"},
+             "intervals (but --probe-interval) and --threads may be others"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
      .help = "characters of text made and shown after training; with --items that is --num-items "
              "items, and only 0 counts: none"},
