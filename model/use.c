@@ -79,12 +79,12 @@ static void open_model(struct training *t, size_t B, struct vocabulary *vocabula
 static bool read_learned(struct training *t, bool named) {
     const char *path = t->config.corpus;
     uint32_t crc32;
-    bool learned =
-        !path || (corpus_checksum(path, &crc32) && checkpoint_learned(&t->checkpoint, crc32));
+    bool learned = named || !path ||
+                   (corpus_checksum(path, &crc32) && checkpoint_learned(&t->checkpoint, crc32));
     if (learned) training_corpus(t, NULL);
     learned = learned && checkpoint_learned(&t->checkpoint, t->corpus.crc32);
     if (!learned && named)
-        die(STATUS_USAGE, "corpus: %s: is not what the model learned from", path);
+        die(STATUS_USAGE, "corpus: %s: is not what the model learned from", t->corpus.name);
     if (!learned)
         progress_say(&t->progress, "known and new cannot be told apart: %s is not there as it was",
                      !path               ? "the built-in grammar"

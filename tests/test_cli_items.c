@@ -83,6 +83,17 @@ Test(cli_items, what_it_makes_is_known_or_new) {
     cr_expect(!strncmp(ending.err, want, strlen(want)), "%s, not %s", ending.err, want);
 }
 
+/* Standard input, which a name cannot bring back, may be given once more. */
+Test(cli_items, what_came_in_by_standard_input_is_known_too) {
+    const struct surroundings items = {.input = "items.txt"};
+    struct ending ending = train_in(items, ITEMS "--max-iters=60 --out=out -");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    ending = train_in(items, "--generate=out --num-items=50 -");
+    cr_expect(ending.status == 0 && strstr(ending.out, "known  "), "%s%s", ending.out, ending.err);
+    ending = done(train("--generate=out --num-items=50"));
+    cr_expect(strstr(ending.err, "standard input is not there as it was"), "%s", ending.err);
+}
+
 Test(cli_items, one_item_many_times_is_learned_by_heart) {
     file_put("same.txt",
              "\xe5\xba\x8a\xe5\x89\x8d\r\n\xe5\xba\x8a\xe5\x89\x8d\r\n\r\n"
@@ -228,6 +239,10 @@ Test(cli_items, what_is_refused) {
     expect_refusal(&ending, STATUS_USAGE, "--items=off: contradicts --items=on of out/model");
     ending = train("--generate=out one.txt");
     expect_refusal(&ending, STATUS_USAGE, "one.txt: is not what the model learned from");
+    ending = train_in((struct surroundings){.input = "one.txt"}, "--generate=out -");
+    expect_refusal(&ending, STATUS_USAGE, "standard input: is not what the model learned from");
+    ending = train("--generate=out none.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "none.txt: No such file");
     ending = train("--generate=out --prompt=abcdefgh");
     expect_refusal(&ending, STATUS_USAGE, "--prompt: is too long");
     ending = train_with((const char *[]){"--generate=out", "--prompt=a\nb", NULL});
