@@ -157,7 +157,8 @@ const struct option config_options[] = {
      .help = "share of the batch in the running statistics of bn, in and prepbn"},
     {"bn-axis", OPTION_CHOICE, AT(model.norms.bn_axis), "batch+time", .choice = bn_axis_choice,
      .scope = OPTION_OF_MODEL,
-     .help = "what bn pools over; batch: at each position for itself, which is causal"},
+     .help = "what bn pools over; batch: at each position for itself, which is causal, but not for "
+             "--items, whose first position never varies"},
     {"rbn-mean", OPTION_REAL, AT(model.norms.rbn_mean), "0", RANGE(0, 1e9),
      .help = "bn: weight, beside the mean loss, of (mean - running mean)^2 of every channel"},
     {"rbn-var", OPTION_REAL, AT(model.norms.rbn_var), "0", RANGE(0, 1e9),
