@@ -215,16 +215,24 @@ static void train(struct training *t) {
                 (double)(row.tokens - logged_tokens) / (trained - logged_training);
         if (step % config->eval_interval == 0 || step == steps) {
             struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING);
-            if (!training_stopped) {
+            // running statistics that no batch has moved yet: a deep model may overflow by them
+            bool unmet = step == 0 && t->model.lists.state.size && !isfinite(score.loss);
+            if (!training_stopped && !unmet) {
                 row.val_loss = outcome->val_loss = score.loss / (double)score.targets;
                 outcome->val_accuracy = (double)score.correct / (double)score.targets;
             }
-            if (row.val_loss < 0)
+            if (row.val_loss < 0 && !unmet)
                 last = true, saved = false; // stopped: what was saved may lack the checkpoint
-            else if (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss) {
+            else if (!unmet &&
+                     (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss)) {
                 outcome->best_val_loss = row.val_loss;
                 outcome->best_step = step;
             }
+            if (unmet)
+                progress_say(&t->progress,
+                             "step %6lld  no val loss: it overflows before running statistics have "
+                             "met a batch",
+                             (long long)step);
         }
         if (!last) {
             double before = omp_get_wtime();

@@ -243,6 +243,23 @@ Test(cli, divergence) {
     cr_expect(!file_there("out/model.safetensors") && !file_there("out/summary.json.tmp"));
 }
 
+/* Before a batch has moved them, running statistics leave a deep model's stream to grow by a factor
+   each sub-layer: no loss then, and no divergence. */
+Test(cli, running_statistics_that_have_met_no_batch) {
+    struct ending ending =
+        train(TINY "--norm=bn --placement=keel --n-layer=20 --warmup-iters=50 --max-iters=50 "
+                   "--eval-interval=50 --out=out text.txt");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_expect(strstr(ending.err, "no val loss"), "%s", ending.err);
+    struct log log = log_of("out");
+    cr_expect(!*log.cell[0][VAL_LOSS] && *log.cell[0][TRAIN_LOSS]);
+    cr_expect(log_number(&log, log.rows - 1, VAL_LOSS) < 10);
+    ending = train(
+        TINY "--quiet --norm=none --init=xavier --placement=keel --n-layer=60 --eval-interval=1 "
+             "--out=none text.txt");
+    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step 0");
+}
+
 Test(cli, what_is_said) {
     struct ending ending = train(TINY "--sample=25 --out=out text.txt");
     cr_assert(ending.status == 0);
