@@ -18,8 +18,11 @@ shuffle() { # shuffle FROM TO: the same characters in an order that is always th
 import random
 import sys
 
-with open(sys.argv[1], encoding="utf-8", newline="") as file:
-    characters = list(file.read())
+try:
+    with open(sys.argv[1], encoding="utf-8", newline="") as file:
+        characters = list(file.read())
+except UnicodeDecodeError:
+    sys.exit(f"powernorm: {sys.argv[1]}: is not UTF-8")
 random.Random(1).shuffle(characters)
 with open(sys.argv[2], "w", encoding="utf-8", newline="") as file:
     file.writelines(characters)

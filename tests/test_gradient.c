@@ -84,7 +84,7 @@ ParameterizedTest(struct pair *pair, gradient, model) {
 }
 
 ParameterizedTestParameters(gradient, model_with_dropout_and_pads) {
-    return every_pair();
+    return every_row();
 }
 
 ParameterizedTest(struct pair *pair, gradient, model_with_dropout_and_pads) {

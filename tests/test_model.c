@@ -235,7 +235,7 @@ static void check_threads(struct model_config config) {
 }
 
 ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
-    return every_pair();
+    return every_row();
 }
 
 ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
