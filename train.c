@@ -187,6 +187,27 @@ static _Noreturn void diverged(struct training *t, int64_t step, const char *wha
         bad.tensor ? bad.tensor->name : "logits");
 }
 
+/* The validation loss, in the row and the outcome; false if a signal came in between. */
+static bool evaluate(struct training *t, struct log_row *row) {
+    struct outcome *outcome = &t->outcome;
+    struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING);
+    if (training_stopped) return false;
+    if (row->step == 0 && t->model.lists.state.size && !isfinite(score.loss)) {
+        progress_say(&t->progress,
+                     "step %6d  no val loss: it overflows before running statistics "
+                     "have met a batch",
+                     0);
+        return true;
+    }
+    row->val_loss = outcome->val_loss = score.loss / (double)score.targets;
+    outcome->val_accuracy = (double)score.correct / (double)score.targets;
+    if (outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss) {
+        outcome->best_val_loss = row->val_loss;
+        outcome->best_step = row->step;
+    }
+    return true;
+}
+
 /* Trains; every row of the log says how the model stood after so many updates. */
 static void train(struct training *t) {
     const struct config *config = &t->config;
@@ -213,27 +234,9 @@ static void train(struct training *t) {
         if (trained > logged_training)
             row.tokens_per_second =
                 (double)(row.tokens - logged_tokens) / (trained - logged_training);
-        if (step % config->eval_interval == 0 || step == steps) {
-            struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING);
-            // running statistics that no batch has moved yet: a deep model may overflow by them
-            bool unmet = step == 0 && t->model.lists.state.size && !isfinite(score.loss);
-            if (!training_stopped && !unmet) {
-                row.val_loss = outcome->val_loss = score.loss / (double)score.targets;
-                outcome->val_accuracy = (double)score.correct / (double)score.targets;
-            }
-            if (row.val_loss < 0 && !unmet)
-                last = true, saved = false; // stopped: what was saved may lack the checkpoint
-            else if (!unmet &&
-                     (outcome->best_val_loss < 0 || row.val_loss < outcome->best_val_loss)) {
-                outcome->best_val_loss = row.val_loss;
-                outcome->best_step = step;
-            }
-            if (unmet)
-                progress_say(&t->progress,
-                             "step %6lld  no val loss: it overflows before running statistics have "
-                             "met a batch",
-                             (long long)step);
-        }
+        bool due = step % config->eval_interval == 0 || step == steps;
+        if (due && !evaluate(t, &row))
+            last = true, saved = false; // stopped: what was saved may lack the checkpoint
         if (!last) {
             double before = omp_get_wtime();
             row.train_loss = outcome->train_loss = update(t, step, row.lr, &row.grad_norm);
