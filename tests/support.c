@@ -121,6 +121,12 @@ struct criterion_test_params every_norm(void) {
     return pairs(1, false, 0);
 }
 
+double dot(size_t count, const real *a, const real *b) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
 double largest(size_t count, const real *x) {
     double most = 0;
     for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)x[i]));

@@ -59,6 +59,9 @@ struct criterion_test_params every_row(void);
 void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
                      real *x, const real *dx, double typical);
 
+/* sum a b */
+double dot(size_t count, const real *a, const real *b);
+
 /* The largest |x|. */
 double largest(size_t count, const real *x);
 
