@@ -10,7 +10,8 @@ const char *const statistics_name[] = {"running", "own", "other", "single", "pos
 static bool any_site_is(const struct model_config *config, const struct norm_kind *kind) {
     for (int site = 0; site < NORM_SITES; site++)
         if (model_norm(config, site) == kind) return true;
-    return false;
+    return model_inner_norm(config, SITE_ATTENTION) == kind ||
+           model_inner_norm(config, SITE_FFN) == kind;
 }
 
 bool measure_has(const struct model_config *config, enum statistics source) {

@@ -8,8 +8,7 @@ const struct norm_kind *model_norm(const struct model_config *config, int site) 
     return norm_kinds[own ? own - 1 : config->norm];
 }
 
-/* That of the norm inside an attention or MLP. */
-static const struct norm_kind *inner_norm(const struct model_config *config, int site) {
+const struct norm_kind *model_inner_norm(const struct model_config *config, int site) {
     int64_t choice = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
     if (choice == INNER_NORM_OFF) return norm_find("none");
     return choice == INNER_NORM_ON ? model_norm(config, site)
@@ -61,11 +60,11 @@ static void lay_out(struct model *m) {
         options.placement =
             placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
         options.norm = model_norm(config, SITE_ATTENTION);
-        options.inner_norm = inner_norm(config, SITE_ATTENTION);
+        options.inner_norm = model_inner_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
         sublayer_attach(&layer->attention, &options, m->last, B, T, lists, arena);
         options.norm = model_norm(config, SITE_FFN);
-        options.inner_norm = inner_norm(config, SITE_FFN);
+        options.inner_norm = model_inner_norm(config, SITE_FFN);
         options.heads = 0;
         sublayer_attach(&layer->mlp, &options, layer->attention.y, B, T, lists, arena);
         m->last = layer->mlp.y;

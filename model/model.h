@@ -26,8 +26,9 @@ struct model_config {
     struct norm_options norms;
 };
 
-/* The kind of norm at a site. */
+/* The kind of norm at a site, and that of the norm inside its attention or MLP. */
 const struct norm_kind *model_norm(const struct model_config *config, int site);
+const struct norm_kind *model_inner_norm(const struct model_config *config, int site);
 
 struct layer {
     struct sublayer attention, mlp;

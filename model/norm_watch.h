@@ -12,8 +12,7 @@
    for each channel over tokens (bn, pn), or for each token over channels (ln, rms), as the norm's
    own statistics are over; other kinds have none.
 
-   Shen et al. 2020, section 3 and figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022, section 3
-   (arXiv:2210.05153). */
+   Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */
 #ifndef NORM_WATCH_H
 #define NORM_WATCH_H
 

@@ -6,7 +6,7 @@
    ln or rms. A norm that pools over tokens pools over heads with them; in gn and pn a head is one
    group.
 
-   Henry et al. 2020, section 3 (arXiv:2010.04245), by length; Dehghani et al. 2023, section 2.1
+   Henry et al. 2020 (arXiv:2010.04245), by length; Dehghani et al. 2023
    (arXiv:2302.05442), by LayerNorm. */
 #ifndef QK_NORM_H
 #define QK_NORM_H

@@ -1,6 +1,5 @@
 /* What a sub-layer is made of: its tensors and its memory. */
 #include "sublayer.h"
-#include "profile.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -2,7 +2,6 @@
 #include "../data/die.h"
 #include "../data/items.h"
 #include "../data/random.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>

@@ -160,6 +160,16 @@ ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_eval
     model_free(&own);
 }
 
+Test(measure, positions_are_a_source_wherever_bn_is) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    cr_expect(!measure_has(&config, STATISTICS_POSITION));
+    config.qk_norm = INNER_NORM_KINDS + norm_index("bn");
+    cr_expect(measure_has(&config, STATISTICS_POSITION));
+    config.qk_norm = INNER_NORM_OFF;
+    config.site_norm[SITE_FINAL] = 1 + norm_index("bn");
+    cr_expect(measure_has(&config, STATISTICS_POSITION));
+}
+
 Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);

@@ -126,7 +126,7 @@ Test(placement, streams_of_the_others) {
 }
 
 /* ResiDual's x is post's; through r the gradient reaches every layer beside post's own way (Xie et
-   al. 2023, section 3.2). */
+   al. 2023). */
 Test(placement, residual_has_the_stream_of_post_and_more_gradient) {
     struct profile_by_layer residual = by_layer("residual", 32, LAST),
                             post = by_layer("post", 32, LAST);
