@@ -24,6 +24,7 @@ enum { TILE_M = 6, TILE_V = 2 };
 #endif
 
 enum {
+    TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
     BLOCK_M = 24 * TILE_M, // rows of A and C,
     BLOCK_K = 256,         // rows of B that meet before the next
 };
@@ -45,8 +46,8 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
 }
 
 /* A part of a product that works on K rows of B: its left-hand side, its right-hand side, what the
-   sums start from (rows `first_row` apart, 0: the same for every row) and where they go. `last` is
-   how many columns its last vector has. */
+   sums start from (NULL: zeros; rows `first_row` apart, 0: the same for every row) and where they
+   go. `last` is how many columns its last vector has. */
 struct part {
     size_t K, last;
     struct matrix a, b;
@@ -68,35 +69,48 @@ SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut,
         vec_store(p + j * LANES, x);
 }
 
-/* c (m, v vectors) = first + a (m,K) b (K, v vectors); m, v and cut constants at each call. */
+/* c (m, v vectors) = first + a (m,K) b (K, v vectors); m, v and cut constants at each call.
+
+   Rows are some steps from a, or from the row in the middle: an address for each row would take
+   more registers than there are. For the same reason the steps are hidden from the compiler now and
+   then, or it keeps all those addresses from tile to tile, in memory, which takes a quarter of a
+   small tile's time. */
 SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t last, size_t K,
                       const real *a, size_t row, size_t column, const real *b, size_t b_row,
                       const real *first, size_t first_row, real *c, size_t c_row) {
+    SIMD_HIDE(row);
+    SIMD_HIDE(c_row);
+    SIMD_HIDE(first_row);
+    const real *half[2] = {a, a + TILE_M * row};
+    SIMD_HIDE(half[1]);
+
     // C's lines are asked for now, so that the stores at the end need not wait for them
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) __builtin_prefetch(c + i * c_row + j * LANES, 1);
 
-    vec sum[TILE_M][TILE_V];
-#pragma GCC unroll 8
+    vec sum[TALL_M][TILE_V];
+#pragma GCC unroll 16
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) sum[i][j] = load(first + i * first_row, j, v, cut, last);
+        for (size_t j = 0; j < v; j++)
+            sum[i][j] = first ? load(first + i * first_row, j, v, cut, last) : (vec){0};
 
-    for (size_t k = 0; k < K; k++, a += column, b += b_row) {
+    for (size_t k = 0; k < K; k++, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (size_t i = 0; i < m; i++) {
-            vec ai = vec_splat(a[i * row]);
+            vec ai = vec_splat(half[i / TILE_M][i % TILE_M * row]);
 #pragma GCC unroll 4
             for (size_t j = 0; j < v; j++) sum[i][j] += ai * bk[j];
         }
     }
 
-#pragma GCC unroll 8
+    SIMD_HIDE(c_row);
+#pragma GCC unroll 16
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) store(c + i * c_row, sum[i][j], j, v, cut, last);
@@ -107,19 +121,19 @@ SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, size_t 
                          const struct part *p) {
     for (; i + m <= M; i += m)
         tile(m, v, cut, p->last, p->K, p->a.data + i * p->a.row, p->a.row, p->a.column, p->b.data,
-             p->b.row, p->first + i * p->first_row, p->first_row, p->c + i * p->c_row, p->c_row);
+             p->b.row, p->first ? p->first + i * p->first_row : NULL, p->first_row,
+             p->c + i * p->c_row, p->c_row);
     return i;
 }
 
 /* All M rows of a part that is v vectors wide. */
 SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct part *p) {
-    size_t i = tiles(TILE_M, v, cut, 0, M, p);
+    size_t i = v == 1 ? tiles(TALL_M, v, cut, 0, M, p) : 0;
+    i = tiles(TILE_M, v, cut, i, M, p);
     i = tiles(4, v, cut, i, M, p);
     i = tiles(2, v, cut, i, M, p);
     tiles(1, v, cut, i, M, p);
 }
-
-static const real zeros[TILE_V * LANES];
 
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             enum matmul_start start, const real *bias) {
@@ -137,7 +151,7 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
                                     .b = rows_of(b.data + k * b.row + j, b.row),
                                     .first = add                    ? out
                                              : start == MATMUL_BIAS ? bias + j
-                                                                    : zeros,
+                                                                    : NULL,
                                     .first_row = add ? c.row : 0,
                                     .c = out,
                                     .c_row = c.row};
