@@ -7,16 +7,19 @@
    D_i = sum_j P_ij dP_ij,
      dS = P * (dP - D),  dq = s dS k,  dk = s dS^T q,  dv = drop(P)^T dout
 
-   The T x T matrices are never stored: ROWS rows of queries are handled at a time, against the keys
-   that they may see, and backward computes P again from the kept logarithms of its denominators
-   (Rabe and Staats 2021, arXiv:2112.05682; Dao et al. 2022, arXiv:2205.14135).
+   The T x T matrices are never stored: ROWS queries are handled at a time, against the keys that
+   they may see, and backward computes P again from each query's kept largest score and sum (Rabe
+   and Staats 2021, arXiv:2112.05682; Dao et al. 2022, arXiv:2205.14135). What lies in memory are
+   the transposes S^T, P^T, dP^T and dS^T, a row for each key and in it the queries of the block
+   side by side: so a softmax runs down the rows for a whole vector of queries at once, and no lane
+   needs another.
 
    Vaswani et al. 2017, equation 1 (arXiv:1706.03762). Heads and sequences are shared out over the
    threads, so no sum is split. */
 #include "attention.h"
 #include "matmul.h"
 #include "profile.h"
-#include "reduce.h"
+#include "simd.h"
 #include "vecmath.h"
 
 /* Where one (sequence, head) lies, and one thread's scratch. */
@@ -24,148 +27,202 @@ struct head {
     size_t T, HS;
     size_t row, out_row;   // steps between tokens in qkv and out: 3C, C
     const real *q, *k, *v; // (T,HS), rows `row` apart
+    real *largest, *share; // (T) of each query: its largest score, 1 / the sum of its exponentials
     struct dropout dropout;
     uint64_t first;         // dropout's index of P[0][0]
-    size_t keys;            // T in whole vectors: the step of what follows
-    real *scores, *dscores; // (ROWS,keys)
-    real *k_t, *v_t;        // (HS,keys): k and v transposed
+    real *scores, *dscores; // (T,ROWS): S^T, then P^T; dP^T, then dS^T
+    real *q_t, *dout_t;     // (HS,ROWS): the block's q and dout transposed
 };
 
 size_t attention_scratch(size_t T, size_t C, size_t NH) {
-    return 2 * (ROWS + C / NH) * whole_vectors(T);
+    return 2 * ROWS * (T + C / NH);
 }
 
-static struct head head_at(size_t i, size_t T, size_t C, size_t NH, const real *qkv,
+/* Where head i begins in out (B,T,C). */
+static size_t out_at(size_t i, size_t T, size_t C, size_t NH) {
+    return i / NH * T * C + i % NH * (C / NH);
+}
+
+static struct head head_at(size_t i, size_t T, size_t C, size_t NH, const real *qkv, real *softmax,
                            struct dropout dropout, real *scratch) {
-    size_t b = i / NH, h = i % NH, HS = C / NH, keys = whole_vectors(T);
+    size_t b = i / NH, h = i % NH, HS = C / NH;
     struct head head = {.T = T, .HS = HS, .row = 3 * C, .out_row = C, .dropout = dropout};
     head.q = qkv + b * T * 3 * C + h * HS;
     head.k = head.q + C;
     head.v = head.k + C;
+    head.largest = softmax + 2 * i * T;
+    head.share = head.largest + T;
     head.first = (uint64_t)i * T * T;
-    head.keys = keys;
     head.scores = scratch;
-    head.dscores = head.scores + ROWS * keys;
-    head.k_t = head.dscores + ROWS * keys;
-    head.v_t = head.k_t + HS * keys;
+    head.dscores = head.scores + T * ROWS;
+    head.q_t = head.dscores + T * ROWS;
+    head.dout_t = head.q_t + HS * ROWS;
     return head;
 }
 
-/* p (n) = the factors of dropout for row i times p; nothing happens without dropout. */
-static void drop_row(const struct head *head, size_t i, size_t n, real *p) {
+/* What follows is about the LANES queries from `query` on, which are columns of the four matrices:
+   p and dp point to their part of the row of key 0. Some of them see the keys before n. */
+
+/* What query l of them may not see of key j. */
+static inline void hide(size_t query, size_t j, real *p, real value) {
+#pragma omp simd
+    for (size_t l = 0; l < (size_t)LANES; l++) p[l] = j <= query + l ? p[l] : value;
+}
+
+/* p times the factors of dropout; nothing happens without dropout. */
+static void drop(const struct head *head, size_t query, size_t n, real *p) {
     if (!head->dropout.threshold) return;
-    uint64_t first = head->first + i * head->T;
+    for (size_t j = 0; j < n; j++)
 #pragma omp simd
-    for (size_t j = 0; j < n; j++) p[j] *= dropout_factor(head->dropout, first + j);
+        for (size_t l = 0; l < (size_t)LANES; l++)
+            p[j * ROWS + l] *=
+                dropout_factor(head->dropout, head->first + (query + l) * head->T + j);
 }
 
-/* A row p of scores of token i: what it may not see, within its last vector of n. */
-static inline void hide(size_t i, size_t n, real *p, real value) {
-    size_t first = n - LANES;
-#pragma omp simd
-    for (size_t l = 0; l < (size_t)LANES; l++) p[first + l] = first + l <= i ? p[first + l] : value;
-}
-
-/* Zeros in the vectors n .. end, which the products with the whole block's keys read. */
+/* Zeros for the keys n .. end, which the products read with the others. */
 static inline void clear(size_t n, size_t end, real *p) {
-    for (size_t j = n; j < end; j += LANES) vec_store(p + j, (vec){0});
+    for (size_t j = n; j < end; j++) vec_store(p + j * ROWS, (vec){0});
 }
 
-/* Products with the first `end` keys. */
-static inline void times_keys(const struct head *head, size_t count, size_t end, real *scores,
-                              const real *left, size_t left_row, const real *keys) {
-    matmul(count, whole_vectors(end), head->HS, rows_of(left, left_row), rows_of(keys, head->keys),
-           rows_of(scores, head->keys), MATMUL_ZERO, NULL);
+/* S to drop(P). */
+static void softmax_forward(const struct head *head, size_t query, size_t n, size_t end, real *p) {
+    real scale = 1 / sqrt_real((real)head->HS), most[LANES];
+    for (size_t j = query + 1; j < n; j++) hide(query, j, p + j * ROWS, -INFINITY);
+    vec largest = vec_load(p), sum = {0};
+    for (size_t j = 1; j < n; j++) largest = vec_larger(vec_load(p + j * ROWS), largest);
+    vec_store(most, largest);
+    for (size_t j = 0; j < n; j++)
+#pragma omp simd
+        for (size_t l = 0; l < (size_t)LANES; l++)
+            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l]));
+    for (size_t j = 0; j < n; j++) sum += vec_load(p + j * ROWS);
+    vec share = 1 / sum;
+    for (size_t j = 0; j < n; j++) vec_store(p + j * ROWS, vec_load(p + j * ROWS) * share);
+    clear(n, end, p);
+    drop(head, query, n, p);
+    size_t last = head->T - query < (size_t)LANES ? head->T - query : (size_t)LANES;
+    vec_store_first(head->largest + query, largest, last);
+    vec_store_first(head->share + query, share, last);
 }
 
-static void head_forward(const struct head *head, size_t first, real *out, real *logsum) {
-    size_t T = head->T, HS = head->HS;
-    real scale = 1 / sqrt_real((real)HS);
-    matmul_transpose(T, HS, head->k_t, head->keys, head->k, head->row);
-    for (size_t begin = first; begin < T; begin += ROWS) {
-        size_t end = begin + ROWS < T ? begin + ROWS : T, count = end - begin;
-        times_keys(head, count, end, head->scores, head->q + begin * head->row, head->row,
-                   head->k_t);
-        for (size_t i = begin; i < end; i++) {
-            real *p = head->scores + (i - begin) * head->keys;
-            size_t n = whole_vectors(i + 1); // what lies beyond i has no weight
-            hide(i, n, p, -INFINITY);
-            real largest = row_largest(n, p);
+/* S to drop(P) once more, and v^T dout to dS. */
+static void softmax_backward(const struct head *head, size_t query, size_t n, size_t end, real *p,
+                             real *dp) {
+    real scale = 1 / sqrt_real((real)head->HS), most[LANES], share[LANES];
+    size_t last = head->T - query < (size_t)LANES ? head->T - query : (size_t)LANES;
+    vec_store(most, vec_load_first(head->largest + query, last));
+    vec_store(share, vec_load_first(head->share + query, last));
+    for (size_t j = query + 1; j < n; j++) {
+        hide(query, j, p + j * ROWS, -INFINITY);
+        hide(query, j, dp + j * ROWS, 0);
+    }
+    drop(head, query, n, dp);
+    for (size_t j = 0; j < n; j++)
 #pragma omp simd
-            for (size_t j = 0; j < n; j++) p[j] = exp_nonpositive(scale * (p[j] - largest));
-            real sum = row_sum(n, p), share = 1 / sum;
-#pragma omp simd
-            for (size_t j = 0; j < n; j++) p[j] *= share;
-            clear(n, end, p);
-            logsum[i] = scale * largest + log_real(sum);
-            drop_row(head, i, i + 1, p);
-        }
-        matmul(count, HS, end, rows_of(head->scores, head->keys), rows_of(head->v, head->row),
+        for (size_t l = 0; l < (size_t)LANES; l++)
+            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l])) * share[l];
+    vec along = {0}; // D
+    for (size_t j = 0; j < n; j++) along += vec_load(p + j * ROWS) * vec_load(dp + j * ROWS);
+    for (size_t j = 0; j < n; j++)
+        vec_store(dp + j * ROWS,
+                  scale * vec_load(p + j * ROWS) * (vec_load(dp + j * ROWS) - along));
+    clear(n, end, p);
+    clear(n, end, dp);
+    drop(head, query, n, p);
+}
+
+/* The keys before `end` that some of the LANES queries from `query` on see. */
+static inline size_t seen(size_t query, size_t end) {
+    return query + LANES < end ? query + LANES : end;
+}
+
+/* to (end,queries) = x (end,HS) y^T, y (count,HS) being the block's q or dout. */
+static void scores_of(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
+                      struct matrix y, real *y_t) {
+    matmul_transpose(count, head->HS, y_t, ROWS, y.data, y.row);
+    matmul(end, whole_vectors(count), head->HS, x, rows_of(y_t, ROWS), rows_of(to, ROWS),
+           MATMUL_ZERO, NULL);
+}
+
+static void head_forward(const struct head *head, size_t first, real *out) {
+    struct matrix k = rows_of(head->k, head->row), v = rows_of(head->v, head->row);
+    struct matrix p_t = rows_of(head->scores, ROWS);
+    for (size_t begin = first, end; begin < head->T; begin = end) {
+        end = begin + ROWS < head->T ? begin + ROWS : head->T;
+        struct matrix q = rows_of(head->q + begin * head->row, head->row);
+        scores_of(head, end, p_t.data, k, end - begin, q, head->q_t);
+        for (size_t i = begin; i < end; i += LANES)
+            softmax_forward(head, i, seen(i, end), end, p_t.data + (i - begin));
+        matmul(end - begin, head->HS, end, transposed(p_t), v,
                rows_of(out + begin * head->out_row, head->out_row), MATMUL_ZERO, NULL);
     }
 }
 
-static void head_backward(const struct head *head, real *dq, const real *dout, const real *logsum,
-                          size_t C) {
-    size_t T = head->T, HS = head->HS;
-    real scale = 1 / sqrt_real((real)HS);
+static void head_backward(const struct head *head, real *dq, const real *dout, size_t C) {
+    struct matrix k = rows_of(head->k, head->row), v = rows_of(head->v, head->row);
     struct matrix dk = rows_of(dq + C, head->row), dv = rows_of(dq + 2 * C, head->row); // (T,HS)
-    matmul_transpose(T, HS, head->k_t, head->keys, head->k, head->row);
-    matmul_transpose(T, HS, head->v_t, head->keys, head->v, head->row);
-    // from the last rows on, which see every key: they write dk and dv, the others add
+    struct matrix p_t = rows_of(head->scores, ROWS), ds_t = rows_of(head->dscores, ROWS);
+    // from the last queries on, which see every key: they write dk and dv, the others add
     enum matmul_start start = MATMUL_ZERO;
-    for (size_t begin = (T - 1) / ROWS * ROWS, end = T;; end = begin, begin -= ROWS) {
-        size_t count = end - begin;
+    for (size_t begin = (head->T - 1) / ROWS * ROWS, end = head->T;; end = begin, begin -= ROWS) {
+        size_t count = end - begin, HS = head->HS;
         struct matrix q = rows_of(head->q + begin * head->row, head->row);
         struct matrix dout_rows = rows_of(dout + begin * head->out_row, head->out_row);
-        struct matrix p_rows = rows_of(head->scores, head->keys);
-        struct matrix ds_rows = rows_of(head->dscores, head->keys);
-        times_keys(head, count, end, head->scores, q.data, q.row, head->k_t);
-        times_keys(head, count, end, head->dscores, dout_rows.data, dout_rows.row, head->v_t);
-        for (size_t i = begin; i < end; i++) {
-            real *p = p_rows.data + (i - begin) * p_rows.row;
-            real *ds = ds_rows.data + (i - begin) * ds_rows.row;
-            real denominator = logsum[i];
-            size_t n = whole_vectors(i + 1);
-            drop_row(head, i, i + 1, ds);
-            hide(i, n, p, -INFINITY);
-            hide(i, n, ds, 0);
-#pragma omp simd
-            for (size_t j = 0; j < n; j++) p[j] = exp_nonpositive(scale * p[j] - denominator);
-            real along = row_dot(n, p, ds); // D_i
-#pragma omp simd
-            for (size_t j = 0; j < n; j++) ds[j] = scale * p[j] * (ds[j] - along);
-            clear(n, end, p);
-            clear(n, end, ds);
-            drop_row(head, i, i + 1, p);
-        }
-        matmul(count, HS, end, ds_rows, rows_of(head->k, head->row),
-               rows_of(dq + begin * head->row, head->row), MATMUL_ZERO, NULL);
-        matmul(end, HS, count, transposed(ds_rows), q, dk, start, NULL);
-        matmul(end, HS, count, transposed(p_rows), dout_rows, dv, start, NULL);
+        scores_of(head, end, p_t.data, k, count, q, head->q_t);
+        scores_of(head, end, ds_t.data, v, count, dout_rows, head->dout_t);
+        for (size_t i = begin; i < end; i += LANES)
+            softmax_backward(head, i, seen(i, end), end, p_t.data + (i - begin),
+                             ds_t.data + (i - begin));
+        matmul(count, HS, end, transposed(ds_t), k, rows_of(dq + begin * head->row, head->row),
+               MATMUL_ZERO, NULL);
+        matmul(end, HS, count, ds_t, q, dk, start, NULL);
+        matmul(end, HS, count, p_t, dout_rows, dv, start, NULL);
         start = MATMUL_ADD;
         if (!begin) return;
     }
 }
 
+/* Asks for x (T,HS), rows `row` apart: too far for the processor to foresee. */
+static void ask_for(const struct head *head, const real *x, size_t row) {
+    for (size_t t = 0; t < head->T; t++)
+        for (size_t c = 0; c < head->HS; c += 64 / sizeof(real))
+            __builtin_prefetch(x + t * row + c);
+}
+
+static void ask_for_head(const struct head *head) {
+    ask_for(head, head->q, head->row);
+    ask_for(head, head->k, head->row);
+    ask_for(head, head->v, head->row);
+}
+
+/* In both directions the next head's values come while this head's are worked on. */
+
 void attention_forward(size_t B, size_t T, size_t C, size_t NH, size_t first, real *out,
-                       real *logsum, const real *qkv, struct dropout dropout, real *scratch) {
+                       real *softmax, const real *qkv, struct dropout dropout, real *scratch) {
     struct rows own = team_share(B * NH, 1);
     for (size_t i = own.begin; i < own.end; i++) {
-        struct head head = head_at(i, T, C, NH, qkv, dropout, scratch);
-        head_forward(&head, first, out + i / NH * T * C + i % NH * head.HS, logsum + i * T);
+        struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
+        if (i + 1 < own.end) {
+            struct head next = head_at(i + 1, T, C, NH, qkv, softmax, dropout, scratch);
+            ask_for_head(&next);
+        }
+        head_forward(&head, first, out + out_at(i, T, C, NH));
     }
     profile_lap(PROFILE_ATTENTION);
 }
 
 void attention_backward(size_t B, size_t T, size_t C, size_t NH, real *dqkv, const real *dout,
-                        const real *logsum, const real *qkv, struct dropout dropout,
+                        const real *softmax, const real *qkv, struct dropout dropout,
                         real *scratch) {
     struct rows own = team_share(B * NH, 1);
     for (size_t i = own.begin; i < own.end; i++) {
-        struct head head = head_at(i, T, C, NH, qkv, dropout, scratch);
-        size_t at = i / NH * T * C + i % NH * head.HS;
-        head_backward(&head, dqkv + (head.q - qkv), dout + at, logsum + i * T, C);
+        struct head head = head_at(i, T, C, NH, qkv, (real *)softmax, dropout, scratch);
+        if (i + 1 < own.end) {
+            struct head next = head_at(i + 1, T, C, NH, qkv, (real *)softmax, dropout, scratch);
+            ask_for_head(&next);
+            ask_for(&next, dout + out_at(i + 1, T, C, NH), next.out_row);
+        }
+        head_backward(&head, dqkv + (head.q - qkv), dout + out_at(i, T, C, NH), C);
     }
     profile_lap(PROFILE_ATTENTION);
 }

@@ -35,7 +35,7 @@ struct sublayer {
     // act(before) are computed again.
     real *before;     // (B,T,hidden) in(PRE(x)), q and k normalized
     real *after;      // (B,T,mixed) attention's output; act(before) if FFN pools over tokens
-    real *logsum;     // (B,NH,T) of attention
+    real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
     real *sum;        // (B,T,C) a x + drop(OUT(projected))
     real *y;          // (B,T,C) POST(sum), or sum

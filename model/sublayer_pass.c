@@ -236,10 +236,10 @@ static void attention_meets(const struct call *c, bool backward) {
     team_barrier();
     if (backward)
         attention_backward(tokens->B, tokens->T, s->C, s->heads, c->w->dbefore, c->w->dmixed,
-                           s->logsum, s->before, drop, c->own);
+                           s->softmax, s->before, drop, c->own);
     else
         attention_forward(tokens->B, tokens->T, s->C, s->heads, c->pass->rows.begin % tokens->T,
-                          s->after, s->logsum, s->before, drop, c->own);
+                          s->after, s->softmax, s->before, drop, c->own);
     team_barrier();
 }
 

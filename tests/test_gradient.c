@@ -220,13 +220,13 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
 
 struct attention_case {
     size_t B, T, C, NH;
-    real *qkv, *out, *logsum, *dout, *scratch;
+    real *qkv, *out, *softmax, *dout, *scratch;
     struct dropout dropout;
 };
 
 static double attention_value(void *context) {
     struct attention_case *c = context;
-    attention_forward(c->B, c->T, c->C, c->NH, 0, c->out, c->logsum, c->qkv, c->dropout,
+    attention_forward(c->B, c->T, c->C, c->NH, 0, c->out, c->softmax, c->qkv, c->dropout,
                       c->scratch);
     return dot(c->B * c->T * c->C, c->out, c->dout);
 }
@@ -236,16 +236,16 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
     c.qkv = random_reals(B * T * 3 * C, 1);
     c.out = random_reals(B * T * C, 2);
     c.dout = random_reals(B * T * C, 3);
-    c.logsum = random_reals(B * T * NH, 4);
+    c.softmax = random_reals(2 * B * T * NH, 4);
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward(B, T, C, NH, dqkv, c.dout, c.logsum, c.qkv, c.dropout, c.scratch);
+    attention_backward(B, T, C, NH, dqkv, c.dout, c.softmax, c.qkv, c.dropout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
     free(c.qkv);
     free(c.out);
     free(c.dout);
-    free(c.logsum);
+    free(c.softmax);
     free(c.scratch);
     free(dqkv);
 }
