@@ -32,8 +32,8 @@ typedef real vec_anywhere
 /* Functions below the hot loops must be inlined for their constant arguments to become code. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
-/* The compiler forgets what it knows of the variable x, in a register: what depends on x is computed
-   anew behind this, not kept from before. */
+/* The compiler forgets what it knows of the variable x: what depends on x is computed anew behind
+   this, not kept from before. */
 #define SIMD_HIDE(x) __asm__("" : "+r"(x))
 
 SIMD_INLINE vec vec_load(const real *p) { // p[0 .. LANES), any alignment
