@@ -14,44 +14,64 @@
 #include "reduce.h"
 #include "vecmath.h"
 
+/* Each pass below goes through all M tokens of a block: what takes a token long is the way from its
+   first sum to its last product, and so many tokens are on that way at a time. */
+
+/* Of each token of a block, each (M). */
+struct statistics {
+    real *mean, *rstd;
+    real *all, *along; // backward's mean_c(g), mean_c(g xhat)
+};
+
+static struct statistics statistics_of(const struct norm *norm, struct rows rows) {
+    size_t M = rows.end - rows.begin;
+    real *saved = norm->saved + 4 * rows.begin;
+    return (struct statistics){saved, saved + M, saved + 2 * M, saved + 3 * M};
+}
+
 static size_t saved(const struct norm *norm, size_t B, size_t T) {
     (void)norm;
-    return 2 * B * T; // mean, rstd of each token
+    return 4 * B * T;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
                     const real *x) {
     (void)tokens;
-    size_t C = norm->C;
+    size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
-    real *saved = norm->saved + 2 * rows.begin, eps = (real)norm->options.eps;
-    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, y += C) {
-        real mean = row_sum(C, x) / (real)C;
-        real rstd = 1 / sqrt_real(row_squares_about(C, x, mean) / (real)C + eps);
+    struct statistics s = statistics_of(norm, rows);
+    real eps = (real)norm->options.eps;
+    for (size_t n = 0; n < M; n++) s.mean[n] = row_sum(C, x + n * C) / (real)C;
+    for (size_t n = 0; n < M; n++)
+        s.rstd[n] = row_squares_about(C, x + n * C, s.mean[n]) / (real)C; // not yet: the variance
+    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+    for (size_t n = 0; n < M; n++, x += C, y += C) {
+        real mean = s.mean[n], rstd = s.rstd[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + beta[c];
-        saved[2 * n] = mean;
-        saved[2 * n + 1] = rstd;
     }
 }
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
-    size_t C = norm->C;
-    const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * rows.begin;
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[0].value;
     real *dgamma = sum[0], *dbeta = sum[1]; // (C)
-    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, dy += C, dx += C) {
-        real mean = saved[2 * n], rstd = saved[2 * n + 1];
+    struct statistics s = statistics_of(norm, rows);
+    for (size_t n = 0; n < M; n++) s.all[n] = row_dot(C, gamma, dy + n * C) / (real)C;
+    for (size_t n = 0; n < M; n++)
+        s.along[n] =
+            row_dot_product_about(C, gamma, dy + n * C, x + n * C, s.mean[n]) * s.rstd[n] / (real)C;
+    for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
+        real mean = s.mean[n], rstd = s.rstd[n], all = s.all[n], along = s.along[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            dgamma[c] += dy[c] * ((x[c] - mean) * rstd);
+            real xhat = (x[c] - mean) * rstd;
+            dgamma[c] += dy[c] * xhat;
             dbeta[c] += dy[c];
-            dx[c] = gamma[c] * dy[c]; // g
+            dx[c] = rstd * (gamma[c] * dy[c] - all - xhat * along);
         }
-        real all = row_sum(C, dx) / (real)C, along = row_dot_about(C, dx, x, mean) * rstd / (real)C;
-#pragma omp simd
-        for (size_t c = 0; c < C; c++) dx[c] = rstd * (dx[c] - all - (x[c] - mean) * rstd * along);
     }
 }
 

@@ -12,19 +12,33 @@
 #include "reduce.h"
 #include "vecmath.h"
 
+/* Of each token of a block, each (M); pass by pass through the block as in norm_layer.c. */
+struct statistics {
+    real *rstd;
+    real *along; // backward's mean_c(g xhat)
+};
+
+static struct statistics statistics_of(const struct norm *norm, struct rows rows) {
+    real *saved = norm->saved + 2 * rows.begin;
+    return (struct statistics){saved, saved + (rows.end - rows.begin)};
+}
+
 static size_t saved(const struct norm *norm, size_t B, size_t T) {
     (void)norm;
-    return B * T; // rstd of each
+    return 2 * B * T;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
                     const real *x) {
     (void)tokens;
-    size_t C = norm->C;
+    size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[0].value; // (C)
-    real *saved = norm->saved + rows.begin, eps = (real)norm->options.eps;
-    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, y += C) {
-        real rstd = saved[n] = 1 / sqrt_real(row_dot(C, x, x) / (real)C + eps);
+    struct statistics s = statistics_of(norm, rows);
+    real eps = (real)norm->options.eps;
+    for (size_t n = 0; n < M; n++) s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // x^2
+    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+    for (size_t n = 0; n < M; n++, x += C, y += C) {
+        real rstd = s.rstd[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) y[c] = x[c] * rstd * gamma[c];
     }
@@ -33,19 +47,21 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
-    size_t C = norm->C;
-    const real *gamma = norm->param[0].value, *saved = norm->saved + rows.begin;
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[0].value;
     real *dgamma = sum[0]; // (C)
-    for (size_t n = 0; n < rows.end - rows.begin; n++, x += C, dy += C, dx += C) {
-        real rstd = saved[n];
+    struct statistics s = statistics_of(norm, rows);
+    for (size_t n = 0; n < M; n++)
+        s.along[n] =
+            row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * s.rstd[n] / (real)C;
+    for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
+        real rstd = s.rstd[n], along = s.along[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            dgamma[c] += dy[c] * (x[c] * rstd);
-            dx[c] = gamma[c] * dy[c]; // g
+            real xhat = x[c] * rstd;
+            dgamma[c] += dy[c] * xhat;
+            dx[c] = rstd * (gamma[c] * dy[c] - xhat * along);
         }
-        real along = row_dot(C, dx, x) * rstd / (real)C;
-#pragma omp simd
-        for (size_t c = 0; c < C; c++) dx[c] = rstd * (dx[c] - x[c] * rstd * along);
     }
 }
 

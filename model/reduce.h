@@ -63,6 +63,18 @@ static inline real row_dot_about(size_t n, const real *a, const real *x, real me
     return sum;
 }
 
+/* sum a b (x - mean) */
+static inline real row_dot_product_about(size_t n, const real *a, const real *b, const real *x,
+                                         real mean) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sums += vec_load(a + i) * vec_load(b + i) * (vec_load(x + i) - mean);
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum += a[i] * b[i] * (x[i] - mean);
+    return sum;
+}
+
 /* sum (x - mean)^2 */
 static inline real row_squares_about(size_t n, const real *x, real mean) {
     vec sums = {0};
