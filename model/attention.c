@@ -14,8 +14,8 @@
    side by side: so a softmax runs down the rows for a whole vector of queries at once, and no lane
    needs another.
 
-   Vaswani et al. 2017, equation 1 (arXiv:1706.03762). Heads and sequences are shared out over the
-   threads, so no sum is split. */
+   Vaswani et al. 2017, equation 1 (arXiv:1706.03762). A head of a sequence is one thread's, so no
+   sum is split. */
 #include "attention.h"
 #include "matmul.h"
 #include "profile.h"
@@ -182,46 +182,20 @@ static void head_backward(const struct head *head, real *dq, const real *dout, s
     }
 }
 
-/* Asks for x (T,HS), rows `row` apart: too far for the processor to foresee. */
-static void ask_for(const struct head *head, const real *x, size_t row) {
-    for (size_t t = 0; t < head->T; t++)
-        for (size_t c = 0; c < head->HS; c += 64 / sizeof(real))
-            __builtin_prefetch(x + t * row + c);
-}
-
-static void ask_for_head(const struct head *head) {
-    ask_for(head, head->q, head->row);
-    ask_for(head, head->k, head->row);
-    ask_for(head, head->v, head->row);
-}
-
-/* In both directions the next head's values come while this head's are worked on. */
-
-void attention_forward(size_t B, size_t T, size_t C, size_t NH, size_t first, real *out,
+void attention_forward(struct rows heads, size_t T, size_t C, size_t NH, size_t first, real *out,
                        real *softmax, const real *qkv, struct dropout dropout, real *scratch) {
-    struct rows own = team_share(B * NH, 1);
-    for (size_t i = own.begin; i < own.end; i++) {
+    for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
-        if (i + 1 < own.end) {
-            struct head next = head_at(i + 1, T, C, NH, qkv, softmax, dropout, scratch);
-            ask_for_head(&next);
-        }
         head_forward(&head, first, out + out_at(i, T, C, NH));
     }
     profile_lap(PROFILE_ATTENTION);
 }
 
-void attention_backward(size_t B, size_t T, size_t C, size_t NH, real *dqkv, const real *dout,
-                        const real *softmax, const real *qkv, struct dropout dropout,
-                        real *scratch) {
-    struct rows own = team_share(B * NH, 1);
-    for (size_t i = own.begin; i < own.end; i++) {
+void attention_backward(struct rows heads, size_t T, size_t C, size_t NH, real *dqkv,
+                        const real *dout, const real *softmax, const real *qkv,
+                        struct dropout dropout, real *scratch) {
+    for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(i, T, C, NH, qkv, (real *)softmax, dropout, scratch);
-        if (i + 1 < own.end) {
-            struct head next = head_at(i + 1, T, C, NH, qkv, (real *)softmax, dropout, scratch);
-            ask_for_head(&next);
-            ask_for(&next, dout + out_at(i + 1, T, C, NH), next.out_row);
-        }
         head_backward(&head, dqkv + (head.q - qkv), dout + out_at(i, T, C, NH), C);
     }
     profile_lap(PROFILE_ATTENTION);

@@ -38,15 +38,16 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
             real *out = &c.data[i * c.row + j * c.column];
-            real sum = start == MATMUL_ADD ? *out : start == MATMUL_BIAS ? bias[j] : 0;
+            long double sum = start == MATMUL_ADD ? *out : start == MATMUL_BIAS ? bias[j] : 0;
             for (size_t k = 0; k < K; k++)
-                sum += a.data[i * a.row + k * a.column] * b.data[k * b.row + j * b.column];
-            *out = sum;
+                sum += (long double)a.data[i * a.row + k * a.column] *
+                       (long double)b.data[k * b.row + j * b.column];
+            *out = (real)sum;
         }
 }
 
-/* A part of a product that works on K rows of B: its left-hand side, its right-hand side, what the
-   sums start from (NULL: zeros; rows `first_row` apart, 0: the same for every row) and where they
+/* A part of a product that works on K rows of B: its left-hand side, its right-hand side, what its
+   sums are added to (NULL: zeros; rows `first_row` apart, 0: the same for every row) and where they
    go. `last` is how many columns its last vector has. */
 struct part {
     size_t K, last;
@@ -84,19 +85,13 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t las
     const real *half[2] = {a, a + TILE_M * row};
     SIMD_HIDE(half[1]);
 
-    // C's lines are asked for now, so that the stores at the end need not wait for them
+    // C's lines are asked for now, so that nothing need wait for them at the end
 #pragma GCC unroll 16
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) __builtin_prefetch(c + i * c_row + j * LANES, 1);
 
-    vec sum[TALL_M][TILE_V];
-#pragma GCC unroll 16
-    for (size_t i = 0; i < m; i++)
-#pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++)
-            sum[i][j] = first ? load(first + i * first_row, j, v, cut, last) : (vec){0};
-
+    vec sum[TALL_M][TILE_V] = {0};
     for (size_t k = 0; k < K; k++, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4
@@ -113,7 +108,10 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t las
 #pragma GCC unroll 16
     for (size_t i = 0; i < m; i++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) store(c + i * c_row, sum[i][j], j, v, cut, last);
+        for (size_t j = 0; j < v; j++) {
+            if (first) sum[i][j] += load(first + i * first_row, j, v, cut, last);
+            store(c + i * c_row, sum[i][j], j, v, cut, last);
+        }
 }
 
 /* Rows i .. M of a part as long as m of them are left; returns the first that remains. */

@@ -9,9 +9,12 @@
 
    Both directions are cut into stages where a token meets others: attention, and norms that pool
    over tokens. Between two such meetings a thread takes its rows block by block through all
-   operations, so that a block's values are used again while they lie in the cache. Backward goes
-   slab by slab, and after each slab all threads add its part to the weights' gradients, from values
-   that were just made; the sum over tokens runs from slab to slab in order. */
+   operations, so that a block's values are used again while they lie in the cache. Attention wants
+   a token's own sequence only: where each thread's rows are whole sequences, nobody meets for it,
+   and a thread takes one sequence after the other through all stages. Backward goes slab by slab,
+   and after each slab all threads add its part to the weights' gradients, from values that were
+   just made; the sum over tokens runs from slab to slab in order. */
+#include "cache.h"
 #include "profile.h"
 #include "reduce.h"
 #include "residual.h"
@@ -33,15 +36,6 @@ static struct dropout dropout_at(const struct sublayer *s, const struct pass *pa
    where a token may have to meet others. Backward goes through them from the last to the first. */
 enum stage { IN, INNER, PROJ, SUM, Y, STAGES };
 
-static bool meets(const struct sublayer *s, int stage) {
-    const bool meeting[STAGES] = {[IN] = norm_pools(&s->pre),
-                                  [INNER] = s->qk_norm.heads > 0,
-                                  [PROJ] = s->heads > 0 || norm_pools(&s->ffn_norm),
-                                  [SUM] = norm_pools(&s->out),
-                                  [Y] = norm_pools(&s->post)};
-    return meeting[stage];
-}
-
 /* One call of forward or backward, with the buffers that it uses. */
 struct call {
     struct sublayer *s;
@@ -52,7 +46,18 @@ struct call {
     const real *dy, *dsum, *dout, *dprojected; // backward
     real *dx;
     size_t slab, kept; // slab_rows(), kept_rows()
+    bool alone;        // each thread's rows are whole sequences
 };
+
+static bool meets(const struct call *c, int stage) {
+    const struct sublayer *s = c->s;
+    const bool meeting[STAGES] = {[IN] = norm_pools(&s->pre),
+                                  [INNER] = s->qk_norm.heads > 0,
+                                  [PROJ] = s->heads ? !c->alone : norm_pools(&s->ffn_norm),
+                                  [SUM] = norm_pools(&s->out),
+                                  [Y] = norm_pools(&s->post)};
+    return meeting[stage];
+}
 
 /* Element `offset` of a buffer, NULL of a buffer that is not there. */
 static inline real *from(real *buffer, size_t offset) {
@@ -217,10 +222,21 @@ static stage_function *const forward_stages[STAGES] = {in_forward, inner_forward
 static stage_function *const backward_stages[STAGES] = {in_backward, inner_backward, proj_backward,
                                                         sum_backward, y_backward};
 
-/* The thread's share of these rows, block by block through the stages first .. last, up or down. */
-static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
-                       struct rows all) {
-    struct rows own = team_rows(all);
+/* Attention of some (sequence, head), those of sequence b from b NH on. */
+static void attend(const struct call *c, bool backward, struct rows heads) {
+    const struct sublayer *s = c->s;
+    size_t T = c->pass->tokens.T;
+    struct dropout drop = dropout_at(s, c->pass, "attention");
+    if (backward)
+        attention_backward(heads, T, s->C, s->heads, c->w->dbefore, c->w->dmixed, s->softmax,
+                           s->before, drop, c->own);
+    else
+        attention_forward(heads, T, s->C, s->heads, c->pass->rows.begin % T, s->after, s->softmax,
+                          s->before, drop, c->own);
+}
+
+static void run_blocks(const struct call *c, stage_function *const *stages, int first, int last,
+                       struct rows own) {
     int step = first <= last ? 1 : -1;
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         struct rows rows = row_block(n, own);
@@ -229,17 +245,31 @@ static void run_stages(const struct call *c, stage_function *const *stages, int 
     }
 }
 
+/* The thread's share of these rows, block by block through the stages first .. last, up or down; or
+   if attention comes between, the fewest sequences that fill blocks at a time. */
+static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
+                       struct rows all) {
+    struct rows own = team_rows(all);
+    int before = first <= last ? INNER : SUM; // attention is where PROJ begins
+    bool between = c->s->heads && (before - first) * (before - last) <= 0 && before != last;
+    if (!between) {
+        run_blocks(c, stages, first, last, own);
+        return;
+    }
+    size_t T = c->pass->tokens.T, heads = c->s->heads;
+    size_t chunk = T % ROWS == 0 ? T : ROWS % T == 0 ? ROWS : own.end - own.begin;
+    for (size_t n = own.begin, end; n < own.end; n = end) {
+        end = n + chunk < own.end ? n + chunk : own.end;
+        if (first > last) cache_fetch((end - n) * c->s->hidden, c->s->before + n * c->s->hidden);
+        run_blocks(c, stages, first, before, (struct rows){n, end});
+        attend(c, first > last, (struct rows){n / T * heads, end / T * heads});
+        run_blocks(c, stages, PROJ, last, (struct rows){n, end});
+    }
+}
+
 static void attention_meets(const struct call *c, bool backward) {
-    const struct sublayer *s = c->s;
-    const struct tokens *tokens = &c->pass->tokens;
-    struct dropout drop = dropout_at(s, c->pass, "attention");
     team_barrier();
-    if (backward)
-        attention_backward(tokens->B, tokens->T, s->C, s->heads, c->w->dbefore, c->w->dmixed,
-                           s->softmax, s->before, drop, c->own);
-    else
-        attention_forward(tokens->B, tokens->T, s->C, s->heads, c->pass->rows.begin % tokens->T,
-                          s->after, s->softmax, s->before, drop, c->own);
+    attend(c, backward, team_share(c->pass->tokens.B * c->s->heads, 1));
     team_barrier();
 }
 
@@ -286,11 +316,18 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
     c.own = own_scratch(w);
+    c.alone = team_rows_whole(pass->rows, pass->tokens.T);
+    cache_fetch(s->in.in * s->in.padded, s->in.transposed);
+    cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
     for (int first = IN, last; first < STAGES; first = last + 1) {
-        for (last = first; last + 1 < STAGES && !meets(s, last + 1);) last++;
+        for (last = first; last + 1 < STAGES && !meets(&c, last + 1);) last++;
         meet_forward(&c, first);
         run_stages(&c, forward_stages, first, last, pass->rows);
     }
+}
+
+static struct rows slab_at(size_t n, size_t slab, size_t N) {
+    return (struct rows){n, n + slab < N ? n + slab : N};
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
@@ -305,11 +342,16 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     c.dx = dx;
     c.slab = slab_rows((size_t)omp_get_num_threads());
     c.kept = kept_rows((size_t)omp_get_num_threads());
+    cache_fetch(s->proj.in * s->proj.out, s->proj.weight.value);
+    cache_fetch(s->in.in * s->in.out, s->in.weight.value);
+    c.alone = true;
+    for (size_t n = 0; n < N; n += c.slab)
+        c.alone &= team_rows_whole(slab_at(n, c.slab, N), pass->tokens.T);
     for (int first = Y, last; first >= IN; first = last - 1) {
-        for (last = first; last - 1 >= IN && !meets(s, last - 1);) last--;
+        for (last = first; last - 1 >= IN && !meets(&c, last - 1);) last--;
         meet_backward(&c, first);
         for (size_t n = 0; n < N; n += c.slab) {
-            struct rows slab = {n, n + c.slab < N ? n + c.slab : N};
+            struct rows slab = slab_at(n, c.slab, N);
             run_stages(&c, backward_stages, first, last, slab);
             weight_gradients(&c, first, last, slab);
         }

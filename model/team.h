@@ -63,6 +63,17 @@ static inline struct rows own_rows(size_t N) {
     return team_rows((struct rows){0, N});
 }
 
+/* Whether every thread's share of them is made of whole units, counted from 0. */
+static inline bool team_rows_whole(struct rows all, size_t unit) {
+    size_t threads = (size_t)omp_get_num_threads();
+    bool whole = all.end % unit == 0;
+    for (size_t thread = 0; thread < threads; thread++) {
+        struct rows own = share_of(thread, threads, all.end - all.begin, ROWS);
+        whole &= own.begin == own.end || (all.begin + own.begin) % unit == 0;
+    }
+    return whole;
+}
+
 /* The block that starts at `begin`. */
 static inline struct rows row_block(size_t begin, struct rows own) {
     return (struct rows){begin, own.end - begin < ROWS ? own.end : begin + ROWS};

@@ -226,8 +226,8 @@ struct attention_case {
 
 static double attention_value(void *context) {
     struct attention_case *c = context;
-    attention_forward(c->B, c->T, c->C, c->NH, 0, c->out, c->softmax, c->qkv, c->dropout,
-                      c->scratch);
+    attention_forward((struct rows){0, c->B * c->NH}, c->T, c->C, c->NH, 0, c->out, c->softmax,
+                      c->qkv, c->dropout, c->scratch);
     return dot(c->B * c->T * c->C, c->out, c->dout);
 }
 
@@ -240,7 +240,8 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward(B, T, C, NH, dqkv, c.dout, c.softmax, c.qkv, c.dropout, c.scratch);
+    attention_backward(team_share(B * NH, 1), T, C, NH, dqkv, c.dout, c.softmax, c.qkv, c.dropout,
+                       c.scratch);
     expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
     free(c.qkv);
     free(c.out);
