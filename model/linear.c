@@ -4,7 +4,6 @@
 #include "profile.h"
 #include "simd.h"
 #include <stdio.h>
-#include <string.h>
 
 void linear_share(struct linear *linear, struct param weight, size_t in, size_t out,
                   struct arena *arena) {
@@ -37,18 +36,26 @@ void linear_forward(const struct linear *linear, size_t M, real *y, const real *
     profile_lap(PROFILE_FORWARD);
 }
 
+/* sum (columns) of the rows of x (M,columns), each column's in a register. */
+static void sum_rows(size_t M, size_t columns, real *sum, const real *x) {
+    size_t c = 0;
+    for (; c + LANES <= columns; c += LANES) {
+        vec sums = {0};
+        for (size_t m = 0; m < M; m++) sums += vec_load(x + m * columns + c);
+        vec_store(sum + c, sums);
+    }
+    for (; c < columns; c++) {
+        sum[c] = 0;
+        for (size_t m = 0; m < M; m++) sum[c] += x[m * columns + c];
+    }
+}
+
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx,
                      const real *dy) {
     size_t in = linear->in, out = linear->out;
     matmul(M, in, out, rows_of(dy, out), rows_of(linear->weight.value, in), rows_of(dx, in),
            MATMUL_ZERO, NULL);
-    if (linear->db) {
-        real *db = linear->db + block * out;
-        memcpy(db, dy, out * sizeof(real));
-        for (size_t m = 1; m < M; m++)
-#pragma omp simd
-            for (size_t c = 0; c < out; c++) db[c] += dy[m * out + c];
-    }
+    if (linear->db) sum_rows(M, out, linear->db + block * out, dy);
     profile_lap(PROFILE_INPUT);
 }
 

@@ -2,32 +2,40 @@
    dloss/dz_v = softmax(z)_v - [v = target]. */
 #include "loss.h"
 #include "reduce.h"
+#include "team.h"
 #include "vecmath.h"
-#include <string.h>
+
+/* Pass by pass through the block of tokens, as norm_layer.c says why. */
+static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
+                  const int32_t *targets, real scale) {
+    size_t row = whole_vectors(V);
+    real *exponentials = dlogits ? dlogits : logits, largest[ROWS], sum[ROWS];
+    for (size_t n = 0; n < N; n++) {
+        real *z = logits + n * row;
+        for (size_t v = V; v < row; v++) z[v] = -INFINITY; // no character has these
+        largest[n] = row_largest(row, z);
+        losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
+    }
+    for (size_t n = 0; n < N; n++)
+#pragma omp simd
+        for (size_t v = 0; v < row; v++)
+            exponentials[n * row + v] = exp_nonpositive(logits[n * row + v] - largest[n]);
+    for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
+    for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
+    for (size_t n = 0; dlogits && n < N; n++) {
+        real *dz = dlogits + n * row, share = targets[n] < 0 ? 0 : scale / sum[n];
+#pragma omp simd
+        for (size_t v = 0; v < row; v++) dz[v] *= share;
+        if (targets[n] >= 0) dz[targets[n]] -= scale;
+    }
+}
 
 void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
                         const int32_t *targets, real scale) {
     size_t row = whole_vectors(V);
-    for (size_t n = 0; n < N; n++) {
-        real *z = logits + n * row, *dz = dlogits ? dlogits + n * row : z;
-        if (targets[n] < 0) {
-            losses[n] = 0;
-            if (dlogits) memset(dz, 0, row * sizeof(real));
-            continue;
-        }
-        real target = z[targets[n]];
-        for (size_t v = V; v < row; v++) z[v] = -INFINITY; // no character has these
-        real largest = row_largest(row, z);
-#pragma omp simd
-        for (size_t v = 0; v < row; v++) dz[v] = exp_nonpositive(z[v] - largest);
-        real sum = row_sum(row, dz);
-        losses[n] = log_real(sum) + largest - target;
-        if (!dlogits) continue;
-        real share = scale / sum;
-#pragma omp simd
-        for (size_t v = 0; v < row; v++) dz[v] *= share;
-        dz[targets[n]] -= scale;
-    }
+    for (size_t n = 0; n < N; n += ROWS)
+        block(N - n < ROWS ? N - n : ROWS, V, losses + n, dlogits ? dlogits + n * row : NULL,
+              logits + n * row, targets + n, scale);
 }
 
 void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,

@@ -70,57 +70,64 @@ SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut,
         vec_store(p + j * LANES, x);
 }
 
-/* c (m, v vectors) = first + a (m,K) b (K, v vectors); m, v and cut constants at each call.
+/* m rows of a part, v vectors wide, from row i on; m, v and cut constants at each call.
 
-   Rows are some steps from a, or from the row in the middle: an address for each row would take
-   more registers than there are. For the same reason the steps are hidden from the compiler now and
-   then, or it keeps all those addresses from tile to tile, in memory, which takes a quarter of a
-   small tile's time. */
-SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t last, size_t K,
-                      const real *a, size_t row, size_t column, const real *b, size_t b_row,
-                      const real *first, size_t first_row, real *c, size_t c_row) {
-    SIMD_HIDE(row);
-    SIMD_HIDE(c_row);
-    SIMD_HIDE(first_row);
-    const real *half[2] = {a, a + TILE_M * row};
-    SIMD_HIDE(half[1]);
-
+   Rows are some steps from the first, or from the one in the middle: an address for each row would
+   take more registers than there are. For the same reason the part is hidden from the compiler now
+   and then, or it keeps addresses of all rows from before a loop to behind it, and from tile to
+   tile, in memory, which takes a quarter of a small tile's time. */
+SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
+                      const struct part *p) {
     // C's lines are asked for now, so that nothing need wait for them at the end
+    SIMD_HIDE(p);
+    real *c = p->c + i * p->c_row;
+    size_t c_row = p->c_row;
 #pragma GCC unroll 16
-    for (size_t i = 0; i < m; i++)
+    for (size_t r = 0; r < m; r++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) __builtin_prefetch(c + i * c_row + j * LANES, 1);
+        for (size_t j = 0; j < v; j++) __builtin_prefetch(c + r * c_row + j * LANES, 1);
 
+    SIMD_HIDE(p);
     vec sum[TALL_M][TILE_V] = {0};
-    for (size_t k = 0; k < K; k++, half[0] += column, half[1] += column, b += b_row) {
+    const real *b = p->b.data;
+    size_t row = p->a.row, column = p->a.column, b_row = p->b.row, last = p->last;
+    const real *half[2] = {p->a.data + i * row, p->a.data + (i + TILE_M) * row};
+    for (size_t k = p->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
 #pragma GCC unroll 16
-        for (size_t i = 0; i < m; i++) {
-            vec ai = vec_splat(half[i / TILE_M][i % TILE_M * row]);
+        for (size_t r = 0; r < m; r++) {
+            vec ar = vec_splat(half[r / TILE_M][r % TILE_M * row]);
 #pragma GCC unroll 4
-            for (size_t j = 0; j < v; j++) sum[i][j] += ai * bk[j];
+            for (size_t j = 0; j < v; j++) sum[r][j] += ar * bk[j];
         }
     }
 
-    SIMD_HIDE(c_row);
+    SIMD_HIDE(p);
+    if (p->first) {
+        const real *first = p->first + i * p->first_row;
+        size_t first_row = p->first_row;
 #pragma GCC unroll 16
-    for (size_t i = 0; i < m; i++)
+        for (size_t r = 0; r < m; r++)
 #pragma GCC unroll 4
-        for (size_t j = 0; j < v; j++) {
-            if (first) sum[i][j] += load(first + i * first_row, j, v, cut, last);
-            store(c + i * c_row, sum[i][j], j, v, cut, last);
-        }
+            for (size_t j = 0; j < v; j++)
+                sum[r][j] += load(first + r * first_row, j, v, cut, last);
+    }
+
+    SIMD_HIDE(p);
+    c = p->c + i * p->c_row;
+    c_row = p->c_row;
+#pragma GCC unroll 16
+    for (size_t r = 0; r < m; r++)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < v; j++) store(c + r * c_row, sum[r][j], j, v, cut, last);
 }
 
 /* Rows i .. M of a part as long as m of them are left; returns the first that remains. */
 SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, size_t i, size_t M,
                          const struct part *p) {
-    for (; i + m <= M; i += m)
-        tile(m, v, cut, p->last, p->K, p->a.data + i * p->a.row, p->a.row, p->a.column, p->b.data,
-             p->b.row, p->first ? p->first + i * p->first_row : NULL, p->first_row,
-             p->c + i * p->c_row, p->c_row);
+    for (; i + m <= M; i += m) tile(m, v, cut, i, p);
     return i;
 }
 
@@ -132,6 +139,23 @@ SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct pa
     i = tiles(2, v, cut, i, M, p);
     tiles(1, v, cut, i, M, p);
 }
+
+/* A function for each width, whole or cut: in one function the compiler makes ready for all of them
+   at every product. */
+#define STRIP(name, v, cut)                                                                        \
+    static __attribute__((noinline)) void name(size_t M, const struct part *p) {                   \
+        strip(v, cut, M, p);                                                                       \
+    }
+STRIP(strip_1, 1, false)
+STRIP(strip_1_cut, 1, true)
+STRIP(strip_2, 2, false)
+STRIP(strip_2_cut, 2, true)
+STRIP(strip_widest, TILE_V, false)
+STRIP(strip_widest_cut, TILE_V, true)
+
+typedef void strip_function(size_t M, const struct part *p);
+static strip_function *const strips[][2] = {
+    {strip_1, strip_1_cut}, {strip_2, strip_2_cut}, {strip_widest, strip_widest_cut}};
 
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             enum matmul_start start, const real *bias) {
@@ -153,19 +177,7 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
                                     .first_row = add ? c.row : 0,
                                     .c = out,
                                     .c_row = c.row};
-                bool cut = part.last < (size_t)LANES;
-                if (v == 1 && cut)
-                    strip(1, true, m, &part);
-                else if (v == 1)
-                    strip(1, false, m, &part);
-                else if (v == 2 && cut)
-                    strip(2, true, m, &part);
-                else if (v == 2)
-                    strip(2, false, m, &part);
-                else if (cut)
-                    strip(TILE_V, true, m, &part);
-                else
-                    strip(TILE_V, false, m, &part);
+                strips[v - 1][part.last < (size_t)LANES](m, &part);
             }
         }
 }
