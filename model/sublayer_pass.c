@@ -307,6 +307,7 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
     const real *mixed = s->heads ? s->after : c->w->after;
     const real *normed =
         sublayer_has_normed(s) ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
+    if (proj && s->heads) cache_fetch(M * s->mixed, mixed + n * s->mixed); // forward's
     if (proj)
         linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, mixed + inner * s->mixed);
     if (in) linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
