@@ -91,11 +91,12 @@ static void softmax_forward(const struct head *head, size_t query, size_t n, siz
     vec largest = vec_load(p), sum = {0};
     for (size_t j = 1; j < n; j++) largest = vec_larger(vec_load(p + j * ROWS), largest);
     vec_store(most, largest);
-    for (size_t j = 0; j < n; j++)
+    for (size_t j = 0; j < n; j++) {
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
             p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l]));
-    for (size_t j = 0; j < n; j++) sum += vec_load(p + j * ROWS);
+        sum += vec_load(p + j * ROWS);
+    }
     vec share = 1 / sum;
     for (size_t j = 0; j < n; j++) vec_store(p + j * ROWS, vec_load(p + j * ROWS) * share);
     clear(n, end, p);
@@ -117,12 +118,13 @@ static void softmax_backward(const struct head *head, size_t query, size_t n, si
         hide(query, j, dp + j * ROWS, 0);
     }
     drop(head, query, n, dp);
-    for (size_t j = 0; j < n; j++)
+    vec along = {0}; // D
+    for (size_t j = 0; j < n; j++) {
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
             p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l])) * share[l];
-    vec along = {0}; // D
-    for (size_t j = 0; j < n; j++) along += vec_load(p + j * ROWS) * vec_load(dp + j * ROWS);
+        along += vec_load(p + j * ROWS) * vec_load(dp + j * ROWS);
+    }
     for (size_t j = 0; j < n; j++)
         vec_store(dp + j * ROWS,
                   scale * vec_load(p + j * ROWS) * (vec_load(dp + j * ROWS) - along));
