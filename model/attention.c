@@ -29,10 +29,12 @@ struct head {
     const real *q, *k, *v; // (T,HS), rows `row` apart
     real *largest, *share; // (T) of each query: its largest score, 1 / the sum of its exponentials
     struct dropout dropout;
-    uint64_t first;         // dropout's index of P[0][0]
+    uint64_t dropped;       // dropout's index of P[0][0]
     real *scores, *dscores; // (T,ROWS): S^T, then P^T; dP^T, then dS^T
     real *q_t, *dout_t;     // (HS,ROWS): the block's q and dout transposed
 };
+
+_Static_assert(ROWS % LANES == 0, "a block of queries is whole vectors");
 
 size_t attention_scratch(size_t T, size_t C, size_t NH) {
     return 2 * ROWS * (T + C / NH);
@@ -43,16 +45,16 @@ static size_t out_at(size_t i, size_t T, size_t C, size_t NH) {
     return i / NH * T * C + i % NH * (C / NH);
 }
 
-static struct head head_at(size_t i, size_t T, size_t C, size_t NH, const real *qkv, real *softmax,
-                           struct dropout dropout, real *scratch) {
+static struct head head_at(size_t i, size_t T, size_t C, size_t NH, const real *qkv,
+                           const real *softmax, struct dropout dropout, real *scratch) {
     size_t b = i / NH, h = i % NH, HS = C / NH;
     struct head head = {.T = T, .HS = HS, .row = 3 * C, .out_row = C, .dropout = dropout};
     head.q = qkv + b * T * 3 * C + h * HS;
     head.k = head.q + C;
     head.v = head.k + C;
-    head.largest = softmax + 2 * i * T;
+    head.largest = (real *)softmax + 2 * i * T; // forward's to write
     head.share = head.largest + T;
-    head.first = (uint64_t)i * T * T;
+    head.dropped = (uint64_t)i * T * T;
     head.scores = scratch;
     head.dscores = head.scores + T * ROWS;
     head.q_t = head.dscores + T * ROWS;
@@ -76,7 +78,7 @@ static void drop(const struct head *head, size_t query, size_t n, real *p) {
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
             p[j * ROWS + l] *=
-                dropout_factor(head->dropout, head->first + (query + l) * head->T + j);
+                dropout_factor(head->dropout, head->dropped + (query + l) * head->T + j);
 }
 
 /* Zeros for the keys n .. end, which the products read with the others. */
@@ -197,7 +199,7 @@ void attention_backward(struct rows heads, size_t T, size_t C, size_t NH, real *
                         const real *dout, const real *softmax, const real *qkv,
                         struct dropout dropout, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
-        struct head head = head_at(i, T, C, NH, qkv, (real *)softmax, dropout, scratch);
+        struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
         head_backward(&head, dqkv + (head.q - qkv), dout + out_at(i, T, C, NH), C);
     }
     profile_lap(PROFILE_ATTENTION);

@@ -10,7 +10,8 @@
    processor sees what comes next. More than a good part of such a cache is left alone. */
 static inline void cache_fetch(size_t count, const real *x) {
     enum { LINE = 64 / sizeof(real), MOST = (1 << 19) / sizeof(real) };
-    for (size_t i = 0; i < count && count <= MOST; i += LINE) (void)*(const volatile real *)(x + i);
+    if (count > MOST) return;
+    for (size_t i = 0; i < count; i += LINE) (void)*(const volatile real *)(x + i);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "reduce.h"
 #include "team.h"
 #include "vecmath.h"
+#include <string.h>
 
 /* Pass by pass through the block of tokens, as norm_layer.c says why. */
 static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
@@ -12,7 +13,8 @@ static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
     real *exponentials = dlogits ? dlogits : logits, largest[ROWS], sum[ROWS];
     for (size_t n = 0; n < N; n++) {
         real *z = logits + n * row;
-        for (size_t v = V; v < row; v++) z[v] = -INFINITY; // no character has these
+#pragma omp simd
+        for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // no character
         largest[n] = row_largest(row, z);
         losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
     }
@@ -23,10 +25,14 @@ static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
     for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
     for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
     for (size_t n = 0; dlogits && n < N; n++) {
-        real *dz = dlogits + n * row, share = targets[n] < 0 ? 0 : scale / sum[n];
+        real *dz = dlogits + n * row, share = scale / sum[n];
+        if (targets[n] < 0) {
+            memset(dz, 0, row * sizeof(real)); // whatever the logits are
+            continue;
+        }
 #pragma omp simd
         for (size_t v = 0; v < row; v++) dz[v] *= share;
-        if (targets[n] >= 0) dz[targets[n]] -= scale;
+        dz[targets[n]] -= scale;
     }
 }
 

@@ -91,7 +91,8 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     vec sum[TALL_M][TILE_V] = {0};
     const real *b = p->b.data;
     size_t row = p->a.row, column = p->a.column, b_row = p->b.row, last = p->last;
-    const real *half[2] = {p->a.data + i * row, p->a.data + (i + TILE_M) * row};
+    const real *upper = p->a.data + i * row;
+    const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
     for (size_t k = p->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4

@@ -44,7 +44,7 @@ SIMD_INLINE void vec_store(real *p, vec v) {
     *(vec_anywhere *)p = v;
 }
 
-/* The first n < LANES lanes, the others 0 or left alone. */
+/* The first n <= LANES lanes, the others 0 or left alone. */
 SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
 #ifdef __AVX512F__
     return sizeof(real) == sizeof(float) ? (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p)

@@ -71,7 +71,8 @@ static inline size_t inner_row(const struct call *c, size_t n) {
 
 /* The thread's own memory: (ROWS,mixed), (ROWS,C), and two more (ROWS,mixed) if there is FFN. In
    the first two lies what a stage leaves for the next, unless another stage than that wants it:
-   act's output, proj's, and the gradients of what proj and in read. */
+   act's output, proj's, and the gradients of what proj and in read. Attention overwrites all of it
+   where its PROJ begins. */
 static inline real *after(const struct call *c, size_t n) {
     return c->s->after ? c->s->after + n * c->s->mixed : c->own;
 }
@@ -245,25 +246,27 @@ static void run_blocks(const struct call *c, stage_function *const *stages, int 
     }
 }
 
-/* The thread's share of these rows, block by block through the stages first .. last, up or down; or
-   if attention comes between, the fewest sequences that fill blocks at a time. */
+/* The thread's share of these rows, block by block through the stages first .. last, up or down. If
+   attention is among them, which comes before PROJ both ways, the blocks are those of a few whole
+   sequences at a time. */
 static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
                        struct rows all) {
     struct rows own = team_rows(all);
-    int before = first <= last ? INNER : SUM; // attention is where PROJ begins
-    bool between = c->s->heads && (before - first) * (before - last) <= 0 && before != last;
-    if (!between) {
+    bool backward = first > last;
+    bool attends = backward ? first >= SUM && last <= PROJ : first <= INNER && last >= PROJ;
+    if (!c->s->heads || !attends) {
         run_blocks(c, stages, first, last, own);
         return;
     }
-    size_t T = c->pass->tokens.T, heads = c->s->heads;
-    size_t chunk = T % ROWS == 0 ? T : ROWS % T == 0 ? ROWS : own.end - own.begin;
+    size_t T = c->pass->tokens.T, heads = c->s->heads, chunk = T;
+    while (chunk % ROWS) chunk += T;
     for (size_t n = own.begin, end; n < own.end; n = end) {
         end = n + chunk < own.end ? n + chunk : own.end;
-        if (first > last) cache_fetch((end - n) * c->s->hidden, c->s->before + n * c->s->hidden);
-        run_blocks(c, stages, first, before, (struct rows){n, end});
-        attend(c, first > last, (struct rows){n / T * heads, end / T * heads});
-        run_blocks(c, stages, PROJ, last, (struct rows){n, end});
+        struct rows rows = {n, end};
+        if (backward) cache_fetch((end - n) * c->s->hidden, c->s->before + n * c->s->hidden);
+        run_blocks(c, stages, first, backward ? SUM : INNER, rows);
+        attend(c, backward, (struct rows){n / T * heads, end / T * heads});
+        run_blocks(c, stages, PROJ, last, rows);
     }
 }
 
@@ -302,12 +305,14 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
     int known = s->heads ? SUM : INNER; // where proj's input and its output's gradient are
     bool proj = first >= known && known >= last, in = first >= INNER && INNER >= last;
     if (!proj && !in) return;
+    // Besides this slab's values, what backward's turns rely on: no thread is more than a slab
+    // ahead, and those who meet next (qk_norm) find every thread's rows done.
     team_barrier();
     size_t n = slab.begin, M = slab.end - n, inner = inner_row(c, n);
     const real *mixed = s->heads ? s->after : c->w->after;
     const real *normed =
         sublayer_has_normed(s) ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
-    if (proj && s->heads) cache_fetch(M * s->mixed, mixed + n * s->mixed); // forward's
+    if (proj && s->heads) cache_fetch(M * s->mixed, mixed + n * s->mixed); // of long ago
     if (proj)
         linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, mixed + inner * s->mixed);
     if (in) linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);

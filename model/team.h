@@ -23,7 +23,7 @@ enum {
     BLOCK = 2048, // elements in a block of a loop that knows no tokens
 };
 
-/* Tokens begin .. end; where they are a block, they begin at a multiple of ROWS. */
+/* Tokens begin .. end, or whatever is shared out; a block begins at a multiple of ROWS. */
 struct rows {
     size_t begin, end;
 };
@@ -43,6 +43,7 @@ static inline void team_barrier(void) {
 
 /* The share of one of so many threads of 0 .. count, in whole units. */
 static inline struct rows share_of(size_t thread, size_t threads, size_t count, size_t unit) {
+    if (threads == 1) return (struct rows){0, count}; // a division takes as long as a small tensor
     size_t units = (count + unit - 1) / unit;
     size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
     return (struct rows){begin < count ? begin : count, end < count ? end : count};

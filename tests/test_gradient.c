@@ -240,8 +240,8 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward(team_share(B * NH, 1), T, C, NH, dqkv, c.dout, c.softmax, c.qkv, c.dropout,
-                       c.scratch);
+    attention_backward((struct rows){0, B * NH}, T, C, NH, dqkv, c.dout, c.softmax, c.qkv,
+                       c.dropout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
     free(c.qkv);
     free(c.out);

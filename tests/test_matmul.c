@@ -34,7 +34,7 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
         }
         size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
         double apart = fabs((double)c[i] - (double)want[at]);
-        if (apart > 0 || isnan(apart)) apart /= (double)terms[at];
+        if (apart > 0 || isnan(apart)) apart /= fabs((double)terms[at]);
         if (!(apart <= worst)) worst = apart;
     }
     return worst / (in_double() ? DBL_EPSILON : FLT_EPSILON);

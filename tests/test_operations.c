@@ -211,6 +211,20 @@ Test(loss, nan_is_not_swallowed) {
     }
 }
 
+Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
+    enum { V = 21, N = 3 };
+    size_t row = whole_vectors(V);
+    const int32_t targets[N] = {3, -1, -1};
+    real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
+    logits[row + 4] = INFINITY;
+    logits[2 * row + 5] = NAN;
+    loss_cross_entropy(N, V, losses, dlogits, logits, targets, 1);
+    cr_expect(isfinite(losses[0]) && losses[1] == 0 && losses[2] == 0);
+    for (size_t i = row; i < N * row; i++) cr_expect(dlogits[i] == 0, "%g", (double)dlogits[i]);
+    free(logits);
+    free(dlogits);
+}
+
 Test(activation, backward_makes_forward_s_y_again) {
     enum { MOST = 70 };
     int rows = 0;
