@@ -15,7 +15,7 @@
 
    The normal distribution: Phi(-|x|) = exp(-x^2 / 2) R(|x|), so that its density and its integral
    take one exp; R a polynomial on [0, 5.5]. Error of Phi below 1e-7 (8.3e-8 where
-   products are contracted, 9.7e-8 where not).
+   products are contracted, 9.2e-8 where not).
 
    Long polynomials are summed in two chains, even and odd powers, down to the last few terms: one
    chain's latency is more than the processor can hide behind other elements, and the last terms in
@@ -119,8 +119,8 @@ static inline float normal_float(float x, float *density) {
     even = even * u2 + 0.009659767150878906f;
     odd = odd * u2 - 0.026069145649671555f;
     even = even * u2 + 0.06226237118244171f;
-    odd = odd * u2 - 0.1329168975353241f;
-    float r = even * u + odd;
+    float r = odd * u + even;
+    r = r * u - 0.1329168975353241f;
     r = r * u + 0.24999110400676727f;
     r = r * u - 0.3989417850971222f;
     r = r * u + 0.5f;
