@@ -1,11 +1,11 @@
 /* Causal multi-head attention. For each sequence and head, with q, k, v (T,HS) and s = 1 /
    sqrt(HS):
 
-     S = s q k^T,  P = softmax over j <= i of S,  out = drop(P) v
+     S = q k^T,  P = softmax over j <= i of s S,  out = drop(P) v
 
    Backward. With dP = mask * (dout v^T) the gradient of the probabilities before dropout, and
    D_i = sum_j P_ij dP_ij,
-     dS = P * (dP - D),  dq = s dS k,  dk = s dS^T q,  dv = drop(P)^T dout
+     dS = s P * (dP - D),  dq = dS k,  dk = dS^T q,  dv = drop(P)^T dout
 
    The T x T matrices are never stored: ROWS queries are handled at a time, against the keys that
    they may see, and backward computes P again from each query's kept largest score and sum (Rabe
