@@ -11,8 +11,8 @@ size_t attention_scratch(size_t T, size_t C, size_t NH);
 /* out (B,T,C) from qkv (B,T,3C): q, k and v one after the other, head h in columns h HS .. (h+1) HS
    of each, HS = C / NH; only of the heads b NH + h from heads.begin to heads.end, and of the
    queries from token `first` of each sequence on. Keeps softmax (B,NH,2,T), each query's largest
-   element of q k^T and 1 / the sum of its exponentials, for backward. By the calling thread, with its own
-   scratch. */
+   element of q k^T and 1 / the sum of its exponentials, for backward. By the calling thread, with
+   its own scratch. */
 void attention_forward(struct rows heads, size_t T, size_t C, size_t NH, size_t first, real *out,
                        real *softmax, const real *qkv, struct dropout dropout, real *scratch);
 
