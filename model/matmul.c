@@ -37,12 +37,14 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
                       struct matrix c, enum matmul_start start, const real *bias) {
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
-            real *out = &c.data[i * c.row + j * c.column];
-            long double sum = start == MATMUL_ADD ? *out : start == MATMUL_BIAS ? bias[j] : 0;
-            for (size_t k = 0; k < K; k++)
-                sum += (long double)a.data[i * a.row + k * a.column] *
-                       (long double)b.data[k * b.row + j * b.column];
-            *out = (real)sum;
+            real *out = &c.data[i * c.row + j * c.column], sum = 0;
+            if (start != MATMUL_ADD) *out = start == MATMUL_BIAS ? bias[j] : 0;
+            for (size_t k = 0; k < K; k++) {
+                sum += a.data[i * a.row + k * a.column] * b.data[k * b.row + j * b.column];
+                if ((k + 1) % BLOCK_K && k + 1 < K) continue;
+                *out += sum;
+                sum = 0;
+            }
         }
 }
 

@@ -34,7 +34,8 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
 void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, const real *from,
                       size_t from_row);
 
-/* The definition, for the tests: three loops, sums in long double. */
+/* The definition, for the tests: three loops. The sums' order is the fast form's: of 256 steps at a
+   time, added in turn to what the product starts from. */
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, enum matmul_start start, const real *bias);
 

@@ -43,7 +43,6 @@ static inline void team_barrier(void) {
 
 /* The share of one of so many threads of 0 .. count, in whole units. */
 static inline struct rows share_of(size_t thread, size_t threads, size_t count, size_t unit) {
-    if (threads == 1) return (struct rows){0, count}; // a division takes as long as a small tensor
     size_t units = (count + unit - 1) / unit;
     size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
     return (struct rows){begin < count ? begin : count, end < count ? end : count};

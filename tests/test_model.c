@@ -242,8 +242,8 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
     check_threads(pair_config(pair), 37);
 }
 
-/* Sequences of 64 are whole in the shares of 1 and 2 threads, of 3 in backward's first slab only,
-   of 8 never: some attend alone, sequence by sequence, and some meet for it. */
+/* Sequences of 64 are whole in the shares of 1 and 2 threads, not in those of 3, 8 and 16: some
+   attend alone, sequence by sequence, and some meet for it. */
 Test(model, same_bits_with_attention_alone_and_in_meetings) {
     int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
     const struct pair pairs[] = {

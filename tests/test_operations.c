@@ -10,17 +10,14 @@
 #include "../model/matmul.h"
 #include "../model/simd.h"
 #include "support.h"
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { THREADS = 8 };
 
-/* Of a sum of so many products of normal numbers, against an exact one: each addition rounds a
-   partial sum of up to sqrt(terms), together a fifth of `terms` epsilons; ten times that. */
 static double tolerance(size_t terms) {
-    return (in_double() ? DBL_EPSILON : FLT_EPSILON) * 2 * ((double)terms + 16);
+    return (in_double() ? 1e-15 : 5e-7) * (sqrt((double)terms) + 1) * 4;
 }
 
 /* `count` reals, each NaN. */
