@@ -14,7 +14,7 @@ BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
-OPTIMIZE := -O3 -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+OPTIMIZE := -O3 -march=$(ARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 # Where the compiler has it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
               && echo -mprefer-vector-width=512)

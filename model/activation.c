@@ -21,7 +21,7 @@ static void gelu_backward(size_t count, real *dx, real *y, const real *dy, const
     for (size_t i = 0; i < count; i++) {
         real density, integral = normal_real(x[i], &density);
         y[i] = x[i] * integral;
-        dx[i] = dy[i] * (integral + x[i] * density);
+        dx[i] = dy[i] * mul_add(x[i], density, integral);
     }
 }
 

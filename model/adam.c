@@ -94,9 +94,9 @@ static void step_work(struct adam *adam, struct tensor_list *list, struct update
 #pragma omp simd
             for (size_t i = begin; i < end; i++) {
                 real g = grad[i] * u.scale;
-                m[i] = u.beta1 * m[i] + u.rest1 * g;
-                v[i] = u.beta2 * v[i] + u.rest2 * g * g;
-                w[i] = keep * w[i] - u.rate * m[i] / (sqrt_real(v[i]) * u.unbias + u.eps);
+                m[i] = mul_add(u.beta1, m[i], u.rest1 * g);
+                v[i] = mul_add(u.beta2, v[i], u.rest2 * g * g);
+                w[i] = keep * w[i] - u.rate * m[i] / mul_add(sqrt_real(v[i]), u.unbias, u.eps);
             }
         }
     }

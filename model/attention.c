@@ -125,7 +125,7 @@ static void softmax_backward(const struct head *head, size_t query, size_t n, si
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
             p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l])) * share[l];
-        along += vec_load(p + j * ROWS) * vec_load(dp + j * ROWS);
+        along = vec_mul_add(vec_load(p + j * ROWS), vec_load(dp + j * ROWS), along);
     }
     for (size_t j = 0; j < n; j++)
         vec_store(dp + j * ROWS,

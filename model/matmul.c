@@ -40,7 +40,8 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
             real *out = &c.data[i * c.row + j * c.column], sum = 0;
             if (start != MATMUL_ADD) *out = start == MATMUL_BIAS ? bias[j] : 0;
             for (size_t k = 0; k < K; k++) {
-                sum += a.data[i * a.row + k * a.column] * b.data[k * b.row + j * b.column];
+                sum = mul_add(a.data[i * a.row + k * a.column], b.data[k * b.row + j * b.column],
+                              sum);
                 if ((k + 1) % BLOCK_K && k + 1 < K) continue;
                 *out += sum;
                 sum = 0;
@@ -103,7 +104,7 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
         for (size_t r = 0; r < m; r++) {
             vec ar = vec_splat(half[r / TILE_M][r % TILE_M * row]);
 #pragma GCC unroll 4
-            for (size_t j = 0; j < v; j++) sum[r][j] += ar * bk[j];
+            for (size_t j = 0; j < v; j++) sum[r][j] = vec_mul_add(ar, bk[j], sum[r][j]);
         }
     }
 

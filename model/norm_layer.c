@@ -48,7 +48,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     for (size_t n = 0; n < M; n++, x += C, y += C) {
         real mean = s.mean[n], rstd = s.rstd[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * gamma[c] + beta[c];
+        for (size_t c = 0; c < C; c++) y[c] = mul_add((x[c] - mean) * rstd, gamma[c], beta[c]);
     }
 }
 
@@ -68,9 +68,9 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean) * rstd;
-            dgamma[c] += dy[c] * xhat;
+            dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
             dbeta[c] += dy[c];
-            dx[c] = rstd * (gamma[c] * dy[c] - all - xhat * along);
+            dx[c] = rstd * (mul_add(gamma[c], dy[c], -all) - xhat * along);
         }
     }
 }

@@ -64,7 +64,7 @@ static void block_moments(const struct tokens *tokens, struct rows rows, size_t 
 #pragma omp simd
             for (size_t c = 0; c < C; c++) {
                 real apart = x[n * C + c] - origin[c] - mean[c];
-                squares[c] += apart * apart;
+                squares[c] = mul_add(apart, apart, squares[c]);
             }
 }
 
@@ -75,7 +75,8 @@ static void block_squares(const struct tokens *tokens, struct rows rows, size_t 
     for (size_t n = rows.begin; n < rows.end; n++)
         if (token_counts(tokens, n))
 #pragma omp simd
-            for (size_t c = 0; c < C; c++) squares[c] += x[n * C + c] * x[n * C + c];
+            for (size_t c = 0; c < C; c++)
+                squares[c] = mul_add(x[n * C + c], x[n * C + c], squares[c]);
 }
 
 /* Of all valid tokens, for the thread's own channels: mean and squares from the blocks'. */
@@ -167,7 +168,8 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
 #pragma omp simd
                 for (size_t c = 0; c < C; c++) {
                     part_s[c] += dy[n * C + c];
-                    part_t[c] += dy[n * C + c] * (x[n * C + c] - mean[c]) * rstd[c];
+                    part_t[c] =
+                        mul_add(dy[n * C + c], (x[n * C + c] - mean[c]) * rstd[c], part_t[c]);
                 }
     }
     profile_lap(PROFILE_NORM);
@@ -213,7 +215,8 @@ void pool_forward(const struct pool *pool, const struct tokens *tokens, struct r
             continue;
         }
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean[c]) * rstd[c] * weight[c] + bias[c];
+        for (size_t c = 0; c < C; c++)
+            y[c] = mul_add((x[c] - mean[c]) * rstd[c], weight[c], bias[c]);
     }
 }
 
@@ -231,7 +234,8 @@ void pool_backward(const struct pool *pool, const struct tokens *tokens, struct 
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean[c]) * rstd[c];
-            dx[c] = divide[c] * (gamma[c] * dy[c] - (along_one[c] + xhat * along_x[c]) * pooled);
+            real through = mul_add(xhat, along_x[c], along_one[c]) * pooled; // mean and variance
+            dx[c] = divide[c] * mul_add(gamma[c], dy[c], -through);
         }
     }
 }

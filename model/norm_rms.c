@@ -59,8 +59,8 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = x[c] * rstd;
-            dgamma[c] += dy[c] * xhat;
-            dx[c] = rstd * (gamma[c] * dy[c] - xhat * along);
+            dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
+            dx[c] = rstd * mul_add(gamma[c], dy[c], -xhat * along);
         }
     }
 }

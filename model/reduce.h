@@ -47,9 +47,9 @@ static inline real row_sum(size_t n, const real *x) {
 static inline real row_dot(size_t n, const real *a, const real *b) {
     vec sums = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sums += vec_load(a + i) * vec_load(b + i);
+    for (; i + LANES <= n; i += LANES) sums = vec_mul_add(vec_load(a + i), vec_load(b + i), sums);
     real sum = lanes_sum(sums);
-    for (; i < n; i++) sum += a[i] * b[i];
+    for (; i < n; i++) sum = mul_add(a[i], b[i], sum);
     return sum;
 }
 
@@ -57,9 +57,10 @@ static inline real row_dot(size_t n, const real *a, const real *b) {
 static inline real row_dot_about(size_t n, const real *a, const real *x, real mean) {
     vec sums = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sums += vec_load(a + i) * (vec_load(x + i) - mean);
+    for (; i + LANES <= n; i += LANES)
+        sums = vec_mul_add(vec_load(a + i), vec_load(x + i) - mean, sums);
     real sum = lanes_sum(sums);
-    for (; i < n; i++) sum += a[i] * (x[i] - mean);
+    for (; i < n; i++) sum = mul_add(a[i], x[i] - mean, sum);
     return sum;
 }
 
@@ -69,9 +70,9 @@ static inline real row_dot_product_about(size_t n, const real *a, const real *b,
     vec sums = {0};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        sums += vec_load(a + i) * vec_load(b + i) * (vec_load(x + i) - mean);
+        sums = vec_mul_add(vec_load(a + i) * vec_load(b + i), vec_load(x + i) - mean, sums);
     real sum = lanes_sum(sums);
-    for (; i < n; i++) sum += a[i] * b[i] * (x[i] - mean);
+    for (; i < n; i++) sum = mul_add(a[i] * b[i], x[i] - mean, sum);
     return sum;
 }
 
@@ -80,11 +81,11 @@ static inline real row_squares_about(size_t n, const real *x, real mean) {
     vec sums = {0};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec apart = vec_load(x + i) - mean;
-        sums += apart * apart;
+        vec deviation = vec_load(x + i) - mean;
+        sums = vec_mul_add(deviation, deviation, sums);
     }
     real sum = lanes_sum(sums);
-    for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+    for (; i < n; i++) sum = mul_add(x[i] - mean, x[i] - mean, sum);
     return sum;
 }
 

@@ -7,9 +7,8 @@
    operation, so that it meets again what it wrote, and a chain of operations runs block by block
    while the rows lie in the cache.
 
-   Blocks have fixed places. A compiler may contract other products in the vector body of a loop
-   than in its scalar end, and sums over tokens are made block by block and added in order, so
-   neither depends on the number of threads. */
+   Blocks have fixed places, and sums over tokens are made block by block and added in order, so no
+   bit depends on the number of threads. */
 #ifndef TEAM_H
 #define TEAM_H
 

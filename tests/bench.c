@@ -93,7 +93,7 @@ static real multiply_adds(size_t count, real factor, real term) {
     for (int i = 0; i < CHAINS; i++) x[i] = vec_splat((real)i);
     for (size_t n = 0; n < count; n++)
 #pragma GCC unroll 24
-        for (int i = 0; i < CHAINS; i++) x[i] = x[i] * f + t;
+        for (int i = 0; i < CHAINS; i++) x[i] = vec_mul_add(x[i], f, t);
     for (int i = 0; i < CHAINS; i++)
         for (int lane = 0; lane < LANES; lane++) sum += x[i][lane];
     return sum;
