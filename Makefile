@@ -1,7 +1,7 @@
 # normlab. `make` builds ./train; `make help` lists the rest.
 #
 #   make ARCH=x86-64-v3     for another processor than this one (-march)
-#   make CC=clang           with another compiler
+#   make CC=clang-16        with another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
 #   make fuzz FUZZ_SECONDS=300
 
@@ -9,6 +9,7 @@ ARCH     := native
 SANITIZE :=
 PREFIX   := /usr/local
 FUZZ_SECONDS := 60
+CLANG    := clang-16
 
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
@@ -80,7 +81,7 @@ help:
 	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make fuzz     feed the readers of files damaged ones, each for FUZZ_SECONDS=$(FUZZ_SECONDS) (clang)'
-	@echo 'make archs    the tests built for x86-64-v2, x86-64-v3 and this machine'
+	@echo 'make archs    the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)'
 	@echo 'make lint     formatting and scripts'
 	@echo 'make install  copy ./train to $(PREFIX)/bin/normlab-train'
 	@echo 'make clean    remove what was built (runs and corpora stay)'
@@ -100,13 +101,13 @@ asan:
 	@$(MAKE) --no-print-directory test SANITIZE=1
 
 fuzz:
-	@CC=clang scripts/deps.sh fuzz
-	@$(MAKE) --no-print-directory CC=clang SANITIZE=1 FUZZ=1 build/clang-$(ARCH)-sanitize-fuzz/fuzz
-	@scripts/fuzz.sh build/clang-$(ARCH)-sanitize-fuzz/fuzz $(FUZZ_SECONDS)
+	@CC=$(CLANG) scripts/deps.sh fuzz
+	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
+	@scripts/fuzz.sh build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz $(FUZZ_SECONDS)
 
 archs:
-	@for arch in x86-64-v2 x86-64-v3 native; do \
-	    $(MAKE) --no-print-directory test ARCH=$$arch || exit 1; done
+	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh fuzz
+	@CLANG=$(CLANG) scripts/archs.sh $(TARGETS)
 
 bench: $(BUILD)/bench
 	@$(BUILD)/bench $(BENCH)

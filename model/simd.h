@@ -7,8 +7,11 @@
 #include "real.h"
 #include <stddef.h>
 
-#if defined(__AVX512F__)
+#if defined(__AVX__)
 #    include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
 #    define SIMD_BYTES     64
 #    define SIMD_REGISTERS 32
 #elif defined(__AVX__)
@@ -71,10 +74,20 @@ SIMD_INLINE vec vec_splat(real x) {
     return x - (vec){0};
 }
 
-/* a b + c in each lane, fused or not as mul_add(); both compilers make one instruction of it. */
+/* a b + c in each lane, rounded as mul_add() does. (On x86 GCC 12 makes scalar code of some of such
+   loops, so there the instruction is named.) */
 SIMD_INLINE vec vec_mul_add(vec a, vec b, vec c) {
+    if (!REAL_FUSED) return a * b + c;
+#if defined(__AVX512F__)
+    if (sizeof(real) == sizeof(float)) return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    return (vec)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+    if (sizeof(real) == sizeof(float)) return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    return (vec)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
     for (int i = 0; i < LANES; i++) c[i] = mul_add(a[i], b[i], c[i]);
     return c;
+#endif
 }
 
 /* Shuffles, where the compiler has them for any machine: vec_interleave() is a0 b0 a1 b1 ... of the

@@ -129,7 +129,10 @@ double dot(size_t count, const real *a, const real *b) {
 
 double largest(size_t count, const real *x) {
     double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)x[i]));
+    for (size_t i = 0; i < count; i++) {
+        double size = fabs((double)x[i]);
+        if (size > most) most = size;
+    }
     return most;
 }
 

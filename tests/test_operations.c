@@ -148,7 +148,7 @@ Test(linear, gradient_leaves_out_what_lies_between_rows) {
 /* The loss of V logits z in double, and in dz what they would be without `scale`. */
 static double cross_entropy(size_t V, const real *z, int32_t target, double *dz) {
     double largest = (double)z[0], sum = 0;
-    for (size_t v = 1; v < V; v++) largest = fmax(largest, (double)z[v]);
+    for (size_t v = 1; v < V; v++) largest = (double)z[v] > largest ? (double)z[v] : largest;
     for (size_t v = 0; v < V; v++) sum += exp((double)z[v] - largest);
     for (size_t v = 0; v < V; v++)
         dz[v] = exp((double)z[v] - largest) / sum - (v == (size_t)target);
