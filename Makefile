@@ -10,13 +10,25 @@ SANITIZE :=
 PREFIX   := /usr/local
 FUZZ_SECONDS := 60
 
+MARCH    := -march=$(ARCH)
+OPENMP   := -fopenmp
+ifeq ($(shell uname -s),Darwin)
+    # Apple's Clang has OpenMP by other options, from Homebrew's libomp; without that, cc is a gcc-NN.
+    FOUND  := $(shell scripts/openmp.sh $(CC))
+    CC     := $(or $(filter-out -%,$(FOUND)),$(CC))
+    OPENMP := $(filter-out -L% -l%,$(filter -%,$(FOUND))) $(addprefix -I,$(wildcard /opt/homebrew/include))
+    LDLIBS += $(filter -L% -l%,$(FOUND)) $(addprefix -L,$(wildcard /opt/homebrew/lib))
+    # On Apple's own processors -march=native is not known everywhere.
+    MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
+                $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
+endif
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
-OPTIMIZE := -O3 -march=$(ARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+OPTIMIZE := -O3 $(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 # Where the compiler has it: whole AVX-512 vectors in plain loops too.
-OPTIMIZE += $(shell $(CC) -march=$(ARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
+OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
               && echo -mprefer-vector-width=512)
 ifneq ($(SANITIZE),)
     OPTIMIZE += -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -24,7 +36,7 @@ endif
 # For `make fuzz`, which sets it: what runs is counted, files are noted (tests/fuzz/fuzz.c).
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 WRAPPED  := -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
-COMPILE  := $(CC) -std=gnu11 $(OPTIMIZE) -fopenmp $(WARNINGS) -MMD -MP
+COMPILE  := $(CC) -std=gnu11 $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
 
@@ -129,7 +141,7 @@ lint:
 	/usr/bin/python3 -m pyflakes scripts/*.py
 
 install: train
-	install -D train $(DESTDIR)$(PREFIX)/bin/normlab-train
+	install -d $(DESTDIR)$(PREFIX)/bin && install train $(DESTDIR)$(PREFIX)/bin/normlab-train
 
 clean:
 	rm -rf build train
