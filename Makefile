@@ -84,7 +84,7 @@ $(BUILD)/double/%.o: %.c
 
 help:
 	@echo 'make          build ./train'
-	@echo 'make demo     train on the built-in grammar and draw the loss curve'
+	@echo 'make demo     train with three norms on the built-in grammar and draw their loss curves'
 	@echo 'make test     build and run every test'
 	@echo 'make bench    how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)'
 	@echo 'make data     get real corpora into data/corpora/'
@@ -98,8 +98,7 @@ help:
 	@echo 'make clean    remove what was built (runs and corpora stay)'
 
 demo: train
-	./train --max-iters=1000 --eval-interval=100 --eval-iters=50
-	@scripts/deps.sh plot && scripts/plot.py "$$(ls -td runs/*/ | head -n 1)"
+	@scripts/demo.sh
 
 test:
 	@scripts/deps.sh build test plot
