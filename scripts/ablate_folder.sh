@@ -67,7 +67,7 @@ lock() {
     [ -z "$locked" ] || return 0
     locked=1
     if ! command -v flock >/dev/null; then
-        say "no flock(1) here (util-linux): nothing keeps a second ablate.sh out of $folder"
+        say "no flock here (util-linux; macOS: brew install flock): nothing keeps a second ablate.sh out of $folder"
         return
     fi
     exec 9>>"$folder/driver/lock"

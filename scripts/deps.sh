@@ -16,7 +16,7 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   test      Criterion, the test framework, Python and bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    bash, and GNU parallel, with which scripts/ablate.sh spreads runs over machines
+  ablate    bash, flock, and GNU parallel, with which scripts/ablate.sh spreads runs over machines
   golden    PyTorch, to make the golden numbers of the tests anew
   lint      clang-format, shellcheck and pyflakes
   fuzz      clang (or clang-NN, if CC names that) with libFuzzer and OpenMP
@@ -54,6 +54,7 @@ wamerican                   data    file:/usr/share/dict/american-english    -  
 curl,ca-certificates        data    command:curl                      curl                curl               curl
 python3-numpy               plot    python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot    python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock
 parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
