@@ -13,12 +13,12 @@ FUZZ_SECONDS := 60
 MARCH    := -march=$(ARCH)
 OPENMP   := -fopenmp
 ifeq ($(shell uname -s),Darwin)
-    # Apple's Clang has OpenMP by other options, from Homebrew's libomp; without that, cc is a gcc-NN.
+    # Apple's Clang needs other options for OpenMP, and Homebrew's libomp; without it, cc becomes gcc-NN.
     FOUND  := $(shell scripts/openmp.sh $(CC))
     CC     := $(or $(filter-out -%,$(FOUND)),$(CC))
     OPENMP := $(filter-out -L% -l%,$(filter -%,$(FOUND))) $(addprefix -I,$(wildcard /opt/homebrew/include))
     LDLIBS += $(filter -L% -l%,$(FOUND)) $(addprefix -L,$(wildcard /opt/homebrew/lib))
-    # On Apple's own processors -march=native is not known everywhere.
+    # Apple's Clang for ARM does not always know -march=native.
     MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif

@@ -131,7 +131,7 @@ for word; do
     esac
 done
 
-# The grid, its shape (what all commands that extend a folder have in common), and the folder's name.
+# The grid, its shape (the same for all commands that extend a folder), and the folder's name.
 make_grid
 shape='' default=''
 for name in "${option_names[@]}"; do
@@ -166,8 +166,8 @@ trap 'interrupt 143' TERM
 trap 'interrupt 129' HUP
 under_way() { kill -0 -- "-$child" 2>/dev/null; }
 
-# Sets expected[VARIANT], the seconds of a run, for the variants that have runs to do. Those of which nothing
-# is known are tried first; their numbers are in $tried.
+# Sets expected[VARIANT] to the seconds of a run, for the variants that have runs to do. Variants without a
+# known time are tried first; their numbers are in $tried.
 try() {
     local i variant status=0
     know_times
@@ -182,7 +182,8 @@ try() {
         echo "${lines[i]}"
     done >"$temporary/variants"
     [ ${#tried[@]} -gt 0 ] || return 0
-    [ -t 2 ] || say "trying $(number_of ${#tried[@]} variant) first, about $(duration $((${#tried[@]} * 13 / jobs / 10 + ${#tried[@]} / 8 + 1)))"
+    i=$((${#tried[@]} * 13 / jobs / 10 + ${#tried[@]} / 8 + 1)) # 1.3 s for each round, and 0.1 s to check each
+    [ -t 2 ] || say "trying $(number_of ${#tried[@]} variant) first, about $(duration "$i")"
     set -m
     "$here/ablate_try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/trial" &
     child=$!

@@ -25,8 +25,8 @@ read_folder() {
     for i in "${!names[@]}"; do [ -n "${has_ended[${names[i]}]-}" ] || todo+=("$i"); done
 }
 
-# Sets known[VARIANT], the seconds of a run, for each variant where they are known: the mean of its runs
-# that are done, else what a trial of it said (driver/times: JOBS THREADS SECONDS VARIANT).
+# Sets known[VARIANT] to the seconds of a run, for each variant with a known time: the mean over its runs
+# that are done, or else the result of its last trial (driver/times: JOBS THREADS SECONDS VARIANT).
 declare -A known=()
 know_times() {
     local name seconds summaries=()
@@ -54,7 +54,7 @@ know_times() {
     )
 }
 
-keep_times() { # keep_times VARIANT...: what a trial said of these, for the next command
+keep_times() { # keep_times VARIANT...: stores their trials for the next command
     local i
     {
         cat "$folder/driver/times" 2>/dev/null || :

@@ -2,8 +2,8 @@
 # The grid of an ablation: functions of ablate.sh.
 #
 # --norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its
-# options vary together, and each tuple is one setting of all of them. add_list takes the lists in,
-# make_grid builds every combination of them.
+# options vary together, and each tuple is one setting of all of them. add_list reads a list,
+# make_grid builds every combination of the lists.
 
 quote() { # sets $quoted: the word $1, written for a shell to read
     quoted=$1
@@ -37,7 +37,7 @@ split() { # sets the array $parts: the parts of the comma list $1
 }
 
 # assign NAMES PART: sets the array $assigned to NAME=VALUE for each name. NAMES is NAME or NAME,NAME,...;
-# PART is the value, or one value for each name with colons between them.
+# PART is the value, or one value for each name, separated by colons.
 assign() {
     local names=$1, rest=$2: count
     assigned=()
@@ -51,11 +51,11 @@ assign() {
     done
     if [ -n "$names$rest" ]; then
         count=${1//[!,]/}
-        die 2 "--$1: '$2' needs $((${#count} + 1)) values with colons between them, one for each name"
+        die 2 "--$1: '$2' needs $((${#count} + 1)) values separated by colons, one for each name"
     fi
 }
 
-declare -A values=()  # of each list, by its names, as they were given
+declare -A values=()  # the values of each list as given, by its names
 declare -A list_of=() # the names of the list that an option is in
 
 add_list() { # add_list NAMES VALUES
@@ -63,7 +63,7 @@ add_list() { # add_list NAMES VALUES
     split "$1"
     for name in "${parts[@]}"; do
         case $1,$name in
-        *,*,seed | *,*,seeds | *,*,out | *,*,jobs | *,*,sshlogin) die 2 "--$1: --$name stands alone" ;;
+        *,*,seed | *,*,seeds | *,*,out | *,*,jobs | *,*,sshlogin) die 2 "--$1: --$name cannot vary together with others" ;;
         esac
         [ "${list_of[$name]-$1}" = "$1" ] || die 2 "--$name: is in two lists, --${list_of[$name]} and --$1"
         list_of[$name]=$1

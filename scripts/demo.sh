@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Three runs before your eyes that differ in the norm alone, their curves in one picture, and what was
-# seen in words (`make demo`): scripts/demo.sh [OPTION of ./train]...
+# Trains three models that differ only in the norm, draws their curves, and says what the numbers show
+# (`make demo`): scripts/demo.sh [OPTION of ./train]...
 #
-# Trains without a norm, with LayerNorm and with BatchNorm on the built-in grammar, whose entropy says how
-# good a model can get: about a minute on two cores. The runs and loss.png go to runs/demo, or, if that is
-# taken, to runs/demo-2 and so on. It runs under bash 3.2.
+# The norms are none, LayerNorm and BatchNorm; the text is the built-in grammar, whose entropy is the lowest
+# possible loss. It takes about a minute on two cores. The runs and loss.png go to runs/demo, or, if that
+# exists, to runs/demo-2 and so on. It runs under bash 3.2.
 set -eu
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,10 +13,10 @@ norms='none ln bn'
 
 say() { echo "demo: $*"; }
 
-# summary NAME RUN: the member of its summary.json
+# summary NAME RUN: prints the value of NAME in its summary.json
 summary() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$folder/$2/summary.json" | head -n 1; }
 
-# What the numbers say, from lines "result RUN REASON STEPS FIRST LAST ENTROPY" (validation losses), and
+# Says what the numbers show. Input: lines "result RUN REASON STEPS FIRST LAST ENTROPY" (validation losses), and
 # "at RUN STEP LOSS" for each measurement.
 words() {
     awk '
@@ -78,7 +78,7 @@ until mkdir "$folder" 2>/dev/null; do
 done
 
 trap 'exit 130' INT # once ./train has saved
-say 'three runs that differ in the norm alone, from the same weights and on the same batches'
+say 'three runs that differ only in the norm: same initial weights, same batches'
 number=0
 for norm in $norms; do
     number=$((number + 1))
@@ -97,7 +97,8 @@ done
 
 echo
 status=0
-if "$here/deps.sh" plot && picture=$("$here/plot.py" "$folder" --lines=val --title='Validation loss with three norms'); then
+title='Validation loss with three norms'
+if "$here/deps.sh" plot && picture=$("$here/plot.py" "$folder" --lines=val --title="$title"); then
     say "the three curves and the entropy: $picture"
 else
     status=1

@@ -20,9 +20,9 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   golden    PyTorch, to make the golden numbers of the tests anew
   lint      clang-format, shellcheck and pyflakes
   fuzz      clang (or clang-NN, if CC names that) with libFuzzer and OpenMP
-  clang16   Clang 16 with OpenMP and sanitizers; on Debian its OpenMP and that of clang exclude each other
+  clang16   Clang 16 with OpenMP and sanitizers (Debian's libomp-16-dev replaces libomp-dev)
   arm       a cross compiler for 64-bit ARM, and an emulator
-  notebook  what reads, makes and runs Jupyter notebooks
+  notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
 sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
@@ -88,10 +88,10 @@ has() { # has KIND:NAME
             "${compiler[@]}" -E -include "$name" -x c /dev/null
         ;;
     arm:*) aarch64-linux-gnu-gcc -E -include "$name" -x c /dev/null ;;
-    openmp:*) # a compiler that is missing is another row's
+    openmp:*) # a missing compiler is reported by its own row
         ! command -v "${compiler[0]}" || "$here/openmp.sh" "${compiler[@]}"
         ;;
-    bash:*) # the one that scripts get
+    bash:*) # the bash that runs the scripts
         bash -c '. "$1" && need_bash deps "${2%.*}" "${2#*.}"' deps "$here/need_bash.sh" "$name"
         ;;
     clang*) # what it can build with this flag
@@ -156,7 +156,7 @@ if ! command -v apt-get >/dev/null; then
     brew) how='brew install' ;;
     *) how="your system's package manager (these are Debian's names):" ;;
     esac
-    [ -z "$xcode" ] || say "missing:$xcode; to get it, Apple's command line tools: xcode-select --install"
+    [ -z "$xcode" ] || say "missing:$xcode; Apple's command line tools have it: xcode-select --install"
     [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
     [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
     exit 1
@@ -193,7 +193,7 @@ if ! apt install --no-install-recommends $packages; then # the lists may be abse
 fi
 
 removed=$(sed -n 's/^Removing \([^ ]*\) .*/\1/p' "$log" | tr '\n' ' ')
-[ -z "$removed" ] || say "apt-get removed ${removed}to make room"
+[ -z "$removed" ] || say "apt-get removed ${removed}because of a conflict"
 
 # The environment may hide what was installed: another CC or PYTHON, a PATH without /usr/bin.
 still=''

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Prints how OpenMP is had from a compiler: scripts/openmp.sh COMPILER [OPTION]...
+# Prints the options that turn on OpenMP in a compiler: scripts/openmp.sh [COMPILER [OPTION]...]
 #
-# The answer is one line, [COMPILER] OPTION..., and each is tried by building a program. -fopenmp is all
-# that GCC and LLVM's Clang need. Apple's Clang refuses it; with Homebrew's or MacPorts' libomp it does the
-# same by other options (-L and -l are the linker's). If libomp is not there, and the compiler is just the
-# system's `cc`, the answer is a gcc-NN with its name in front. Exit status 1, with -fopenmp as the
-# answer and what to install on standard error: there is no OpenMP to be had.
+# It prints one line, [COMPILER] OPTION..., after a test program was built with them. GCC and LLVM's Clang
+# need -fopenmp only. Apple's Clang refuses it, and needs other options and Homebrew's or MacPorts' libomp;
+# those that begin with -L or -l are for the linker. Without libomp, if the compiler is plain `cc`, it looks
+# for Homebrew's gcc-NN and prints that name first. If nothing works, it prints -fopenmp, says on standard
+# error what to install, and exits with status 1.
 #
-# The Makefile asks on macOS, and scripts/deps.sh everywhere. It runs under bash 3.2.
+# The Makefile calls it on macOS, scripts/deps.sh on every system. It runs under bash 3.2.
 set -u
 
-builds() { # builds COMPILER OPTION...: whether they build a program with OpenMP, linked with $libraries
+builds() { # builds COMPILER OPTION...: tests whether these and $libraries build an OpenMP program
     # shellcheck disable=SC2086 # $libraries are words
     printf '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n' |
         "$@" -x c - -o "$temporary/program" $libraries >/dev/null 2>&1

@@ -89,14 +89,15 @@ Test(ablate_grid, wrong_tied_lists) {
     static const struct {
         const char *lists, *complaint;
     } wrong[] = {{"--batch-size,max-iters=1:24,4", "ablate: --batch-size,max-iters: '4' needs 2 "
-                                                   "values with colons between them, one for each "
+                                                   "values separated by colons, one for each "
                                                    "name\n"},
                  {"--batch-size,max-iters=1:2:3", "'1:2:3' needs 2 values"},
                  {"--batch-size,max-iters=", "ablate: --batch-size,max-iters: needs values ("},
                  {"--batch-size,max-iters=1:2,1:2", "'1:2' is there twice"},
                  {"--norm=", "ablate: --norm: needs values ("},
                  {"--max-iters,max-iters=1:2", "'max-iters' is there twice"},
-                 {"--max-iters,seed=1:2", "ablate: --max-iters,seed: --seed stands alone\n"},
+                 {"--max-iters,seed=1:2",
+                  "ablate: --max-iters,seed: --seed cannot vary together with others\n"},
                  {"--max-iters=1 --batch-size,max-iters=1:2",
                   "ablate: --max-iters: is in two lists, --max-iters and --batch-size,max-iters\n"},
                  {"--batch-size,=1:2", "ablate: --batch-size,=1:2: no such option"},

@@ -1,5 +1,5 @@
-/* `make demo`, and whether its words say what the runs' numbers say: there TRAIN is a program that
-   leaves the logs and summaries of the test. */
+/* `make demo`: its runs, its picture, and whether its words agree with the numbers. For the words,
+   TRAIN names a program that writes the logs and summaries that a test wants. */
 #define _GNU_SOURCE // realpath, setenv
 #include "json.h"
 #include "runs.h"

@@ -1,5 +1,5 @@
-/* What scripts/deps.sh asks for, and how OpenMP is had from a compiler, on a make-believe Mac: a
-   PATH with a few tools of this machine, and with uname, cc and brew as they are there. */
+/* deps.sh, openmp.sh and the Makefile on a simulated Mac: PATH has some tools of this machine,
+   and a uname, cc and brew that behave as on a Mac. */
 #define _GNU_SOURCE // setenv
 #include "scripts.h"
 #include <criterion/criterion.h>
@@ -108,8 +108,7 @@ Test(deps, apples_tools_come_from_apple) {
     struct ending ending = script("deps.sh build");
     cr_expect(ending.status == 1);
     expect_part(ending.err, "deps: missing: gcc");
-    expect_part(ending.err,
-                " make; to get it, Apple's command line tools: xcode-select --install\n");
+    expect_part(ending.err, " make; Apple's command line tools have it: xcode-select --install\n");
     cr_expect(!strstr(ending.err, "brew"), "%s", ending.err);
 }
 
