@@ -8,7 +8,7 @@
 set -eu
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
-train=${TRAIN:-./train}
+train=${TRAIN:-$here/../train}
 norms='none ln bn'
 
 say() { echo "demo: $*"; }
@@ -66,6 +66,10 @@ for argument; do
     exit 2
 done
 
+if [ ! -x "$train" ]; then
+    echo "demo: $train: is not there (make builds it)" >&2
+    exit 1
+fi
 mkdir -p runs
 folder=runs/demo number=1
 until mkdir "$folder" 2>/dev/null; do
