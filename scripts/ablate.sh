@@ -14,6 +14,9 @@
 set -euf
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=SCRIPTDIR/need_bash.sh
+. "$here/need_bash.sh"
+need_bash ablate 4 4
 train=${TRAIN:-$here/../train}
 
 usage() {
@@ -23,6 +26,9 @@ Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 Runs ./train for every combination of the values in front of --; each run gets what stands behind it.
   --NAME=A,B,...    values of any option of ./train
                     (default --norm=ln,bn,rms --placement=pre,post, which every grid has)
+  --NAME,NAME=A:B,C:D,...
+                    options that vary together, one variant for each tuple of values:
+                    --batch-size,max-iters=1:24000,4:6000 is a grid at equal tokens
   --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7 for just these
   --out=DIR         the ablation's folder (default: runs/ablate-..., named by the arguments without the
                     seeds); a folder can be extended by more values and seeds, and nothing is done again
@@ -33,7 +39,7 @@ Runs ./train for every combination of the values in front of --; each run gets w
 
 Killed at any moment, the same command goes on, and runs from their checkpoints. DIR then holds
   grid.txt          each run's name and options     runs/NAME/    each run's folder
-  results.csv       one row per run                 driver/       what runs printed, locks, job log
+  results.csv       one row per run                 driver/       what runs printed, times, locks, job log
 
 Exit status: 0 every run ended (one that diverged has), 1 some failed, 2 wrong usage, 130 or 143 interrupted.
 TEXT
@@ -45,39 +51,14 @@ die() { # die STATUS MESSAGE
     exit "$1"
 }
 
-quote() { # a word for a shell to read, in $quoted
-    quoted=$1
-    case $1 in
-    *[!A-Za-z0-9_./=,:+%@-]* | '') quoted="'${1//\'/\'\\\'\'}'" ;;
-    esac
-}
+# shellcheck source=SCRIPTDIR/ablate_grid.sh
+. "$here/ablate_grid.sh"
+# shellcheck source=SCRIPTDIR/ablate_folder.sh
+. "$here/ablate_folder.sh"
+# shellcheck source=SCRIPTDIR/ablate_watch.sh
+. "$here/ablate_watch.sh"
 
-encode() { # a word for a file name, in $encoded: different words stay different
-    local i byte
-    encoded=''
-    for ((i = 0; i < ${#1}; i++)); do
-        byte=${1:i:1}
-        case $byte in
-        [._+=-]) ;;
-        [[:punct:][:space:]]) printf -v byte '%%%02X' "'$byte" ;;
-        esac
-        encoded+=$byte
-    done
-}
-
-split() { # the parts of a comma list, in the array $parts
-    local rest=$1, seen=,
-    parts=()
-    while [ -n "$rest" ]; do
-        case $seen in *",${rest%%,*},"*) die 2 "$1: '${rest%%,*}' is there twice" ;; esac
-        seen+=${rest%%,*},
-        parts+=("${rest%%,*}")
-        rest=${rest#*,}
-    done
-}
-
-# Options: values of the grid by name, and those of this script.
-declare -A values=([norm]='ln,bn,rms' [placement]='pre,post')
+# Options: the lists of the grid, and those of this script.
 seeds=5 seed_list='' folder='' jobs='' sshlogin='' dry_run='' list_only=''
 while [ $# -gt 0 ]; do
     argument=$1
@@ -107,10 +88,12 @@ while [ $# -gt 0 ]; do
     jobs) jobs=$value ;;
     seeds) seeds=$value seed_list='' ;;
     seed) seed_list=$value ;;
-    *[!a-z0-9-]* | '' | -*) die 2 "$argument: no such option (--help lists them)" ;;
-    *) values[$name]=$value ;;
+    *[!a-z0-9,-]* | '' | -* | ,* | *, | *,,*) die 2 "$argument: no such option (--help lists them)" ;;
+    *) add_list "$name" "$value" ;;
     esac
 done
+[ -n "${list_of[norm]-}" ] || add_list norm ln,bn,rms
+[ -n "${list_of[placement]-}" ] || add_list placement pre,post
 case $jobs in *[!0-9]* | 0* | ?????*) die 2 "--jobs=$jobs: must be a whole number from 1 to 9999" ;; esac
 case $folder in -*) folder=./$folder ;; esac
 while [[ $folder == ?*/ ]]; do folder=${folder%/}; done
@@ -119,7 +102,11 @@ case $seeds in
 *,*) seed_list=${seed_list:-$seeds} ;;
 *[!0-9]* | '' | 0* | ?????*) die 2 "--seeds=$seeds: must be a whole number from 1 to 9999, or a list" ;;
 esac
-split "${seed_list:-$(seq -s , "$seeds")}"
+if [ -z "$seed_list" ]; then
+    seed_list=1
+    for ((i = 2; i <= seeds; i++)); do seed_list+=,$i; done
+fi
+split "$seed_list"
 seeds=("${parts[@]}")
 for seed in "${seeds[@]}"; do
     if [[ ! $seed =~ ^(0|[1-9][0-9]{0,15})$ ]] || [ "$seed" -gt 9007199254740992 ]; then
@@ -140,31 +127,19 @@ for word; do
     --) operands=1 ;;
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;
     --seed | --seed=* | --out | --out=*) die 2 "--$name: belongs in front of --" ;;
-    --[a-z]*) [[ ! -v "values[$name]" ]] || die 2 "--$name: is in the grid and belongs in front of --" ;;
+    --[a-z]*) [ -z "${list_of[$name]-}" ] || die 2 "--$name: is in the grid and belongs in front of --" ;;
     esac
 done
 
-# The grid: every variant's part of a name, and its options.
-mapfile -t others < <(printf '%s\n' "${!values[@]}" | grep -vx -e norm -e placement | sort)
-variant_names=('') variant_options=('')
-shape='' title='' default=''
-for name in norm placement "${others[@]}"; do
-    split "${values[$name]}"
-    shape+=" --$name" title+="$name ${parts[*]} x " default+=" --$name=${values[$name]}"
-    names=() options=()
-    for i in "${!variant_names[@]}"; do
-        for value in "${parts[@]}"; do
-            quote "--$name=$value"
-            case $name in norm | placement) ;; *) value=$name=$value ;; esac
-            encode "$value"
-            names+=("${variant_names[i]:+${variant_names[i]}-}$encoded")
-            options+=("${variant_options[i]} $quoted")
-        done
-    done
-    variant_names=("${names[@]}") variant_options=("${options[@]}")
+# The grid, its shape (the same for all commands that extend a folder), and the folder's name.
+make_grid
+shape='' default=''
+for name in "${option_names[@]}"; do
+    shape+=" --$name"
+    default+=" --$name=${values[$name]-${values[${list_of[$name]}]}}"
 done
 shape="${shape# } --$common"
-encode "${others[*]}"
+encode "${option_names[*]:2}"
 encoded=${encoded//%20/-}
 : "${folder:=runs/ablate-norm-placement${encoded:+-$encoded}-$(printf '%s' "$default --$common" | cksum | cut -d ' ' -f 1)}"
 
@@ -177,42 +152,6 @@ for seed in "${seeds[@]}"; do
         [ "${#names[-1]}" -le 200 ] || die 2 "${names[-1]}: too long for a file's name (shorten the values)"
     done
 done
-
-# What the folder has already: numbers of lines by run, runs that have ended.
-declare -A number=() has_ended=()
-read_folder() {
-    local name path summaries=()
-    number=() has_ended=()
-    if [ -d "$folder" ] && [ ! -d "$folder/driver" ] && [ -n "$(ls -A "$folder")" ]; then
-        die 2 "$folder: is not an ablation's folder (another --out)"
-    fi
-    if [ -e "$folder/driver/shape" ] && [ "$(cat "$folder/driver/shape")" != "$shape" ]; then
-        die 2 "$folder: holds another grid: $(cat "$folder/driver/shape") (another --out; more values and seeds would fit)"
-    fi
-    if [ -e "$folder/grid.txt" ]; then
-        while read -r name _; do number[$name]=$((${#number[@]} + 1)); done <"$folder/grid.txt"
-    fi
-    for name in "${names[@]}"; do summaries+=("$folder/runs/$name/summary.json"); done
-    while read -r path; do
-        path=${path%/summary.json}
-        has_ended[${path##*/}]=1
-    done < <(grep -lsE '"exit_reason": "(done|diverged)"' "${summaries[@]}")
-    todo=()
-    for i in "${!names[@]}"; do [ -n "${has_ended[${names[i]}]-}" ] || todo+=("$i"); done
-}
-
-locked=''
-lock() {
-    [ -z "$locked" ] || return 0
-    locked=1
-    if ! command -v flock >/dev/null; then
-        say "no flock(1) here (util-linux): nothing keeps a second ablate.sh out of $folder"
-        return
-    fi
-    exec 9>>"$folder/driver/lock"
-    flock -n 9 || die 1 "$folder: another ablate.sh is at work there ($(tail -n 1 "$folder/driver/lock"))"
-    echo "process $$ on $(uname -n)" >"$folder/driver/lock"
-}
 
 # Processes under way are a group of their own; signals for this script are passed on to it once.
 child='' interrupted='' temporary=$(mktemp -d)
@@ -227,27 +166,38 @@ trap 'interrupt 143' TERM
 trap 'interrupt 129' HUP
 under_way() { kill -0 -- "-$child" 2>/dev/null; }
 
-# shellcheck source=SCRIPTDIR/ablate_watch.sh
-. "$here/ablate_watch.sh"
-
-try() { # tries the variants that have runs to do: expected[VARIANT] = seconds of a run
-    local i status=0 tried=()
-    expected=()
+# Sets expected[VARIANT] to the seconds of a run, for the variants that have runs to do. Variants without a
+# known time are tried first; their numbers are in $tried.
+try() {
+    local i variant status=0
+    know_times
+    expected=() tried=()
     for i in "${todo[@]}"; do
-        [ -z "${expected[${variants[i]}]-}" ] || continue
-        expected[variants[i]]=0
-        tried+=("${variants[i]}")
+        variant=${variants[i]}
+        [ -z "${expected[variant]-}" ] || continue
+        expected[variant]=${known[${variant_names[variant]}]-}
+        [ -z "${expected[variant]}" ] || continue
+        expected[variant]=0
+        tried+=("$variant")
         echo "${lines[i]}"
     done >"$temporary/variants"
+    [ ${#tried[@]} -gt 0 ] || return 0
+    i=$((${#tried[@]} * 13 / jobs / 10 + ${#tried[@]} / 8 + 1)) # 1.3 s for each round, and 0.1 s to check each
+    [ -t 2 ] || say "trying $(number_of ${#tried[@]} variant) first, about $(duration "$i")"
     set -m
-    "$here/ablate_try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/seconds" &
+    "$here/ablate_try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/trial" &
     child=$!
     set +m
+    while under_way; do
+        look_at_trial
+        sleep 0.2 >/dev/null 2>&1 &
+        wait $! || : # or until a signal comes
+    done
+    live ''
     wait "$child" || status=$?
-    while under_way; do sleep 0.1; done
     [ -z "$interrupted" ] || exit "$interrupted"
     [ "$status" -eq 0 ] || exit "$status"
-    for i in "${tried[@]}"; do read -r "expected[$i]"; done <"$temporary/seconds"
+    for i in "${tried[@]}"; do read -r "expected[$i]"; done < <(sed -n 's/^takes //p' "$temporary/trial")
 }
 
 show() { # the grid and the time
@@ -265,7 +215,7 @@ show() { # the grid and the time
     [ "$least" = "$most" ] || most="$least to $most"
     echo "expected: $most a run, $(duration "$all") in all, $jobs side by side" \
         "with ${threads} thread$([ "$threads" -eq 1 ] || echo s) each${sshlogin:+ if there were only this machine}" \
-        "(an estimate, from a second of training)"
+        "(an estimate, from $([ ${#tried[@]} -gt 0 ] && echo 'a second of training' || echo 'earlier runs'))"
 }
 
 is_gnu_parallel() { parallel --version 2>/dev/null | grep -q '^GNU parallel'; } # Debian's moreutils has another
@@ -292,10 +242,6 @@ start_runs() { # start_runs RUN...: in the background, as the group $child
     set +m
 }
 
-table() { "${PYTHON:-python3}" "$here/table.py" "$@"; }
-
-write_results() { ! command -v "${PYTHON:-python3}" >/dev/null || table --csv="$folder/results.csv" "$folder" 2>/dev/null || :; }
-
 # Runs what is to do until nothing of it is left that was not begun: the death of xargs, or of a
 # script that it started, must not end the grid.
 run_all() {
@@ -311,7 +257,7 @@ run_all() {
             wait $! || : # or until a signal comes
         done
         look
-        [ ! -t 2 ] || printf '\r\033[K' >&2
+        live ''
         [ -z "$interrupted" ] || return 0
         for i in "${!pending[@]}"; do # a record without an end is that of a script that was killed
             [ ! -e "$folder/driver/${names[pending[i]]}.status" ] || unset "pending[i]"
@@ -347,12 +293,6 @@ conclude() {
     done
 }
 
-put() { # put FILE: standard input into a file of the folder, whole or not at all
-    if ! cat >"$folder/$1.new" || ! mv -f "$folder/$1.new" "$folder/$1"; then
-        die 1 "$folder/$1: cannot be written"
-    fi
-}
-
 proceed() {
     local i
     read_folder
@@ -362,8 +302,9 @@ proceed() {
         for i in "${!names[@]}"; do [ -n "${number[${names[i]}]-}" ] || echo "${lines[i]}"; done
     } | put grid.txt
     read_folder
+    [ ${#tried[@]} -eq 0 ] || keep_times "${tried[@]}"
     if [ -n "$list_only" ]; then
-        echo "list:     $folder/grid.txt, $(wc -l <"$folder/grid.txt") runs"
+        echo "list:     $folder/grid.txt, ${#number[@]} runs"
         return
     fi
     run_all
@@ -376,12 +317,13 @@ proceed() {
 [ -n "$dry_run" ] || [ ! -d "$folder/driver" ] || lock
 read_folder
 given_jobs=$jobs
-cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null) || cores=$(getconf _NPROCESSORS_ONLN)
 jobs=${jobs:-$cores}
 [ ${#todo[@]} -eq 0 ] || [ "$jobs" -le ${#todo[@]} ] || jobs=${#todo[@]}
 threads=$((cores > jobs ? cores / jobs : 1))
 [ -z "$sshlogin" ] || [ -n "$given_jobs" ] || threads=1 # then GNU parallel starts one run for each core
 # The lock's number is closed for children; the shell keeps it under another that they do not get.
+tried=()
 [ ${#todo[@]} -eq 0 ] || try 9>&-
 show
 [ -z "$dry_run" ] || exit 0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tries variants before hours of runs start: ablate_try.sh JOBS THREADS reads lines like those of an
-# ablation's grid.txt from standard input and prints, for each, the seconds that its run will take.
+# ablation's grid.txt from standard input and prints, for each, "takes" and the seconds of its run.
+# Before that it prints how far it is: "checking N" and "timing N", the N-th line.
 #
 # First each is started for real, until its config.ini is there: then its options are good, the
 # corpus is read and the memory had. What ./train says of a bad one is passed on, and the exit status.
@@ -32,6 +33,7 @@ while read -r line; do
     eval "set -- $line"
     folder=$tmp/$count norm=${2#--norm=} placement=${3#--placement=}
     shift
+    echo "checking $((count + 1))"
     start "$folder" "$@"
     until [ -e "$folder/config.ini" ] || ! kill -0 "${pids[0]}" 2>/dev/null; do sleep 0.02; done
     kill -KILL "${pids[0]}" 2>/dev/null || :
@@ -72,7 +74,10 @@ train_for_a_second() { # train_for_a_second FIRST: JOBS side by side, the last v
     pids=()
 }
 
-for ((first = 0; first < count; first += jobs)); do train_for_a_second "$first"; done
+for ((first = 0; first < count; first += jobs)); do
+    echo "timing $((first + 1))"
+    train_for_a_second "$first"
+done
 
 for ((i = 0; i < count; i++)); do
     touch "$tmp/timed-$i/summary.json" # if it did not come so far in a minute
@@ -89,6 +94,6 @@ for ((i = 0; i < count; i++)); do
             batches = int(batches) + (batches > int(batches))
             if (value["eval-iters"] > 0 && value["eval-iters"] < batches) batches = value["eval-iters"]
             evaluations = int(steps / value["eval-interval"]) + 1 + (steps % value["eval-interval"] > 0)
-            printf "%.3f\n", step * steps + forward * (evaluations * batches + value["sample"] / value["batch-size"])
+            printf "takes %.3f\n", step * steps + forward * (evaluations * batches + value["sample"] / value["batch-size"])
         }'
 done

@@ -5,6 +5,26 @@
 # number; since says when those under way began; ended holds a line "TOOK EXPECTED" for each other.
 # shellcheck disable=SC2154 # ablate.sh sets them
 
+number_of() { # number_of 3 run: "3 runs"
+    echo "$1 $2$([ "$1" -eq 1 ] || echo s)"
+}
+
+live() { # a line that the next one replaces, cut to the terminal's width; nothing unless that is a terminal
+    local width
+    [ -t 2 ] || return 0
+    width=$(stty size <&2 2>/dev/null) || width=''
+    width=${width##* }
+    [ "${width:-0}" -gt 0 ] || width=80
+    printf '\r%s\033[K' "${1:0:width-1}" >&2
+}
+
+look_at_trial() { # shows how far ablate_try.sh is, from its last line
+    local word variant
+    [ -t 2 ] || return 0
+    read -r word variant < <(tail -n 1 "$temporary/trial") || return 0
+    [ "$word" = takes ] || live "$word variant $variant of ${#tried[@]}: ${variant_names[tried[variant - 1]]}"
+}
+
 duration() { # seconds as people say them
     local s
     printf -v s '%.0f' "$1"
@@ -47,14 +67,14 @@ how_it_failed() { # how_it_failed STATUS, in words
 }
 
 say_ended() { # say_ended RUN STATUS SECONDS: the line of a run that has ended, the said-th
-    local summary=$folder/runs/${names[$1]}/summary.json text value=()
-    mapfile -t value < <(sed -n -E 's/^ *"(steps|val_loss|best_val_loss|best_step)": *([^,]*),?$/\2/p' "$summary" 2>/dev/null)
+    local summary=$folder/runs/${names[$1]}/summary.json text result=()
+    mapfile -t result < <(sed -n -E 's/^ *"(steps|val_loss|best_val_loss|best_step)": *([^,]*),?$/\2/p' "$summary" 2>/dev/null)
     case $2 in
-    0) printf -v text 'val loss %.4f, best %.4f at step %d' "${value[@]:1}" ;;
-    3) text="diverged at step ${value[0]}" ;;
+    0) printf -v text 'val loss %.4f, best %.4f at step %d' "${result[@]:1}" ;;
+    3) text="diverged at step ${result[0]}" ;;
     *) text=$(how_it_failed "$2") ;;
     esac
-    [ ! -t 2 ] || printf '\r\033[K' >&2
+    live ''
     said=$((said + 1))
     text="$said/$total ${names[$1]}: $text, $3 s"
     [ -n "$interrupted" ] || text+="; $(left) left"
@@ -93,6 +113,5 @@ look() {
     for i in "${news[@]}"; do say_ended $i; done
     [ ${#news[@]} -eq 0 ] || write_results
     [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] || [ -n "$interrupted" ] ||
-        printf '\r%d of %d runs have ended, %d under way, %s left\033[K' \
-            $((total - ${#pending[@]})) "$total" ${#since[@]} "$(left)" >&2
+        live "$((total - ${#pending[@]})) of $total runs have ended, ${#since[@]} under way, $(left) left"
 }

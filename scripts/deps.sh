@@ -2,22 +2,27 @@
 # Names what normlab's commands need and this machine lacks, and installs it with apt-get.
 #
 # Being there is tested by the thing itself (a command, a header, a Python module, a file), not by a
-# package's name, so that a hand-built Criterion or another distribution's compiler counts.
+# package's name, so that a hand-built Criterion or another distribution's compiler counts. It runs under
+# macOS's bash 3.2.
 set -euf
+here=$(cd "$(dirname "$0")" && pwd)
 
 usage() {
     cat <<'EOF'
 Usage: scripts/deps.sh [GROUP | PACKAGE]...
 
 Installs what is missing of the named groups, or of single packages by Debian's name.
-  build   a C compiler and make                             (default)
-  test    Criterion, the test framework, and Python         (default)
-  data    the texts that data/get_corpora.sh reads, and curl
-  plot    numpy and matplotlib
-  ablate  GNU parallel, with which scripts/ablate.sh spreads runs over machines
-  golden  PyTorch, to make the golden numbers of the tests anew
-  lint    clang-format, shellcheck and pyflakes
-  fuzz    clang with libFuzzer and OpenMP
+  build     a C compiler with OpenMP, and make                (default)
+  test      Criterion, the test framework, Python and bash    (default)
+  data      the texts that data/get_corpora.sh reads, and curl
+  plot      numpy and matplotlib
+  ablate    bash, flock, and GNU parallel, with which scripts/ablate.sh spreads runs over machines
+  golden    PyTorch, to make the golden numbers of the tests anew
+  lint      clang-format, shellcheck and pyflakes
+  fuzz      clang (or clang-NN, if CC names that) with libFuzzer and OpenMP
+  clang16   Clang 16 with OpenMP and sanitizers (Debian's libomp-16-dev replaces libomp-dev)
+  arm       a cross compiler for 64-bit ARM, and an emulator
+  notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
 sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
@@ -25,14 +30,23 @@ Exit status: 0 everything is there, 1 something is still missing, 2 wrong usage.
 EOF
 }
 
-# Debian's package (more that come with it behind commas), group, how to see that it is there,
-# and the name in Fedora, Arch and Homebrew; "-" where that system has no such package.
-table='
-gcc                         build   command:cc                        gcc                 gcc                gcc
-libc6-dev                   build   header:math.h                     glibc-devel         glibc              -
-make                        build   command:make                      make                make               make
+read -ra compiler <<<"${CC:-cc}"
+case ${compiler[0]} in
+*clang-[0-9]*) version=-${compiler[0]##*-} ;; # its packages have the same number
+*) version='' ;;
+esac
+
+# Debian's package (more that come with it behind commas), its groups, how to see that it is there,
+# and the name in Fedora, Arch and Homebrew; "-" where that system has no such package, "xcode" where
+# it is among Apple's command line tools.
+table="
+gcc                         build   command:cc                        gcc                 gcc                xcode
+libc6-dev                   build   header:math.h                     glibc-devel         glibc              xcode
+libomp$version-dev          build   openmp:                           libomp-devel        openmp             libomp
+make                        build   command:make                      make                make               xcode
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
 python3                     test    command:python3                   python3             python             python
+bash                        test,ablate  bash:4.4                     bash                bash               bash
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
@@ -40,19 +54,27 @@ wamerican                   data    file:/usr/share/dict/american-english    -  
 curl,ca-certificates        data    command:curl                      curl                curl               curl
 python3-numpy               plot    python:numpy                      python3-numpy       python-numpy       numpy
 python3-matplotlib          plot    python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock
 parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
 python3-pyflakes            lint    python:pyflakes                   python3-pyflakes    python-pyflakes    pyflakes
-clang                       fuzz    command:clang                     clang               clang              llvm
-libclang-rt-dev             fuzz    clang:-fsanitize=fuzzer           compiler-rt         compiler-rt        -
-libomp-dev                  fuzz    clang:-fopenmp                    libomp-devel        openmp             libomp
-'
+clang$version               fuzz    command:clang$version             clang               clang              llvm
+libclang-rt$version-dev     fuzz    clang$version:-fsanitize=fuzzer   compiler-rt         compiler-rt        -
+libomp$version-dev          fuzz    clang$version:-fopenmp            libomp-devel        openmp             libomp
+clang-16                    clang16 command:clang-16                  clang16             -                  llvm@16
+libclang-rt-16-dev          clang16 clang-16:-fsanitize=address       -                   -                  -
+libomp-16-dev               clang16 clang-16:-fopenmp                 -                   -                  -
+gcc-aarch64-linux-gnu       arm     command:aarch64-linux-gnu-gcc     gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc  -
+libc6-dev-arm64-cross       arm     arm:math.h                        -                   aarch64-linux-gnu-glibc  -
+qemu-user                   arm     command:qemu-aarch64              qemu-user           qemu-user          -
+python3-nbformat            notebook  python:nbformat                 python3-nbformat    python-nbformat    jupyterlab
+python3-nbconvert           notebook  python:nbconvert                python3-nbconvert   jupyter-nbconvert  jupyterlab
+python3-ipykernel           notebook  python:ipykernel                python3-ipykernel   python-ipykernel   jupyterlab
+"
 
 say() { echo "deps: $*" >&2; }
-
-read -ra compiler <<<"${CC:-cc}"
 
 has() { # has KIND:NAME
     local name=${1#*:} python
@@ -61,11 +83,21 @@ has() { # has KIND:NAME
     command:*) command -v "$name" ;;
     gnu:*) "$name" --version </dev/null | grep '^GNU ' ;; # moreutils has another parallel
     file:*) [ -e "$name" ] ;;
-    header:*) [ -e "/usr/include/$name" ] || "${compiler[@]}" -E -include "$name" -x c /dev/null ;;
-    clang:*) # what it can build with this flag
+    header:*)
+        [ -e "/usr/include/$name" ] || [ -e "/opt/homebrew/include/$name" ] ||
+            "${compiler[@]}" -E -include "$name" -x c /dev/null
+        ;;
+    arm:*) aarch64-linux-gnu-gcc -E -include "$name" -x c /dev/null ;;
+    openmp:*) # a missing compiler is reported by its own row
+        ! command -v "${compiler[0]}" || "$here/openmp.sh" "${compiler[@]}"
+        ;;
+    bash:*) # the bash that runs the scripts
+        bash -c '. "$1" && need_bash deps "${2%.*}" "${2#*.}"' deps "$here/need_bash.sh" "$name"
+        ;;
+    clang*) # what it can build with this flag
         printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char *c, size_t n) { return c[n]; }\n%s\n' \
             "$([ "$name" = -fsanitize=fuzzer ] || echo 'int main(void) { return 0; }')" |
-            clang "$name" -x c - -o /dev/null
+            "${1%%:*}" "$name" -x c - -o /dev/null
         ;;
     python:*) # Debian's packages serve Debian's Python, which need not be the first on PATH
         for python in ${PYTHON:-/usr/bin/python3 python3}; do
@@ -83,7 +115,7 @@ case $wanted in
 esac
 
 known=' '
-missing='' packages='' native='' unpackaged=''
+missing='' packages='' native='' unpackaged='' xcode=''
 manager=''
 for manager in dnf pacman brew ''; do
     [ -z "$manager" ] || ! command -v "$manager" >/dev/null || break
@@ -91,8 +123,9 @@ done
 while read -r package group probe fedora arch homebrew; do
     [ -n "$package" ] || continue
     name=${package%%,*}
-    known="$known$group $name "
-    case $wanted in *" $group "* | *" $name "*) ;; *) continue ;; esac
+    known="$known${group//,/ } $name "
+    case $wanted in *" ${group%,*} "* | *" ${group#*,} "* | *" $name "*) ;; *) continue ;; esac
+    case "$missing " in *" $name "*) continue ;; esac
     if has "$probe"; then continue; fi
     missing="$missing $name"
     packages="$packages ${package//,/ }"
@@ -102,12 +135,16 @@ while read -r package group probe fedora arch homebrew; do
     brew) there=$homebrew ;;
     *) there=$name ;;
     esac
-    if [ "$there" = - ]; then unpackaged="$unpackaged $name"; else native="$native $there"; fi
+    case $there in
+    -) unpackaged="$unpackaged $name" ;;
+    xcode) xcode="$xcode $name" ;;
+    *) case "$native " in *" $there "*) ;; *) native="$native $there" ;; esac ;;
+    esac
 done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate golden lint fuzz)"
+    say "no group or package '$name' (groups: build test data plot ablate golden lint fuzz clang16 arm notebook)"
     exit 2
 done
 [ -n "$missing" ] || exit 0
@@ -119,6 +156,7 @@ if ! command -v apt-get >/dev/null; then
     brew) how='brew install' ;;
     *) how="your system's package manager (these are Debian's names):" ;;
     esac
+    [ -z "$xcode" ] || say "missing:$xcode; Apple's command line tools have it: xcode-select --install"
     [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
     [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
     exit 1
@@ -153,6 +191,9 @@ if ! apt install --no-install-recommends $packages; then # the lists may be abse
         exit 1
     fi
 fi
+
+removed=$(sed -n 's/^Removing \([^ ]*\) .*/\1/p' "$log" | tr '\n' ' ')
+[ -z "$removed" ] || say "apt-get removed ${removed}because of a conflict"
 
 # The environment may hide what was installed: another CC or PYTHON, a PATH without /usr/bin.
 still=''

@@ -3,10 +3,19 @@
 #
 #   read_command "$@"     $folder, and the arrays front (for ablate.sh) and common (for ./train)
 #   find_corpus           $corpus: the one given, else tiny Shakespeare, else '': the built-in grammar
+#   claim_folder          makes $folder an ablation's folder that may hold further files; ends the script
+#                         if it holds something else
+#   whole_number NAME DEFAULT  prints the value of --NAME= in $common as a whole number, else the default
+#   check_probes DEFAULT  ends the script if --probe-interval=0 leaves it nothing to draw
+#   probed_steps STEP     prints three steps at which every run in $folder was probed, as 0,50,300: the
+#                         first, the one nearest to STEP, and the last
 #   picture NAME OPTION...  draws the runs in $folder as NAME.png there, its numbers as NAME.csv
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 name=$(basename "$0" .sh)
+# shellcheck source=SCRIPTDIR/need_bash.sh
+. "$here/need_bash.sh"
+need_bash "$name" 4 4
 
 say() { echo "$name: $*" >&2; }
 
@@ -41,6 +50,44 @@ find_corpus() {
     corpus=${CORPORA_DIR:-$here/../data/corpora}/tinyshakespeare.txt
     [ -s "$corpus" ] || "$here/../data/get_corpora.sh" shakespeare >/dev/null || corpus=''
     [ -n "$corpus" ] || say 'on the built-in grammar'
+}
+
+claim_folder() {
+    if [ -d "$folder" ] && [ ! -d "$folder/driver" ] && [ -n "$(ls -A "$folder")" ]; then
+        say "$folder: is not an ablation's folder (another --out)"
+        exit 2
+    fi
+    mkdir -p "$folder/driver" || exit 1
+}
+
+whole_number() {
+    local option value=$2
+    for option in "${common[@]}"; do
+        case $option in "--$1="*) value=${option#*=} ;; esac
+    done
+    awk -v value="$value" 'BEGIN { printf "%d", value }'
+}
+
+check_probes() {
+    if [ "$(whole_number probe-interval "$1")" -lt 1 ]; then
+        say '--probe-interval: must be 1 or more, since the picture shows what was probed'
+        exit 2
+    fi
+}
+
+probed_steps() {
+    awk -F , -v wanted="$1" '
+        function distance(step) { return step < wanted ? wanted - step : step - wanted }
+        FNR > 1 && !seen[FILENAME, $1]++ { runs[$1]++ }
+        END {
+            for (step in runs) if (runs[step] == ARGC - 1) {
+                step += 0
+                if (first == "" || step < first) first = step
+                if (middle == "" || distance(step) < distance(middle)) middle = step
+                if (last == "" || step > last) last = step
+            }
+            print first (middle > first ? "," middle : "") (last > middle ? "," last : "")
+        }' "$folder"/runs/*/probes.csv
 }
 
 picture() {

@@ -6,7 +6,7 @@
 # Trains bn and pn, Post-LN, three seeds each, on the corpus and on the same characters in random order
 # (the control: the paper's is a vision model), and draws the distances of the batch's mean and variance
 # to the running ones and the gradient terms that flow through them. Leaves DIR/powernorm.png,
-# powernorm.csv (the numbers drawn) and the runs; DIR is runs/powernorm if none is given. The corpus is
+# powernorm.csv (the numbers drawn), the shuffled text and the runs; DIR is runs/powernorm if none is given. The corpus is
 # tiny Shakespeare if none is given; the built-in grammar has no control. Interrupted, the same command
 # goes on.
 
@@ -30,11 +30,12 @@ PYTHON
 }
 
 read_command "$@"
+check_probes 20
 find_corpus
 grid=("--norm=bn,pn" --placement=post)
 if [ -n "$corpus" ]; then
-    shuffled=$(dirname "$folder")/shuffled-$(basename "$corpus")
-    mkdir -p "$(dirname "$folder")"
+    claim_folder
+    shuffled=$folder/shuffled-$(basename "$corpus")
     shuffle "$corpus" "$shuffled"
     grid+=(--corpus="$corpus,$shuffled")
 fi

@@ -4,7 +4,7 @@
 # Usage: scripts/xiong.sh [--out=DIR] [--seeds=N] [--jobs=N] [OPTION of ./train]... [CORPUS]
 #
 # Trains models of 3, 6 and 12 layers in both placements, three seeds each, and draws the gradient's
-# norm by every MLP's last matrix at the start, half-way through the warm-up and long after it. Leaves
+# norm by every MLP's last matrix at the start, half-way through the warm-up and at the end. Leaves
 # DIR/xiong.png, xiong.csv (the numbers drawn) and the runs; DIR is runs/xiong if none is given. The
 # corpus is tiny Shakespeare if none is given. Interrupted, the same command goes on.
 
@@ -12,8 +12,16 @@
 . "$(dirname "$0")/paper.sh"
 
 read_command "$@"
+iters=$(whole_number max-iters 301) half=$(($(whole_number warmup-iters 100) / 2))
+interval=$((half > 0 ? half : iters > 1 ? iters - 1 : 1)) # so that the steps of the picture are probed
+check_probes "$interval"
+if [ "$half" -ge "$iters" ]; then
+    say "--max-iters=$iters: must be above $half, half of the warm-up, at which the picture shows the gradients"
+    exit 2
+fi
 find_corpus
 "$here/ablate.sh" --norm=ln --placement=post,pre --n-layer=3,6,12 --seeds=3 --out="$folder" "${front[@]}" -- \
     --init=xavier --n-embd=64 --block-size=32 --max-iters=301 --warmup-iters=100 --eval-interval=300 --eval-iters=20 \
-    --sample=0 --checkpoint-interval=0 --probe-interval=50 "${common[@]}" ${corpus:+"$corpus"}
-picture xiong --probes=layers --metrics=grad_norm --sites=mlp.c_proj.weight --columns=placement --steps=0,50,300
+    --sample=0 --checkpoint-interval=0 --probe-interval="$interval" "${common[@]}" ${corpus:+"$corpus"}
+picture xiong --probes=layers --metrics=grad_norm --sites=mlp.c_proj.weight --columns=placement \
+    --steps="$(probed_steps "$half")"

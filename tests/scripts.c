@@ -1,9 +1,11 @@
+#define _GNU_SOURCE // realpath, setenv
 #include "scripts.h"
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void text_put(const char *folder, const char *name, const char *text) {
@@ -33,6 +35,30 @@ struct ending script(const char *format, ...) {
         for (char *c = words[i]; *c; c++)
             if (*c == '~') *c = ' ';
     return call(exec_script, words);
+}
+
+static void exec_bash(void *command) {
+    execlp("bash", "bash", "-c", command, (char *)NULL);
+    perror("bash");
+    _exit(99);
+}
+
+struct ending bash(const char *command) {
+    return call(exec_bash, (char *)command);
+}
+
+void command_put(const char *name, const char *text) {
+    char file[256], folder[4096], path[16384];
+    const char *before = getenv("PATH");
+    snprintf(file, sizeof file, "bin/%s", name);
+    mkdir("bin", 0777);
+    unlink(file); // never through a link
+    file_put(file, text, strlen(text));
+    cr_assert(!chmod(file, 0755) && realpath("bin", folder));
+    if (strncmp(before, folder, strlen(folder)) != 0) {
+        snprintf(path, sizeof path, "%s:%s", folder, before);
+        setenv("PATH", path, 1);
+    }
 }
 
 void expect_line(const char *text, const char *line) {

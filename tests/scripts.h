@@ -15,6 +15,12 @@ void exec_script(void *words);
 /* Runs a script with blank-separated arguments; a ~ in them stands for a blank. */
 struct ending script(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Runs a command line of bash. */
+struct ending bash(const char *command);
+
+/* Makes bin/NAME a program with this text, which goes before others of its name on PATH. */
+void command_put(const char *name, const char *text);
+
 void expect_line(const char *text, const char *line);
 void expect_part(const char *text, const char *part); // no text fails too
 void expect_success(const struct ending *ending);     // with nothing on standard error

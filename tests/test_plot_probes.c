@@ -290,7 +290,7 @@ Test(plot_probes, batch_statistics_of_powernorm) {
     expect_part(table, "\nprobes,\"pn, shuffled-text.txt\",g_mean ln_1 layer 3,0,");
     // The control has the same characters in another order.
     char *text = file_text("text.txt", &bytes);
-    char *shuffled = file_text("runs/shuffled-text.txt", &shuffled_bytes);
+    char *shuffled = file_text("runs/p/shuffled-text.txt", &shuffled_bytes);
     cr_assert(bytes == shuffled_bytes && memcmp(text, shuffled, bytes));
     qsort(text, bytes, 1, by_value), qsort(shuffled, bytes, 1, by_value);
     cr_expect(!memcmp(text, shuffled, bytes));

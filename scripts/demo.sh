@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Trains three models that differ only in the norm, draws their curves, and says what the numbers show
+# (`make demo`): scripts/demo.sh [OPTION of ./train]...
+#
+# The norms are none, LayerNorm and BatchNorm; the text is the built-in grammar, whose entropy is the lowest
+# possible loss. It takes about a minute on two cores. The runs and loss.png go to runs/demo, or, if that
+# exists, to runs/demo-2 and so on. It runs under bash 3.2.
+set -eu
+export LC_ALL=C
+here=$(cd "$(dirname "$0")" && pwd)
+train=${TRAIN:-$here/../train}
+norms='none ln bn'
+
+say() { echo "demo: $*"; }
+
+# summary NAME RUN: prints the value of NAME in its summary.json
+summary() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$folder/$2/summary.json" | head -n 1; }
+
+# Says what the numbers show. Input: lines "result RUN REASON STEPS FIRST LAST ENTROPY" (validation losses), and
+# "at RUN STEP LOSS" for each measurement.
+words() {
+    awk '
+        function gap(name) { return last[name] - entropy }
+        $1 == "at" { measured[$2]++; step[$2, measured[$2]] = $3; loss[$2, measured[$2]] = $4; next }
+        { entropy = $7 }
+        $3 != "done" { print $2 " " $3 " at step " $4 "."; next }
+        {
+            steps = $4; first = $5; last[$2] = $6
+            for (i = ++runs; i > 1 && last[order[i - 1]] > $6; i--) order[i] = order[i - 1]
+            order[i] = $2 # from the lowest loss up
+        }
+        END {
+            if (!runs) exit
+            best = order[1]
+            worst = order[runs]
+            printf "Validation losses began near %.2f nats per character. After %d updates, over the entropy\n", first, steps
+            printf "of the grammar, %.4f, which no model can beat on average:\n", entropy
+            for (i = 1; i <= runs; i++) {
+                name = order[i]
+                printf "  %-4s  %.4f, %.4f over it", name, last[name], gap(name)
+                if (i > 1 && gap(best) > 0) printf " (%.1f times as far as %s)", gap(name) / gap(best), best
+                print ""
+            }
+            if (runs < 2) exit
+            for (i = 2; i <= runs; i++)
+                if (last[order[i]] - last[order[i - 1]] < 0.02)
+                    printf "%s and %s are less than 0.02 apart: one seed cannot tell them from each other.\n", \
+                        order[i - 1], order[i]
+            for (i = 1; i <= measured[best] && loss[best, i] > last[worst]; i++) continue
+            if (i <= measured[best] && step[best, i] < steps)
+                printf "%s was as good at step %d as %s at step %d.\n", best, step[best, i], worst, steps
+        }'
+}
+
+for argument; do
+    case $argument in
+    -h | --help)
+        sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    --out=* | --norm=* | --corpus=*) why='the demo chooses it itself (./train takes it)' ;;
+    --*=*) continue ;;
+    *) why='not an option of ./train as --NAME=VALUE' ;;
+    esac
+    echo "demo: $argument: $why" >&2
+    exit 2
+done
+
+if [ ! -x "$train" ]; then
+    echo "demo: $train: is not there (make builds it)" >&2
+    exit 1
+fi
+mkdir -p runs
+folder=runs/demo number=1
+until mkdir "$folder" 2>/dev/null; do
+    if [ ! -e "$folder" ]; then
+        echo "demo: $folder: cannot be made" >&2
+        exit 1
+    fi
+    number=$((number + 1))
+    folder=runs/demo-$number
+done
+
+trap 'exit 130' INT # once ./train has saved
+say 'three runs that differ only in the norm: same initial weights, same batches'
+number=0
+for norm in $norms; do
+    number=$((number + 1))
+    set -- --norm="$norm" --max-iters=1000 --eval-interval=100 --eval-iters=50 --sample=200 \
+        --out="$folder/$norm" ${1+"$@"}
+    echo
+    say "run $number of 3: ./train $*"
+    status=0
+    "$train" "$@" || status=$?
+    shift 6
+    case $status in
+    0 | 3) ;; # one that diverged is a result
+    *) exit "$status" ;;
+    esac
+done
+
+echo
+status=0
+title='Validation loss with three norms'
+if "$here/deps.sh" plot && picture=$("$here/plot.py" "$folder" --lines=val --title="$title"); then
+    say "the three curves and the entropy: $picture"
+else
+    status=1
+    say "no picture; the runs are in $folder"
+fi
+for norm in $norms; do
+    awk -F , -v run="$norm" '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $column["val_loss"] != "" { print "at", run, $column["step"], $column["val_loss"] }' "$folder/$norm/log.csv"
+    echo result "$norm" "$(summary exit_reason "$norm")" "$(summary steps "$norm")" \
+        "$(awk -F , 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "val_loss") c = i }
+                     NR > 1 && $c != "" { print $c; exit }' "$folder/$norm/log.csv")" \
+        "$(summary val_loss "$norm")" "$(summary grammar_entropy "$norm")"
+done | words
+cat <<TEXT
+What to try next:
+  scripts/ablate.sh --norm=none,ln,bn --placement=pre,post --seeds=3 -- --max-iters=1000
+                                                  # is it luck? does the place matter? means and ranges
+  ./train --norm=rms --postln --out=runs/rms-post # any other norm and place (./train --list-norms)
+  ./train --generate=$folder/ln --prompt="The "   # what a model has learned to write
+TEXT
+exit "$status"
