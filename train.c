@@ -259,13 +259,13 @@ static int train_model(struct training *t) {
     const struct config *config = &t->config;
     training_corpus(t, NULL);
     corpus_check(&t->corpus, config->model.block_size);
-    t->batch = batch_make(config->batch_size, config->model.block_size);
     training_settle_updates(t);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
     adam_init(&t->adam, &config->adam, &t->model.lists.param);
     t->adam.threads = model_team(&t->model);
     best_init(t);
+    t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     t->progress = progress_start(config->quiet);
     if (config->probe_interval) {

@@ -66,8 +66,10 @@ static int64_t updates_of(struct training *t, int64_t tokens) {
         full = INT64_MAX;
     int64_t least = tokens / full + (tokens % full > 0);
     if (!t->corpus.items || least > MOST_ITERS) return least;
+    t->batch = batch_make(config->batch_size, config->model.block_size);
     for (int64_t seen = 0; seen < tokens && updates <= MOST_ITERS; updates++)
         seen += (int64_t)training_draw(t, updates).targets;
+    batch_free(&t->batch);
     return updates;
 }
 

@@ -33,8 +33,8 @@ struct training {
 void training_corpus(struct training *t, const struct vocabulary *known);
 
 /* --max-tokens as a number of updates: the fewest that train on at least so many targets. Items'
-   batches differ, so they are drawn to be counted: t->batch must be there. Dies with status 2 where
-   --max-iters says another number. */
+   batches differ, so they are drawn to be counted. Dies with status 2 where --max-iters says
+   another number. */
 void training_settle_updates(struct training *t);
 
 /* What an update's batches hold. */
