@@ -5,6 +5,7 @@
    A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
  */
 #include "data/die.h"
+#include "model/best.h"
 #include "model/profile.h"
 #include "model/use.h"
 #include <errno.h>
@@ -36,7 +37,8 @@ static void open_run(struct training *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->outcome;
     outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
-    outcome->val_accuracy = NOT_MEASURED;
+    outcome->val_accuracy = outcome->eval_train_loss = NOT_MEASURED;
+    t->run.eval_train = config->eval_train;
     if (config->resume) {
         if (t->checkpoint.file.stream) {
             checkpoint_read_model(&t->checkpoint, &t->model);
@@ -46,6 +48,7 @@ static void open_run(struct training *t) {
             die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
                 (long long)config->max_iters, config->resume, (long long)outcome->steps);
         outcome->seconds = run_resume(&t->run, outcome->steps);
+        best_resume(t);
     } else {
         char name[128];
         snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
@@ -60,7 +63,8 @@ static void open_run(struct training *t) {
 
 static void save_as(struct training *t, const char *name, const struct adam *adam) {
     struct run_file file = file_create(&t->run, name);
-    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome);
+    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome,
+                     best_copy(t));
     file_commit(&file);
 }
 
@@ -122,25 +126,6 @@ static void write_probe(void *run, int64_t step, int layer, const char *site, co
     run_probe(run, step, layer, site, metric, value);
 }
 
-struct drawn {
-    size_t targets, pads;
-};
-
-/* Draws an update's batches from the last to the first, which then is in hand, and counts what they
-   hold: of items each batch has its own number of targets. */
-static struct drawn draw_batches(struct training *t, int64_t step) {
-    int64_t accum = t->config.grad_accum;
-    struct drawn drawn = {0, 0};
-    for (int64_t i = accum; i-- > 0;) {
-        corpus_sample(&t->corpus, t->config.seed, step * accum + i, &t->batch);
-        size_t targets = batch_targets(&t->batch);
-        drawn.targets += targets;
-        drawn.pads += t->batch.B * t->batch.T - targets;
-    }
-    profile_lap(PROFILE_BATCH);
-    return drawn;
-}
-
 /* One update: the gradient of --grad-accum batches, then Adam. Returns the mean loss, over all
    targets alike, and in *norm the gradient's. Without an update if either is no number. */
 static double update(struct training *t, int64_t step, double lr, double *norm) {
@@ -148,7 +133,7 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     bool probed = interval && step % interval == 0;
     double loss = 0, share = 0; // of a batch in the update's targets
     if (t->config.profile) profile_resume();
-    struct drawn drawn = draw_batches(t, step);
+    struct drawn drawn = training_draw(t, step);
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
@@ -187,27 +172,6 @@ static _Noreturn void diverged(struct training *t, int64_t step, const char *wha
         bad.tensor ? bad.tensor->name : "logits");
 }
 
-/* The validation loss, in the row and the outcome; false if a signal came in between. */
-static bool evaluate(struct training *t, struct log_row *row) {
-    struct outcome *outcome = &t->outcome;
-    struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING);
-    if (training_stopped) return false;
-    if (row->step == 0 && t->model.lists.state.size && !isfinite(score.loss)) {
-        progress_say(&t->progress,
-                     "step %6d  no val loss: it overflows before running statistics "
-                     "have met a batch",
-                     0);
-        return true;
-    }
-    row->val_loss = outcome->val_loss = score.loss / (double)score.targets;
-    outcome->val_accuracy = (double)score.correct / (double)score.targets;
-    if (outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss) {
-        outcome->best_val_loss = row->val_loss;
-        outcome->best_step = row->step;
-    }
-    return true;
-}
-
 /* Trains; every row of the log says how the model stood after so many updates. */
 static void train(struct training *t) {
     const struct config *config = &t->config;
@@ -230,12 +194,13 @@ static void train(struct training *t) {
                               .train_loss = NOT_MEASURED,
                               .val_loss = NOT_MEASURED,
                               .grad_norm = NOT_MEASURED,
-                              .tokens_per_second = NOT_MEASURED};
+                              .tokens_per_second = NOT_MEASURED,
+                              .eval_train_loss = NOT_MEASURED};
         if (trained > logged_training)
             row.tokens_per_second =
                 (double)(row.tokens - logged_tokens) / (trained - logged_training);
         bool due = step % config->eval_interval == 0 || step == steps;
-        if (due && !evaluate(t, &row))
+        if (due && !training_measure(t, &row))
             last = true, saved = false; // stopped: what was saved may lack the checkpoint
         if (!last) {
             double before = omp_get_wtime();
@@ -248,24 +213,20 @@ static void train(struct training *t) {
         if (training > 0)
             outcome->tokens_per_second = (double)(outcome->tokens - first_tokens) / training;
 
-        bool failed =
-            !isfinite(row.val_loss) || !isfinite(row.train_loss) || !isfinite(row.grad_norm);
+        bool failed = !isfinite(row.val_loss) || !isfinite(row.eval_train_loss) ||
+                      !isfinite(row.train_loss) || !isfinite(row.grad_norm);
         if (step % config->log_interval == 0 || row.val_loss >= 0 || last || failed) {
             run_log(&t->run, &row);
             logged_tokens = row.tokens;
             logged_training = trained;
         }
         if (!isfinite(row.val_loss)) diverged(t, step, "the validation loss", row.val_loss);
+        if (!isfinite(row.eval_train_loss))
+            diverged(t, step, "the loss on the training slice", row.eval_train_loss);
         if (!isfinite(row.train_loss)) diverged(t, step, "the training loss", row.train_loss);
         if (!isfinite(row.grad_norm)) diverged(t, step, "the gradient's norm", row.grad_norm);
         if (last && !good) diverged(t, step, "what would be saved", INFINITY);
-        if (row.val_loss >= 0) {
-            char train_loss[48] = ""; // there is none without an update
-            if (outcome->train_loss >= 0)
-                snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", outcome->train_loss);
-            progress_say(&t->progress, "step %6lld  %sval loss %.4f  %.1f s", (long long)step,
-                         train_loss, row.val_loss, row.seconds);
-        }
+        if (row.val_loss >= 0) training_say_losses(t, &row);
         if (last) return;
         progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
                       outcome->tokens_per_second);
@@ -298,10 +259,12 @@ static int train_model(struct training *t) {
     const struct config *config = &t->config;
     training_corpus(t, NULL);
     corpus_check(&t->corpus, config->model.block_size);
+    training_settle_updates(t);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
     t->model.threads = (size_t)config->team;
     adam_init(&t->adam, &config->adam, &t->model.lists.param);
     t->adam.threads = model_team(&t->model);
+    best_init(t);
     t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     t->progress = progress_start(config->quiet);
@@ -335,6 +298,7 @@ static int train_model(struct training *t) {
     run_close(&t->run);
     if (config->probe_interval) probe_free(&t->probe);
     batch_free(&t->batch);
+    best_free(t);
     adam_free(&t->adam);
     corpus_free(&t->corpus);
     return status;

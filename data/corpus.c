@@ -252,3 +252,27 @@ void corpus_validation(const struct corpus *corpus, size_t first, size_t B, stru
             batch->targets[n] = inside ? corpus->ids[at + 1] : -1;
         }
 }
+
+size_t corpus_training_blocks(const struct corpus *corpus, size_t T) {
+    if (corpus->random) return RANDOM_BLOCKS;
+    return corpus->items ? corpus->train : (corpus->train - 1) / T;
+}
+
+void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
+                  struct batch *batch) {
+    if (corpus->items) {
+        items_slice(corpus, count, first, B, batch);
+        return;
+    }
+    size_t T = batch->T, blocks = corpus_training_blocks(corpus, T);
+    batch->B = count - first < B ? count - first : B;
+    if (corpus->random) {
+        draw_batch(corpus, random_key(0, "random text of the training slice", 0), first, batch);
+        return;
+    }
+    for (size_t b = 0; b < batch->B; b++) {
+        const int32_t *from = corpus->ids + (first + b) * blocks / count * T;
+        memcpy(batch->ids + b * T, from, T * sizeof *from);
+        memcpy(batch->targets + b * T, from + 1, T * sizeof *from);
+    }
+}

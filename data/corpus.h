@@ -78,4 +78,13 @@ void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, s
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
+/* A slice of the training part to measure a model on: `count` of its whole blocks of T, spread
+   evenly over it. The slice does not depend on the batches that training draws. It has at most
+   corpus_training_blocks() blocks. corpus_slice() fills `batch` with blocks first, first + 1, ...
+   of the slice, at most B, and sets batch->B. Of items a block is one; of random characters the
+   slice is another fixed draw. */
+size_t corpus_training_blocks(const struct corpus *corpus, size_t T);
+void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
+                  struct batch *batch);
+
 #endif

@@ -106,6 +106,15 @@ static int by_length(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Empties the pool and makes room for `most` items. */
+static void clear(struct pool *pool, size_t most) {
+    pool->B = 0;
+    if (most <= pool->room) return;
+    free(pool->pick);
+    pool->pick = corpus_memory(most, sizeof *pool->pick);
+    pool->room = most;
+}
+
 /* Makes the pool number `number` of a part. */
 static void gather(const struct corpus *corpus, bool training, uint64_t seed, uint64_t number,
                    size_t B) {
@@ -114,11 +123,7 @@ static void gather(const struct corpus *corpus, bool training, uint64_t seed, ui
         return;
     size_t most = pool->sorted ? B * POOL_BATCHES : B, first = (size_t)number * most;
     size_t left = corpus->items - corpus->train - first;
-    if (most > pool->room) {
-        free(pool->pick);
-        pool->pick = corpus_memory(most, sizeof *pool->pick);
-        pool->room = most;
-    }
+    clear(pool, most);
     pool->training = training;
     pool->seed = seed;
     pool->number = number;
@@ -146,22 +151,28 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
     }
 }
 
+/* A batch of B items. */
+static void put_items(const struct corpus *corpus, const struct pick *pick, size_t B,
+                      struct batch *batch) {
+    size_t longest = 0;
+    if (!batch->valid) batch->valid = corpus_memory(batch->most_B * batch->most_T, 1);
+    batch->B = B;
+    for (size_t b = 0; b < B; b++)
+        if (pick[b].item->tokens > longest) longest = pick[b].item->tokens;
+    batch->T = corpus->pool->pad_to_block || longest > batch->most_T ? batch->most_T : longest;
+    for (size_t b = 0; b < B; b++) put_item(corpus, pick[b].item, batch, b);
+}
+
 /* Batch number `count` of a part, of at most B items. */
 static void fill(const struct corpus *corpus, bool training, uint64_t seed, uint64_t count,
                  size_t B, struct batch *batch) {
     struct pool *pool = corpus->pool;
-    size_t batches = pool->sorted ? POOL_BATCHES : 1, longest = 0;
+    size_t batches = pool->sorted ? POOL_BATCHES : 1;
     gather(corpus, training, seed, count / batches, B);
     size_t there = (pool->count + B - 1) / B; // fewer in the last pool that validates
     uint64_t order = random_key(seed, "buckets", pool->number);
     size_t first = (size_t)random_permuted(order, count % batches, there) * B;
-    const struct pick *pick = pool->pick + first;
-    if (!batch->valid) batch->valid = corpus_memory(batch->most_B * batch->most_T, 1);
-    batch->B = pool->count - first < B ? pool->count - first : B;
-    for (size_t b = 0; b < batch->B; b++)
-        if (pick[b].item->tokens > longest) longest = pick[b].item->tokens;
-    batch->T = pool->pad_to_block || longest > batch->most_T ? batch->most_T : longest;
-    for (size_t b = 0; b < batch->B; b++) put_item(corpus, pick[b].item, batch, b);
+    put_items(corpus, pool->pick + first, pool->count - first < B ? pool->count - first : B, batch);
 }
 
 void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, struct batch *batch) {
@@ -170,6 +181,16 @@ void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, st
 
 void items_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
     fill(corpus, false, 0, first / B, B, batch);
+}
+
+void items_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
+                 struct batch *batch) {
+    struct pool *pool = corpus->pool;
+    size_t there = count - first < B ? count - first : B;
+    clear(pool, there);
+    for (size_t b = 0; b < there; b++)
+        pool->pick[b].item = &corpus->item[(first + b) * corpus->train / count];
+    put_items(corpus, pool->pick, there, batch);
 }
 
 /* The slot of an item of these targets, or the free one where it would stand. */

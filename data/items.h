@@ -38,6 +38,10 @@ void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, st
 /* Likewise batch number first / B of the validation items. */
 void items_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
+/* Items first, first + 1, ... of a slice of `count` training items: see corpus_slice(). */
+void items_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
+                 struct batch *batch);
+
 /* How long the longest item is, in characters, and how many do not fit in a block of T. */
 size_t items_longest(const struct corpus *corpus);
 size_t items_cut(const struct corpus *corpus, size_t T);

@@ -14,8 +14,8 @@ static void path_of(const struct run *run, const char *name, char *path, size_t 
         die(STATUS_USAGE, "run: %s: the name is too long", run->folder);
 }
 
-static const char header[] =
-    "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n";
+#define COLUMNS "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
+static const char *const headers[] = {COLUMNS "\n", COLUMNS ",eval_train_loss\n"};
 static const char probes_header[] = "step,layer,site,metric,value\n";
 
 static _Noreturn void refuse(const struct run *run, const char *name) {
@@ -56,19 +56,17 @@ bool run_has(const struct run *run, const char *name) {
 /* Any file that a run would replace or remove, or a log in which more stands than its header, which
    a run killed at its start may have left. */
 static bool holds_run(const struct run *run) {
-    static const char *const names[] = {"config.ini",
-                                        "checkpoint.safetensors",
-                                        "model.safetensors",
-                                        "summary.json",
-                                        "sample.txt",
-                                        "probes.csv",
-                                        NULL};
-    char start[sizeof header] = "";
+    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
+                                        "model.safetensors", "best.safetensors",
+                                        "summary.json",      "sample.txt",
+                                        "probes.csv",        NULL};
+    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = ""; // one character more than a header
     for (int i = 0; names[i]; i++)
         if (run_has(run, names[i])) return true;
     rewind(run->log);
-    size_t length = fread(start, 1, sizeof header, run->log);
-    return length == sizeof header || memcmp(start, header, length) != 0;
+    size_t length = fread(start, 1, sizeof start - 1, run->log);
+    return strlen(start) != length ||
+           (strncmp(headers[0], start, length) != 0 && strncmp(headers[1], start, length) != 0);
 }
 
 static void remove_files(const struct run *run, const char *const *names) {
@@ -78,6 +76,10 @@ static void remove_files(const struct run *run, const char *const *names) {
         if (unlink(path) && errno != ENOENT)
             die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
     }
+}
+
+void run_remove(const struct run *run, const char *name) {
+    remove_files(run, (const char *const[]){name, NULL});
 }
 
 /* The first `length` bytes of a table stay, more are written behind them. */
@@ -90,7 +92,7 @@ static void cut(const struct run *run, FILE *file, const char *name, const char 
 }
 
 static void cut_log(struct run *run, size_t length) {
-    cut(run, run->log, "log.csv", header, length);
+    cut(run, run->log, "log.csv", headers[run->eval_train], length);
 }
 
 /* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
@@ -109,14 +111,10 @@ static bool make_folder(char *folder, bool fresh) {
     die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(errno));
 }
 
-static const char *const of_end[] = {"summary.json",
-                                     "summary.json.tmp",
-                                     "sample.txt",
-                                     "sample.txt.tmp",
-                                     "model.safetensors",
-                                     "model.safetensors.tmp",
-                                     "checkpoint.safetensors.tmp",
-                                     NULL};
+static const char *const of_end[] = {
+    "summary.json",         "summary.json.tmp",           "sample.txt",
+    "sample.txt.tmp",       "model.safetensors",          "model.safetensors.tmp",
+    "best.safetensors.tmp", "checkpoint.safetensors.tmp", NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     run->probes = NULL;
@@ -140,7 +138,8 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     // that a kill in between leaves none for --resume to begin it again with
     remove_files(run, (const char *const[]){"config.ini", NULL});
     remove_files(run, of_end);
-    remove_files(run, (const char *const[]){"checkpoint.safetensors", "probes.csv", NULL});
+    remove_files(run, (const char *const[]){"checkpoint.safetensors", "best.safetensors",
+                                            "probes.csv", NULL});
     cut_log(run, 0);
 }
 
@@ -162,7 +161,7 @@ double run_resume(struct run *run, int64_t step) {
         bool whole = line[length - 1] == '\n'; // not cut short
         long long at = -1;
         double elapsed = -1;
-        if (number == 1 ? strncmp(line, header, (size_t)length) != 0
+        if (number == 1 ? strncmp(line, headers[run->eval_train], (size_t)length) != 0
                         : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
                                     !(elapsed >= 0 && isfinite(elapsed))))
             die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
@@ -227,6 +226,7 @@ void run_log(struct run *run, const struct log_row *row) {
     cell(run->log, "%.9g", row->val_loss);
     cell(run->log, "%.9g", row->grad_norm);
     cell(run->log, "%.0f", row->tokens_per_second);
+    if (run->eval_train) cell(run->log, "%.9g", row->eval_train_loss);
     fputc('\n', run->log);
     if (fflush(run->log) || ferror(run->log)) refuse_log(run);
 }

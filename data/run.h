@@ -1,7 +1,7 @@
-/* A run's folder: config.ini, log.csv, probes.csv, summary.json, sample.txt, the model's file and
-   the checkpoint. Everything but the log and the probes is written to a temporary name, synced and
-   renamed, so that a kill at any moment leaves the old file or the new one; every failure dies with
-   status 1 and names the file.
+/* A run's folder: config.ini, log.csv, probes.csv, summary.json, sample.txt, the models'
+   files and the checkpoint. Everything but the log and the probes is written to a temporary name,
+   synced and renamed, so that a kill at any moment leaves the old file or the new one; every
+   failure dies with status 1 and names the file.
 
    Whoever writes a run holds a lock on its log, so that there is one at a time; the system drops
    the lock when the process ends, however it does. */
@@ -15,7 +15,8 @@
 struct run {
     char folder[3072];
     FILE *log;
-    FILE *probes; // NULL until run_start_probes()
+    FILE *probes;    // NULL until run_start_probes()
+    bool eval_train; // the log has a column eval_train_loss; set before the run is opened
 };
 
 /* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
@@ -36,12 +37,15 @@ void run_close(struct run *run);
 /* Whether a file of this name stands in the folder. */
 bool run_has(const struct run *run, const char *name);
 
+/* Removes it if it does. */
+void run_remove(const struct run *run, const char *name);
+
 /* A row of log.csv; what was not measured is negative. */
 struct log_row {
     int64_t step;   // updates done before
     double seconds; // since the start
     int64_t tokens; // trained on before
-    double lr, train_loss, val_loss, grad_norm, tokens_per_second;
+    double lr, train_loss, val_loss, grad_norm, tokens_per_second, eval_train_loss;
 };
 
 enum { NOT_MEASURED = -1 };

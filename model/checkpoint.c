@@ -16,7 +16,8 @@ static const char embedding[] = "transformer.wte.weight", head[] = "lm_head.weig
 /* Adam's moments, in PyTorch's terms. */
 static const char first_moment[] = "optimizer.exp_avg.";
 static const char second_moment[] = "optimizer.exp_avg_sq.";
-static const char tracked[] = "probe."; // running statistics that probes alone know
+static const char tracked[] = "probe.";    // running statistics that probes alone know
+static const char best_prefix[] = "best."; // the model that --keep-best keeps
 
 static void *room(size_t count, size_t size) {
     void *memory = calloc(count ? count : 1, size);
@@ -102,6 +103,7 @@ static void add_progress(struct writing *w, const struct config *config, const s
     add_number(w, "val_accuracy", "%.17g", o->val_accuracy);
     add_number(w, "best_val_loss", "%.17g", o->best_val_loss);
     add_number(w, "best_step", "%.0f", (double)o->best_step);
+    if (config->eval_train) add_number(w, "eval_train_loss", "%.17g", o->eval_train_loss);
     add_number(w, "tokens", "%.0f", (double)o->tokens);
     add_number(w, "pads", "%.0f", (double)o->pads);
     for (int i = 0; i < RANDOM_KEYS; i++) {
@@ -113,9 +115,11 @@ static void add_progress(struct writing *w, const struct config *config, const s
 
 void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
                       const struct config *config, const struct vocabulary *vocabulary,
-                      const struct outcome *outcome) {
+                      const struct outcome *outcome, const struct model *best) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
-    size_t arrays = 3 * param->count + 1 + state->count + model->lists.tracked.count, texts = 16;
+    size_t arrays = 4 * param->count + 1 + 2 * state->count + model->lists.tracked.count;
+    size_t texts = 17;
+    const bool is_best = model == best;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
     struct writing w = {.arrays = room(arrays, sizeof *w.arrays),
                         .texts = room(texts, sizeof *w.texts),
@@ -124,7 +128,8 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
                         .counts = room(arrays, sizeof *w.counts)};
     char *symbols = vocabulary_text(vocabulary), crc32[16];
     add_text(&w, "format", "pt");
-    add_number(&w, "step", "%.0f", (double)outcome->steps);
+    add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));
+    if (is_best) add_number(&w, "val_loss", "%.17g", outcome->best_val_loss);
     add_text(&w, "vocabulary", symbols);
     snprintf(crc32, sizeof crc32, "%08x", outcome->corpus_crc32);
     add_text(&w, "corpus_crc32", crc32);
@@ -142,6 +147,10 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
         add_tensors(&w, param, first_moment, adam->m);
         add_tensors(&w, param, second_moment, adam->v);
         add_tensors(&w, &model->lists.tracked, tracked, model->lists.tracked.value);
+    }
+    if (adam && best) {
+        add_tensors(&w, param, best_prefix, best->lists.param.value);
+        add_tensors(&w, state, best_prefix, best->lists.state.value);
     }
     safetensors_write(stream, w.texts, w.text_count, w.arrays, w.array_count);
     free(w.arrays);
@@ -379,7 +388,7 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
         bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, tracked, strlen(tracked)) ||
-                    !strcmp(name, head) ||
+                    !strncmp(name, best_prefix, strlen(best_prefix)) || !strcmp(name, head) ||
                     ends_with(name, ".attn.bias") || // nanoGPT's causal mask, without torch's own
                     holds(&model->lists.param, name) || holds(&model->lists.state, name);
         if (!used) die(STATUS_MACHINE, "%s: %s: is no part of this model", c->path, name);
@@ -453,10 +462,16 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     outcome->val_accuracy = number_of(c, "val_accuracy");
     outcome->best_val_loss = number_of(c, "best_val_loss");
     outcome->best_step = count_of(c, "best_step");
+    if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
     outcome->tokens = count_of(c, "tokens");
     outcome->pads = count_of(c, "pads");
     read_tensors(c, &model->lists.param, first_moment, adam->m);
     read_tensors(c, &model->lists.param, second_moment, adam->v);
     read_tensors(c, &model->lists.tracked, tracked, model->lists.tracked.value);
     adam->step = outcome->steps;
+}
+
+void checkpoint_read_best(const struct checkpoint *c, struct model *best) {
+    read_tensors(c, &best->lists.param, best_prefix, best->lists.param.value);
+    read_tensors(c, &best->lists.state, best_prefix, best->lists.state.value);
 }

@@ -11,10 +11,12 @@
 #include "../data/vocabulary.h"
 #include "summary.h"
 
-/* Writes the model, and with `adam` all that a run needs to go on. */
+/* Writes the model, and with `adam` all that a run needs to go on. `best` is the copy that
+   --keep-best keeps, or NULL: a checkpoint holds it too. Where `model` is that copy, the file says
+   its step and validation loss. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
                       const struct config *config, const struct vocabulary *vocabulary,
-                      const struct outcome *outcome);
+                      const struct outcome *outcome, const struct model *best);
 
 /* A stored model, or a run that can go on. */
 struct checkpoint {
@@ -40,6 +42,9 @@ void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *mo
    that outcome names is not the run's. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct adam *adam, struct outcome *outcome);
+
+/* The copy of the best model that a checkpoint holds. */
+void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);
 
 /* Whether the corpus is the one that the model learned from. */
 bool checkpoint_learned(const struct checkpoint *checkpoint, uint32_t corpus_crc32);

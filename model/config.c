@@ -72,7 +72,7 @@ static const char *schedule_choice(int64_t i) {
 #define AT(member)       .offset = offsetof(struct config, member)
 #define RANGE(low, high) .least = low, .most = high
 
-enum { MOST = 1000000000 }; // iterations, characters, ...
+enum { MOST = MOST_ITERS }; // iterations, characters, ...
 
 const struct option config_options[] = {
     {NULL, OPTION_HEADING, .help = "Data"},
@@ -183,8 +183,11 @@ const struct option config_options[] = {
          "pn's backward divides by the running root mean square, as forward, or by the batch's"},
 
     {NULL, OPTION_HEADING, .help = "Training"},
-    {"max-iters", OPTION_INT, AT(max_iters), "2000", RANGE(0, MOST), .scope = OPTION_FREE,
-     .help = "updates"},
+    {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "updates; auto: 2000, or what --max-tokens asks for"},
+    {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
+     .help = "instead of --max-iters: the fewest updates that train on at least N characters (with "
+             "--items, ends of items count too). config.ini keeps the number of updates"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, MOST),
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
@@ -223,6 +226,9 @@ const struct option config_options[] = {
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST), .scope = OPTION_FREE,
      .help =
          "at most so many batches in an evaluation, spread evenly; 0: all of the validation part"},
+    {"eval-train", OPTION_SWITCH, AT(eval_train), "off",
+     .help = "each evaluation also measures the loss on a slice of the training part, as long as "
+             "what it measures of the validation part: column eval_train_loss of log.csv"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, MOST),
      .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
              "attention, updates by weight; 0: none"},
@@ -238,6 +244,8 @@ const struct option config_options[] = {
      .scope = OPTION_FREE,
      .help = "updates between checkpoints, which --resume goes on from; auto: as often as costs a "
              "hundredth of the time; 0: only when interrupted, or where one stands already"},
+    {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
+     .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL,
      .help = "go on with the run in DIR, to the bit as if it had never stopped; --max-iters, the "
              "intervals (but --probe-interval) and --threads may be others"},
@@ -280,15 +288,22 @@ const struct option config_options[] = {
     {.kind = OPTION_END},
 };
 
+void config_set_updates(struct config *config, int64_t updates) {
+    int64_t *decay = &config->schedule.decay, *prepbn_steps = &config->model.norms.prepbn_steps;
+    config->max_iters = updates;
+    config->max_tokens = OPTION_AUTO;
+    if (*decay == OPTION_AUTO) *decay = updates;
+    if (*prepbn_steps == OPTION_AUTO) *prepbn_steps = updates * config->grad_accum;
+}
+
 /* Chooses what is left to "auto". */
 static void settle(struct config *config) {
     struct model_config *model = &config->model;
     if (model->norms.groups == OPTION_AUTO) model->norms.groups = model->n_head;
     struct schedule *schedule = &config->schedule;
     if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
-    if (schedule->decay == OPTION_AUTO) schedule->decay = config->max_iters;
-    if (model->norms.prepbn_steps == OPTION_AUTO)
-        model->norms.prepbn_steps = config->max_iters * config->grad_accum;
+    if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
+        config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     // a stored model that is only used is not watched
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
@@ -361,7 +376,10 @@ void config_continue(struct config *config, const struct config *stored, enum op
     struct config before = *stored;
     settle(&before);
     *config = *stored;
+    config->max_iters = OPTION_AUTO; // so that --max-tokens may replace what is stored
     options_arguments(config_options, config, argc, argv);
+    if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
+        config->max_iters = stored->max_iters;
     settle(config);
     options_agree(config_options, &before, config, scope, where);
     check(config);

@@ -11,6 +11,8 @@
 
 #define VERSION "0.1"
 
+enum { MOST_ITERS = 1000000000 };
+
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
 struct config {
@@ -21,16 +23,17 @@ struct config {
     // model
     struct model_config model;
     // training
-    int64_t max_iters, batch_size, grad_accum, seed, threads;
+    int64_t max_iters, max_tokens, batch_size, grad_accum, seed, threads;
     int64_t team; // threads of a pass, 0: as many as its work is worth
     struct schedule schedule;
     struct adam_options adam;
     // watching
     const char *out; // NULL: chosen by name
-    int64_t force, log_interval, eval_interval, eval_iters, probe_interval, quiet, profile;
+    int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval, quiet,
+        profile;
     // keeping and using
     const char *file;
-    int64_t checkpoint_interval;
+    int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
     const char *prompt, *vocabulary;
     int64_t stats, leak; // of --evaluate: a row of statistics_name, or all of them
@@ -50,6 +53,11 @@ void config_start(struct config *config);
 /* Fills the config from the command line, and dies with status 2 if values contradict each other.
    Where it asks for something stored, config_continue() has the last word. */
 void config_parse(struct config *config, int argc, char **argv);
+
+/* Sets the number of updates, and with it what is left to auto: the end of the learning rate's
+   decay and --prepbn-steps. config_parse() and config_continue() do so themselves unless
+   --max-tokens is given: then the caller counts the updates, for which it needs the corpus. */
+void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
 const char *config_stored(const struct config *config);

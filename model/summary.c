@@ -31,6 +31,7 @@ void summary_write(FILE *stream, const struct model *model, const struct config 
     member(stream, "tokens", (double)o->tokens);
     member(stream, "train_loss", o->train_loss);
     member(stream, "val_loss", o->val_loss);
+    if (config->eval_train) member(stream, "eval_train_loss", o->eval_train_loss);
     member(stream, "val_accuracy", o->val_accuracy);
     member(stream, "best_val_loss", o->best_val_loss);
     member(stream, "best_step", (double)o->best_step);

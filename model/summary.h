@@ -11,6 +11,7 @@ struct outcome {
     int64_t tokens, pads; // targets that it trained on, and what its batches held besides
     double seconds, tokens_per_second; // in all; while training, evaluation left out
     double train_loss, val_loss, best_val_loss;
+    double eval_train_loss; // of the last evaluation, with --eval-train
     double val_accuracy; // of the last evaluation: the share of targets that were thought likeliest
     const char *corpus;  // its name and size
     size_t corpus_bytes, corpus_characters, vocabulary;

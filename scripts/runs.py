@@ -12,7 +12,8 @@ import re
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
-NO_VARIANT = {"seed", "sample", "temperature", "top-k"}  # what is learnt does not hang on the rest
+# What is learnt does not hang on these, but for the seed.
+NO_VARIANT = {"seed", "sample", "temperature", "top-k", "keep-best", "eval-train"}
 DERIVED = ("lr-decay-iters", "min-lr")  # by default they follow another option and say nothing new
 FIRST = ("norm", "placement")
 
@@ -47,7 +48,8 @@ class Run:
         self.options = read_options(folder, summary)
         self.entropy = summary.get("grammar_entropy")
         self.status = summary.get("exit_reason", "running")
-        watched = [self.columns[name] for name in ("train_loss", "val_loss", "grad_norm")
+        watched = [self.columns[name]
+                   for name in ("train_loss", "val_loss", "eval_train_loss", "grad_norm")
                    if name in self.columns]
         bad = [row for row, values in enumerate(zip(*watched)) if math.inf in values]
         if bad:

@@ -17,7 +17,7 @@ import sys
 
 from runs import RunError, read_runs, value_text
 
-SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second")
+SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
 SUFFIX = ".normlab"  # tells its event files from others
 
 

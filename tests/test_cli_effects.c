@@ -74,6 +74,7 @@ static const struct {
     {"norm-eps", "--norm-eps=0.1 text.txt"},
     {"bn-momentum", "--bn-momentum=0.5 text.txt"},
     {"max-iters", "--max-iters=5 text.txt"},
+    {"max-tokens", "--max-iters=auto --max-tokens=80 text.txt"},
     {"batch-size", "--batch-size=3 text.txt"},
     {"grad-accum", "--grad-accum=1 text.txt"},
     {"learning-rate", "--learning-rate=0.01 text.txt"},
@@ -139,7 +140,9 @@ static const char *const inert[] = {"preln",
                                     "version",
                                     "probe-interval",
                                     "stats",
-                                    "leak"};
+                                    "leak",
+                                    "keep-best",
+                                    "eval-train"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {

@@ -74,9 +74,9 @@ Test(run, a_run_is_not_written_over) {
     ending = call(open_in_child, "here");
     expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
     cr_assert(remove("here/log.csv") == 0);
-    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
-                                        "model.safetensors", "summary.json",
-                                        "sample.txt",        "probes.csv"};
+    static const char *const names[] = {
+        "config.ini", "checkpoint.safetensors", "model.safetensors", "summary.json", "sample.txt",
+        "probes.csv", "best.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[64], folder[16];
         snprintf(folder, sizeof folder, "with%zu", i);
@@ -92,13 +92,15 @@ Test(run, a_run_is_not_written_over) {
 Test(run, force_leaves_nothing_of_the_run_before) {
     opened("here", false);
     file_put("here/notes.txt", "mine", 4);
-    struct run run;
+    file_put("here/best.safetensors", "old", 3);
+    struct run run = {0};
     run_open(&run, "here", "", true);
     run_close(&run);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
     cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
     cr_expect(!file_there("here/config.ini"), "--resume would begin the run before again");
     cr_expect(!file_there("here/model.safetensors") && file_there("here/notes.txt"));
+    cr_expect(!file_there("here/best.safetensors"));
 }
 
 Test(run, folders_that_cannot_be_made) {
@@ -119,7 +121,7 @@ Test(run, folders_that_cannot_be_made) {
 }
 
 Test(run, rows_of_the_log) {
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", false);
     const struct log_row none = {.step = 7,
                                  .seconds = 1.25,
@@ -152,8 +154,29 @@ Test(run, rows_of_the_log) {
                             "7,1.250,1234567890123,0.001,nan,inf,nan,\n");
 }
 
+/* A log of either header alone is no run; one row more is. */
+Test(run, a_log_with_a_column_more) {
+    struct run run = {.eval_train = true};
+    run_open(&run, "here", "", false);
+    const struct log_row row = {.step = 3, .val_loss = 2.5, .eval_train_loss = 1.25};
+    const struct log_row none = {.step = 4, .eval_train_loss = NOT_MEASURED};
+    run_close(&run);
+    run_open(&run, "here", "", false); // as after a kill at the start
+    run_log(&run, &row);
+    run_log(&run, &none);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL),
+                     "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second,"
+                     "eval_train_loss\n3,0.000,0,0,0,2.5,0,0,1.25\n4,0.000,0,0,0,0,0,0,\n");
+    struct ending ending = call(open_in_child, "here");
+    expect_refusal(&ending, STATUS_USAGE, "here: holds a run already");
+    run_open(&run, "here", "", true);
+    run_close(&run);
+    opened("here", false); // without the column
+}
+
 Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", false);
     put(&run, "summary.json", "old");
     struct run_file file = file_create(&run, "summary.json");
@@ -168,14 +191,14 @@ Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
 
 static void commit_onto_a_folder(void *unused) {
     (void)unused;
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", false);
     put(&run, "other.json", "new");
 }
 
 Test(run, a_file_that_cannot_be_replaced) {
     cr_assert(mkdir("here", 0777) == 0);
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", false);
     run_close(&run);
     cr_assert(remove("here/log.csv") == 0 && mkdir("here/other.json", 0777) == 0);
