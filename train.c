@@ -267,8 +267,9 @@ static void train(struct training *t) {
                          train_loss, row.val_loss, row.seconds);
         }
         if (last) return;
-        progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
-                      outcome->tokens_per_second);
+        progress_step(&t->progress, &(struct progress_state){step + 1, steps, row.seconds,
+                                                             row.train_loss,
+                                                             outcome->tokens_per_second});
     }
 }
 
