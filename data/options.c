@@ -202,6 +202,7 @@ void options_read(const struct option *table, void *settings, const char *path) 
         *name_end = 0;
         const struct option *o = find(table, name, strlen(name));
         if (!o) unknown(table, where, name);
+        if (!fixed_value(o)) o = meant(table, o);
         if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
             die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
         value = unquoted(value);

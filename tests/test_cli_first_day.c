@@ -51,6 +51,8 @@ Test(first_day, other_names_of_options_and_values) {
     cr_expect(ending.status == 0 && file_there("runs/bn-post-s1/config.ini"), "the folder's name");
     file_put("full.ini", "norm = rmsnorm\n", 15);
     expect_line("--config=full.ini", "norm = rms");
+    file_put("lr.ini", "lr = 4\n", 7);
+    expect_line("--config=lr.ini", "learning-rate = 4");
 }
 
 Test(first_day, whole_numbers_with_an_exponent) {

@@ -166,6 +166,27 @@ Test(cli_help, the_man_page_has_every_option) {
     cr_expect(strstr(file_text("man.txt", NULL), "NORM is one of:"));
 }
 
+/* Texts that roff would take for requests or escapes. */
+Test(cli_help, the_man_page_shows_texts_as_they_are) {
+    static const struct option table[] = {
+        {"odd", OPTION_HEADING, .help = "Odd"},
+        {"dot", OPTION_FLAG, .help = ".TH is no request. 'br neither. \\fB is no font; x^2 ~ -1"},
+        {.kind = OPTION_END}};
+    const struct manual manual = {.table = table,
+                                  .installed = "x-y",
+                                  .version = "x 1",
+                                  .purpose = "test",
+                                  .introduction = ".SH is no section."};
+    FILE *file = fopen("x.1", "w");
+    options_man(&manual, file);
+    fclose(file);
+    const char *page = file_text("x.1", NULL);
+    cr_expect(strstr(page, "\n\\&.SH is no section.\n"), "%s", page);
+    cr_expect(strstr(page, "\n\\&.TH is no request.\n\\&'br neither.\n\\efB is no font; "
+                           "x\\(ha2 \\(ti \\-1\n"),
+              "%s", page);
+}
+
 /* What completes the last of the words, one a line. */
 static const char *completed(const char *words, const char *breaks) {
     static char out[32768];
