@@ -55,7 +55,7 @@ FLOAT_TESTS  := $(filter-out tests/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint install clean FORCE
+.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -96,7 +96,8 @@ help:
 	@echo 'make fuzz     feed the readers of files damaged ones, each for FUZZ_SECONDS=$(FUZZ_SECONDS) (clang)'
 	@echo 'make archs    the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)'
 	@echo 'make lint     formatting and scripts'
-	@echo 'make install  copy ./train to $(PREFIX)/bin/normlab-train'
+	@echo 'make install  ./train as $(PREFIX)/bin/normlab-train, its man page and bash completion'
+	@echo 'make uninstall  remove these three'
 	@echo 'make clean    remove what was built (runs and corpora stay)'
 
 demo: train
@@ -141,8 +142,17 @@ lint:
 	shellcheck -x scripts/*.sh scripts/*.slurm data/*.sh .ci/run
 	/usr/bin/python3 -m pyflakes scripts/*.py
 
+MANUALS := share/man/man1/normlab-train.1 share/bash-completion/completions/normlab-train
+install uninstall: PLACE = $(DESTDIR)$(PREFIX)
 install: train
-	install -d $(DESTDIR)$(PREFIX)/bin && install train $(DESTDIR)$(PREFIX)/bin/normlab-train
+	mkdir -p $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/bash-completion/completions
+	install train $(PLACE)/bin/normlab-train
+	./train --help=man >$(PLACE)/share/man/man1/normlab-train.1
+	./train --help=completion >$(PLACE)/share/bash-completion/completions/normlab-train
+	chmod 644 $(MANUALS:%=$(PLACE)/%)
+
+uninstall:
+	rm -f $(PLACE)/bin/normlab-train $(MANUALS:%=$(PLACE)/%)
 
 clean:
 	rm -rf build train

@@ -5,7 +5,9 @@
    A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
  */
 #include "data/die.h"
+#include "data/quote.h"
 #include "model/best.h"
+#include "model/help.h"
 #include "model/profile.h"
 #include "model/use.h"
 #include <errno.h>
@@ -228,8 +230,9 @@ static void train(struct training *t) {
         if (last && !good) diverged(t, step, "what would be saved", INFINITY);
         if (row.val_loss >= 0) training_say_losses(t, &row);
         if (last) return;
-        progress_step(&t->progress, step + 1, steps, row.seconds, row.train_loss,
-                      outcome->tokens_per_second);
+        progress_step(&t->progress,
+                      &(struct progress_state){step + 1, steps, row.seconds, row.train_loss,
+                                               outcome->tokens_per_second});
     }
 }
 
@@ -255,7 +258,27 @@ static void say_corpus(struct training *t) {
                      t->outcome.items.longest + 1);
 }
 
-static int train_model(struct training *t) {
+/* The options that are given and have no effect. */
+static void say_unused(struct training *t, int argc, char **argv) {
+    char unused[1024];
+    if (config_unused(&t->config, argc, argv, unused, sizeof unused))
+        progress_say(&t->progress, "no effect: %s", unused);
+}
+
+/* The command that continues an interrupted run. */
+static void say_resume(struct training *t, const char *program) {
+    char command[4096], resume[4096];
+    const char *corpus = t->config.corpus;
+    bool piped = corpus && !strcmp(corpus, "-");
+    snprintf(resume, sizeof resume, "--resume=%s", t->run.folder);
+    size_t used = quote_word(program, command, sizeof command);
+    if (used < sizeof command - 1) command[used++] = ' ';
+    quote_word(resume, command + used, sizeof command - used);
+    progress_say(&t->progress, "to continue%s: %s",
+                 piped ? ", with the same text on standard input" : "", command);
+}
+
+static int train_model(struct training *t, int argc, char **argv) {
     const struct config *config = &t->config;
     training_corpus(t, NULL);
     corpus_check(&t->corpus, config->model.block_size);
@@ -277,6 +300,7 @@ static int train_model(struct training *t) {
     say_corpus(t);
     progress_say(&t->progress, "norm %s; placement %s", norm_kinds[config->model.norm]->formula,
                  placements[config->model.placement].formula);
+    say_unused(t, argc, argv);
     if (config->resume)
         progress_say(&t->progress, "goes on after step %lld", (long long)t->outcome.steps);
 
@@ -293,6 +317,7 @@ static int train_model(struct training *t) {
     progress_say(&t->progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  t->outcome.exit_reason, (long long)t->outcome.steps, t->outcome.seconds,
                  t->outcome.tokens_per_second, t->run.folder);
+    if (status) say_resume(t, argv[0]);
     if (config->profile && t->outcome.steps) profile_print(stdout, (double)t->outcome.steps);
     flush_output();
     run_close(&t->run);
@@ -304,39 +329,11 @@ static int train_model(struct training *t) {
     return status;
 }
 
-static void list_row(const char *name, const char *formula, const char *source) {
-    printf("%-10s %s\n%-10s %s\n", name, formula, "", source);
-}
-
 int main(int argc, char **argv) {
     static struct training t;
     open_standard_streams();
     config_parse(&t.config, argc, argv);
-    if (t.config.help) {
-        puts("Usage: train [OPTION]... [CORPUS]\n"
-             "Trains a character-level Transformer on a text and logs its loss curve.\n"
-             "What is on or off is on without a value: --items.");
-        options_help(config_options, stdout);
-        flush_output();
-        return STATUS_OK;
-    }
-    if (t.config.list_norms) {
-        for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
-            list_row((*norm)->name, (*norm)->formula, (*norm)->source);
-        flush_output();
-        return STATUS_OK;
-    }
-    if (t.config.list_placements) {
-        for (const struct placement *p = placements; p->name; p++)
-            list_row(p->name, p->formula, p->source);
-        flush_output();
-        return STATUS_OK;
-    }
-    if (t.config.version) {
-        puts("normlab " VERSION);
-        flush_output();
-        return STATUS_OK;
-    }
+    if (help_answer(&t.config)) return STATUS_OK;
     if (t.config.resume) run_lock(&t.run, t.config.resume); // before anything of it is read
     const bool corpus_named = t.config.corpus != NULL;
     if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
@@ -347,7 +344,7 @@ int main(int argc, char **argv) {
     else if (t.config.evaluate)
         use_evaluate(&t);
     else
-        status = train_model(&t);
+        status = train_model(&t, argc, argv);
     checkpoint_close(&t.checkpoint);
     model_free(&t.model);
     return status;

@@ -115,8 +115,16 @@ bool corpus_checksum(const char *path, uint32_t *crc32) {
     return text != NULL;
 }
 
-void corpus_random(struct corpus *corpus, size_t count) {
+void corpus_random(struct corpus *corpus, size_t count, const struct vocabulary *known) {
     const uint32_t first = 0x100; // a letter; what follows it has two bytes of UTF-8 each
+    uint32_t last = first + (uint32_t)count - 1;
+    for (uint32_t code = first; known && code <= last; code++)
+        if (vocabulary_id(known, code) < 0)
+            die(STATUS_USAGE,
+                "--corpus=random: draws from %zu characters, U+%04X to U+%04X, but the model's "
+                "vocabulary of %zu lacks U+%04X (it is for models trained on random characters, "
+                "and --random-chars may not be larger than theirs)",
+                count, first, last, known->V, code);
     unsigned char *alphabet = corpus_memory(2 * count, 1);
     for (size_t i = 0; i < count; i++) {
         uint32_t code = first + (uint32_t)i;
@@ -124,7 +132,7 @@ void corpus_random(struct corpus *corpus, size_t count) {
         alphabet[2 * i + 1] = (unsigned char)(0x80 | (code & 0x3f));
     }
     corpus_make(corpus, "random characters", (char *)alphabet, 2 * count,
-                &(struct corpus_options){0});
+                &(struct corpus_options){.known = known});
     corpus->random = true;
     free(alphabet);
 }
@@ -136,8 +144,8 @@ static void draw_batch(const struct corpus *corpus, uint64_t key, uint64_t count
     for (size_t b = 0; b < batch->B; b++)
         for (size_t t = 0; t < T; t++) {
             uint64_t at = (count + b) * (T + 1) + t;
-            batch->ids[b * T + t] = (int32_t)random_below(key, at, V);
-            batch->targets[b * T + t] = (int32_t)random_below(key, at + 1, V);
+            batch->ids[b * T + t] = corpus->ids[random_below(key, at, V)];
+            batch->targets[b * T + t] = corpus->ids[random_below(key, at + 1, V)];
         }
 }
 

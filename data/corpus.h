@@ -42,9 +42,10 @@ void corpus_make(struct corpus *corpus, const char *name, const char *text, size
 
 /* No text: `count` different characters, of which every batch in training is drawn anew, uniformly
    and independently, and RANDOM_BLOCKS blocks of another draw that validate. No model can predict
-   better than with loss ln(count), unless it sees what it predicts. */
+   better than with loss ln(count), unless it sees what it predicts. If a model's vocabulary is
+   known and lacks one of the characters, dies with status 2. */
 enum { RANDOM_BLOCKS = 1024 };
-void corpus_random(struct corpus *corpus, size_t count);
+void corpus_random(struct corpus *corpus, size_t count, const struct vocabulary *known);
 
 void corpus_free(struct corpus *corpus);
 

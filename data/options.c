@@ -1,31 +1,12 @@
 #include "options.h"
 #include "die.h"
+#include "suggest.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Changes of one letter that turn a into b (Levenshtein 1966); names here are short. */
-static size_t distance(const char *a, const char *b) {
-    enum { LONGEST = 40 };
-    size_t n = strlen(b), row[LONGEST + 1];
-    if (n > LONGEST || strlen(a) > LONGEST) return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++) row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
 
 static const struct option *find(const struct option *table, const char *name, size_t length) {
     for (const struct option *o = table; o->kind != OPTION_END; o++)
@@ -35,17 +16,29 @@ static const struct option *find(const struct option *table, const char *name, s
     return NULL;
 }
 
+const struct option *options_find(const struct option *table, const char *name) {
+    return find(table, name, strlen(name));
+}
+
+/* The option that an alias stands for; any other row itself. */
+static const struct option *meant(const struct option *table, const struct option *o) {
+    return o->kind == OPTION_ALIAS ? find(table, o->start, strcspn(o->start, "=")) : o;
+}
+
+/* The value that the row stands for, "pre" of an alias for "placement=pre"; NULL: none. */
+static const char *fixed_value(const struct option *o) {
+    const char *equals = o->kind == OPTION_ALIAS ? strchr(o->start, '=') : NULL;
+    return equals ? equals + 1 : NULL;
+}
+
 /* Dies; `where` is "--" on the command line, "FILE:LINE: " in a file. */
 static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
-    const char *near = NULL;
-    size_t least = 4; // farther names are no help
+    struct suggestions found = {0};
+    char text[256];
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING && distance(name, o->name) < least) {
-            least = distance(name, o->name);
-            near = o->name;
-        }
-    if (near) die(STATUS_USAGE, "%s%s: no such option (did you mean --%s?)", where, name, near);
-    die(STATUS_USAGE, "%s%s: no such option (--help lists them)", where, name);
+        if (o->kind != OPTION_HEADING) suggest_consider(&found, name, o->name);
+    die(STATUS_USAGE, "%s%s: no such option (%s)", where, name,
+        suggest_text(&found, "--", "--help=all lists them", text, sizeof text));
 }
 
 static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
@@ -56,18 +49,69 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     if (o->kind == OPTION_REAL)
         die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
             o->least, o->most, automatic);
-    if (option_is_text(o)) die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
-    die(STATUS_USAGE, "%s%s=%s: must be one of %s", where, o->name, value, option_choices(o));
+    if (option_is_text(o) || o->kind == OPTION_HELP)
+        die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
+    struct suggestions found = {0};
+    char text[256];
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++) {
+        suggest_consider(&found, value, o->choice(i));
+        if (o->synonym && o->synonym(i)) suggest_consider(&found, value, o->synonym(i));
+    }
+    const char *near = suggest_text(&found, "", NULL, text, sizeof text);
+    die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
+        near ? " (" : "", near ? near : "", near ? ")" : "");
 }
 
 static bool is_switch(const char *value) {
     return !strcmp(value, "on") || !strcmp(value, "off");
 }
 
-static void set(const struct option *table, const struct option *o, void *settings,
-                const char *where, const char *value) {
+/* Whether the text is a whole number, as digits or as in 2.5e3; then *number is it. */
+static bool parse_whole(const char *text, int64_t *number) {
+    char *end;
+    if (text[strspn(text, "0123456789+-.eE")]) return false; // strtold() reads more: nan, 0x1p3
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (end != text && !*end) return errno != ERANGE;
+    errno = 0;
+    long double value = strtold(text, &end);
+    if (end == text || *end || errno == ERANGE || value != truncl(value) || fabsl(value) > 9e18L)
+        return false;
+    *number = (int64_t)value;
+    return true;
+}
+
+static bool parse_real(const char *text, double *number) {
     char *end;
     errno = 0;
+    *number = strtod(text, &end);
+    return end != text && !*end && !isspace((unsigned char)*text) && errno != ERANGE;
+}
+
+static void set_number(const struct option *o, void *settings, const char *where,
+                       const char *value) {
+    bool whole = o->kind == OPTION_INT;
+    bool automatic = !strcmp(value, "auto") && o->start && !strcmp(o->start, "auto");
+    int64_t integer = OPTION_AUTO;
+    double number = OPTION_AUTO;
+    if (!automatic) {
+        if (whole ? !parse_whole(value, &integer) : !parse_real(value, &number))
+            refuse(o, where, value);
+        if (whole ? integer < (int64_t)o->least || integer > (int64_t)o->most
+                  : !(number >= o->least && number <= o->most))
+            refuse(o, where, value);
+    }
+    if (whole)
+        *option_int(o, settings) = integer;
+    else
+        *option_real(o, settings) = number;
+}
+
+/* Sets the option that `row` is or stands for. */
+static void set(const struct option *table, const struct option *row, void *settings,
+                const char *where, const char *value) {
+    const struct option *o = meant(table, row);
+    if (fixed_value(row)) value = fixed_value(row);
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_STOP:
@@ -79,46 +123,23 @@ static void set(const struct option *table, const struct option *o, void *settin
         if (!*value) refuse(o, where, value);
         *option_text(o, settings) = value;
         return;
-    case OPTION_INT:
-    case OPTION_REAL: {
-        bool whole = o->kind == OPTION_INT;
-        double number;
-        int64_t integer = 0;
-        if (!strcmp(value, "auto") && o->start && !strcmp(o->start, "auto")) {
-            number = OPTION_AUTO;
-            integer = OPTION_AUTO;
-            end = "";
-        } else {
-            if (whole) integer = strtoll(value, &end, 10);
-            number = whole ? (double)integer : strtod(value, &end);
-            if (end == value || isspace((unsigned char)*value) || errno == ERANGE ||
-                (whole ? integer < (int64_t)o->least || integer > (int64_t)o->most
-                       : !(number >= o->least && number <= o->most)))
-                refuse(o, where, value);
-        }
-        if (*end) refuse(o, where, value);
-        if (whole)
-            *option_int(o, settings) = integer;
-        else
-            *option_real(o, settings) = number;
+    case OPTION_HELP:
+        if (value && !*value) refuse(o, where, value);
+        *option_text(o, settings) = value ? value : "";
         return;
-    }
+    case OPTION_INT:
+    case OPTION_REAL:
+        set_number(o, settings, where, value);
+        return;
     case OPTION_SWITCH:
         if (!is_switch(value)) refuse(o, where, value);
         *option_int(o, settings) = !strcmp(value, "on");
         return;
     case OPTION_CHOICE:
-        for (int64_t i = 0; o->choice(i); i++)
-            if (!strcmp(o->choice(i), value)) {
-                *option_int(o, settings) = i;
-                return;
-            }
-        refuse(o, where, value);
-    case OPTION_ALIAS: {
-        const char *equals = strchr(o->start, '=');
-        set(table, find(table, o->start, equals - o->start), settings, where, equals + 1);
+        if (option_choice(o, value) < 0) refuse(o, where, value);
+        *option_int(o, settings) = option_choice(o, value);
         return;
-    }
+    case OPTION_ALIAS:
     case OPTION_END:
     case OPTION_HEADING:
         return;
@@ -181,6 +202,7 @@ void options_read(const struct option *table, void *settings, const char *path) 
         *name_end = 0;
         const struct option *o = find(table, name, strlen(name));
         if (!o) unknown(table, where, name);
+        if (!fixed_value(o)) o = meant(table, o);
         if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
             die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
         value = unquoted(value);
@@ -192,58 +214,117 @@ void options_read(const struct option *table, void *settings, const char *path) 
     fclose(file);
 }
 
-/* Goes through argv: with `files` only to read the files that OPTION_FILE names, so that they stand
-   before all else, then without to set every option. */
-static void read_arguments(const struct option *table, void *settings, int argc, char **argv,
-                           bool files) {
-    bool named = true; // until "--"
-    const char *operand = NULL;
-    for (int i = 1; i < argc; i++) {
-        const char *argument = argv[i];
-        if (named && !strcmp(argument, "--")) {
-            named = false;
-            continue;
-        }
-        if (!named || argument[0] != '-' || !argument[1]) {
-            if (operand)
-                die(STATUS_USAGE, "%s: one corpus is enough, and %s was given already", argument,
-                    operand);
-            for (const struct option *o = table; !files && o->kind != OPTION_END; o++)
-                if (o->kind == OPTION_OPERAND) set(table, o, settings, "", argument);
-            operand = argument;
-            continue;
-        }
-        if (argument[1] != '-')
-            die(STATUS_USAGE, "%s: options begin with -- (--help lists them)", argument);
-        const char *name = argument + 2, *equals = strchr(name, '=');
-        size_t length = equals ? (size_t)(equals - name) : strlen(name);
-        const struct option *o = find(table, name, length);
-        if (!o) {
-            char text[64];
-            snprintf(text, sizeof text, "%.*s", (int)length, name);
-            unknown(table, "--", text);
-        }
-        if (!option_takes_value(o) && equals) die(STATUS_USAGE, "--%s: takes no value", o->name);
-        const char *value = equals ? equals + 1 : NULL;
-        bool valued = i + 1 < argc && (o->kind != OPTION_SWITCH || is_switch(argv[i + 1]));
-        if (o->kind == OPTION_SWITCH && !value && !valued) value = "on";
-        if (option_takes_value(o) && !value) {
-            if (++i == argc) die(STATUS_USAGE, "--%s: needs a value (--%s=...)", o->name, o->name);
-            value = argv[i];
-        }
-        if (!files || o->kind == OPTION_FILE) set(table, o, settings, "--", value);
-        if (o->kind == OPTION_OPERAND && operand)
-            die(STATUS_USAGE, "--%s=%s: one corpus is enough, and %s was given already", o->name,
-                value, operand);
-        if (o->kind == OPTION_OPERAND) operand = value;
-        if (files && o->kind == OPTION_FILE) options_read(table, settings, value);
-        if (o->kind == OPTION_STOP) return;
+/* One thing that argv says: the row that it names, and the value, NULL if it has none. */
+struct argument {
+    const struct option *row;
+    const char *value;
+    bool named; // not an operand
+};
+
+/* What has been read of argv so far. */
+struct reader {
+    const struct option *table;
+    int argc, next;
+    char **argv;
+    bool operands; // after "--"
+};
+
+static struct reader reader_of(const struct option *table, int argc, char **argv) {
+    return (struct reader){.table = table, .argc = argc, .next = 1, .argv = argv};
+}
+
+/* The row that "--name", "--name=value" or "-h" names. */
+static const struct option *named_row(const struct option *table, const char *argument) {
+    const struct option *o;
+    if (argument[1] != '-') {
+        for (o = table; o->kind != OPTION_END; o++)
+            if (o->letter && argument[1] == o->letter && !argument[2]) return o;
+        o = find(table, argument + 1, strcspn(argument + 1, "="));
+        if (o)
+            die(STATUS_USAGE, "%s: options begin with -- (did you mean -%s?)", argument, argument);
+        die(STATUS_USAGE, "%s: options begin with -- (--help=all lists them)", argument);
+    }
+    size_t length = strcspn(argument + 2, "=");
+    o = find(table, argument + 2, length);
+    if (o) return o;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), argument + 2);
+    unknown(table, "--", name);
+}
+
+/* Whether the next word is the value of an option that may go without one. */
+static bool next_is_value(const struct reader *r, const struct option *o) {
+    if (r->next == r->argc) return false;
+    const char *word = r->argv[r->next];
+    if (o->kind == OPTION_SWITCH) return is_switch(word);
+    return o->kind == OPTION_HELP && options_topic(r->table, word);
+}
+
+/* The next argument; false at the end, which is also after an option that stops. */
+static bool next_argument(struct reader *r, struct argument *a) {
+    if (r->next < r->argc && !r->operands && !strcmp(r->argv[r->next], "--")) {
+        r->operands = true;
+        r->next++;
+    }
+    if (r->next >= r->argc) return false;
+    const char *word = r->argv[r->next++];
+    *a = (struct argument){.named = !r->operands && word[0] == '-' && word[1]};
+    if (!a->named) {
+        a->row = r->table;
+        while (a->row->kind != OPTION_OPERAND && a->row->kind != OPTION_END) a->row++;
+        a->value = word;
+        return true;
+    }
+    a->row = named_row(r->table, word);
+    const struct option *o = meant(r->table, a->row);
+    bool takes = option_takes_value(o) && !fixed_value(a->row);
+    bool may_go_without = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
+    const char *equals = strchr(word, '=');
+    if (equals && !takes && !may_go_without)
+        die(STATUS_USAGE, "--%s: takes no value", a->row->name);
+    if (equals)
+        a->value = equals + 1;
+    else if (may_go_without && !next_is_value(r, o))
+        a->value = o->kind == OPTION_SWITCH ? "on" : NULL;
+    else if (takes || may_go_without) {
+        if (r->next == r->argc)
+            die(STATUS_USAGE, "--%s: needs a value (--%s=...)", a->row->name, a->row->name);
+        a->value = r->argv[r->next++];
+    }
+    if (o->kind == OPTION_STOP || o->kind == OPTION_HELP) r->next = r->argc;
+    return true;
+}
+
+static bool same_value(const struct option *o, const char *one, const char *other) {
+    if (o->kind == OPTION_CHOICE && option_choice(o, one) >= 0)
+        return option_choice(o, one) == option_choice(o, other);
+    return !strcmp(one, other);
+}
+
+/* Dies if an argument before `now` said what `now` may not say again: a second operand, or another
+   value where an alias like --preln names one. The reader is at the start. */
+static void check_repeated(struct reader r, const struct argument *now, int end) {
+    struct argument earlier;
+    const struct option *o = meant(r.table, now->row);
+    const char *now_fixed = fixed_value(now->row);
+    while (next_argument(&r, &earlier) && r.next < end) {
+        const char *fixed = fixed_value(earlier.row);
+        if (meant(r.table, earlier.row) != o) continue;
+        if (o->kind == OPTION_OPERAND)
+            die(STATUS_USAGE, "%s%s%s%s: one corpus is enough, and %s was given already",
+                now->named ? "--" : "", now->named ? o->name : "", now->named ? "=" : "",
+                now->value, earlier.value);
+        if ((fixed || now_fixed) &&
+            !same_value(o, fixed ? fixed : earlier.value, now_fixed ? now_fixed : now->value))
+            die(STATUS_USAGE, "--%s%s%s: contradicts --%s%s%s (give one of them)", now->row->name,
+                now_fixed ? "" : "=", now_fixed ? "" : now->value, earlier.row->name,
+                fixed ? "" : "=", fixed ? "" : earlier.value);
     }
 }
 
 void options_start(const struct option *table, void *settings) {
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (option_is_text(o))
+        if (option_is_text(o) || o->kind == OPTION_HELP)
             *option_text(o, settings) = o->start;
         else if (o->start && o->kind != OPTION_ALIAS)
             set(table, o, settings, "--", o->start);
@@ -251,8 +332,39 @@ void options_start(const struct option *table, void *settings) {
 }
 
 void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
-    read_arguments(table, settings, argc, argv, true);
-    read_arguments(table, settings, argc, argv, false);
+    const struct reader start = reader_of(table, argc, argv);
+    struct argument a;
+    for (struct reader r = start; next_argument(&r, &a);) {
+        if (a.row->kind != OPTION_FILE) continue;
+        set(table, a.row, settings, "--", a.value);
+        options_read(table, settings, a.value);
+    }
+    for (struct reader r = start; next_argument(&r, &a);) {
+        check_repeated(start, &a, r.next);
+        set(table, a.row, settings, a.named ? "--" : "", a.value);
+    }
+}
+
+bool options_given(const struct option *table, const struct option *option, int argc, char **argv) {
+    struct argument a;
+    for (struct reader r = reader_of(table, argc, argv); next_argument(&r, &a);)
+        if (meant(table, a.row) == option) return true;
+    return false;
+}
+
+bool options_hold(const struct option *table, const void *settings, const char *condition) {
+    bool negated = *condition == '!';
+    const char *name = condition + negated, *rest = name + strcspn(name, "=");
+    char text[64];
+    const char *value =
+        option_value(find(table, name, (size_t)(rest - name)), settings, text, sizeof text);
+    bool holds = value && !*rest;
+    while (value && *rest && !holds) {
+        size_t length = strcspn(++rest, "|");
+        holds = strlen(value) == length && !memcmp(value, rest, length);
+        rest += length;
+    }
+    return holds != negated;
 }
 
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,

@@ -1,6 +1,6 @@
 /* Command-line options from a table: each option is declared once, in a row, and the row serves
-   parsing, ranges, --help, the run's config file and summaries. The table of ./train is in
-   model/config.c. */
+   parsing, ranges, --help (options_help.h), the run's config file and summaries. The table of
+   ./train is in model/config.c. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -11,9 +11,10 @@
 
 enum option_kind {
     OPTION_END,
-    OPTION_HEADING, // `help` is a title in --help
+    OPTION_HEADING, // the rows that follow are the topic `name` of --help, `help` is its title
     OPTION_FLAG,    // int64_t, 1 if given
-    OPTION_STOP,    // a flag after which nothing more is read (--help)
+    OPTION_STOP,    // a flag after which nothing more is read (--version)
+    OPTION_HELP,    // the same with a topic, --help=TOPIC: const char *, "" if there is no topic
     OPTION_SWITCH,  // int64_t, --name=on|off; --name alone is on
     OPTION_INT,     // int64_t
     OPTION_REAL,    // double
@@ -21,7 +22,7 @@ enum option_kind {
     OPTION_TEXT,    // const char *, NULL if not given
     OPTION_OPERAND, // the same, given without a name too
     OPTION_FILE,    // the same, names a file of options that stand before all others
-    OPTION_ALIAS,   // short for `start`, "name=value"
+    OPTION_ALIAS,   // `start` is "name=value", for which it is short, or another option's name
 };
 
 /* The value of an INT or REAL option that the program chooses itself unless given. */
@@ -43,17 +44,37 @@ struct option {
     const char *start;              // its default, as it would be typed; "auto" is OPTION_AUTO
     double least, most;             // range of an INT or REAL
     const char *(*choice)(int64_t); // names of a CHOICE by index; NULL behind the last
-    const char *metavar;            // what --help calls the value, if not N, X, NAME or TEXT
-    const char *help;
+    const char *metavar;            // what --help calls the value, if not N, X or the choices
+    const char *help;               // up to the first ';' it makes a line on the first page
     enum option_scope scope;
+    const char *(*synonym)(int64_t); // another name of choice i, or NULL; never written
+    const char *needs;               // options_hold() says whether it has something to do
+    bool basic;                      // on the first page of --help
+    char letter;                     // -h
 };
 
+enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // room for what is said of an option
+
 /* Each sets options, over what was set before: every one to its default; to what a file says, lines
-   of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Wrong usage
-   dies with status 2 and says which option, its range or a likely name. */
+   of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Of an option
+   that is given twice the last value counts, but an alias for a value may not contradict another
+   value. Wrong usage dies with status 2 and says which option, its range or a likely name. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
+
+/* The row of this name, NULL if there is none; headings have none. */
+const struct option *options_find(const struct option *table, const char *name);
+
+/* Whether --help knows this topic: a heading's name, an option's, or "all". */
+bool options_topic(const struct option *table, const char *name);
+
+/* Whether argv, which has been read, names the option, itself or by an alias. */
+bool options_given(const struct option *table, const struct option *option, int argc, char **argv);
+
+/* Whether the settings meet a condition: "NAME=VALUE|VALUE" one of these values, "NAME" any value,
+   "!..." not so. */
+bool options_hold(const struct option *table, const void *settings, const char *condition);
 
 /* One option as a file would set it; false if there is none of this name. `where` stands before the
    name in messages. */
@@ -83,8 +104,6 @@ const char **option_text(const struct option *option, void *settings);
 bool option_is_text(const struct option *option);
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
-
-/* Every option with its default and range. */
-void options_help(const struct option *table, FILE *file);
+int64_t option_choice(const struct option *option, const char *name); // its index; -1: no such name
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of options as text: values, config files, JSON, --help. */
+/* The table of options as text: values, config files, JSON. */
 #include "json.h"
 #include "options.h"
 #include <stdlib.h>
@@ -35,6 +35,14 @@ const char *option_choices(const struct option *o) {
     return list;
 }
 
+int64_t option_choice(const struct option *o, const char *name) {
+    for (int64_t i = 0; o->choice(i); i++) {
+        const char *synonym = o->synonym ? o->synonym(i) : NULL;
+        if (!strcmp(o->choice(i), name) || (synonym && !strcmp(synonym, name))) return i;
+    }
+    return -1;
+}
+
 const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
     void *s = (void *)settings;
     switch (o->kind) {
@@ -59,6 +67,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
+    case OPTION_HELP:
         return *option_text(o, s);
     case OPTION_ALIAS:
     case OPTION_HEADING:
@@ -108,57 +117,5 @@ void options_write_json(const struct option *table, const void *settings, FILE *
         else
             json_string(file, value);
         separator = ",";
-    }
-}
-
-/* `text` in lines of at most 79 columns behind the first `indent`, where the line stands already.
- */
-static void put_wrapped(FILE *file, const char *text, size_t indent) {
-    size_t column = indent;
-    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
-        size_t length = strcspn(word, " ");
-        bool first = column == indent;
-        if (!first && column + 1 + length > 79) {
-            fprintf(file, "\n%*s", (int)indent, "");
-            column = indent;
-            first = true;
-        }
-        fprintf(file, "%s%.*s", first ? "" : " ", (int)length, word);
-        column += length + !first;
-        word += length;
-    }
-    fputc('\n', file);
-}
-
-void options_help(const struct option *table, FILE *file) {
-    enum { INDENT = 28 };
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_HEADING) {
-            fprintf(file, "\n%s:\n", o->help);
-            continue;
-        }
-        char form[256], text[512];
-        const char *value = o->metavar               ? o->metavar
-                            : o->kind == OPTION_INT  ? "N"
-                            : o->kind == OPTION_REAL ? "X"
-                            : o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH
-                                ? option_choices(o)
-                                : "TEXT";
-        if (option_takes_value(o))
-            snprintf(form, sizeof form, "--%s=%s", o->name, value);
-        else
-            snprintf(form, sizeof form, "--%s", o->name);
-        size_t used = snprintf(text, sizeof text, "%s", o->help);
-        if (option_takes_value(o) && o->start)
-            used += snprintf(text + used, sizeof text - used, "; default %s", o->start);
-        if (o->kind == OPTION_INT)
-            snprintf(text + used, sizeof text - used, ", range %.0f to %.0f", o->least, o->most);
-        if (o->kind == OPTION_REAL)
-            snprintf(text + used, sizeof text - used, ", range %g to %g", o->least, o->most);
-        if (strlen(form) + 3 > INDENT)
-            fprintf(file, "  %s\n%*s", form, INDENT, "");
-        else
-            fprintf(file, "  %-*s", INDENT - 2, form);
-        put_wrapped(file, text, INDENT);
     }
 }

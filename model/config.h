@@ -1,4 +1,5 @@
-/* Everything that the command line can say. The table of options is in config.c. */
+/* Everything that the command line can say. The table of options is in config.c, what follows from
+   it in config_parse.c. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -39,7 +40,8 @@ struct config {
     int64_t stats, leak; // of --evaluate: a row of statistics_name, or all of them
     int64_t sample, num_chars, num_items;
     struct sample_options sampling;
-    int64_t help, version, list_norms, list_placements;
+    const char *help; // a topic, "": the first page
+    int64_t version, list_norms, list_placements;
 };
 
 /* A corpus of this name is none: see corpus_random(). */
@@ -67,5 +69,13 @@ const char *config_stored(const struct config *config);
    is bound to. `where` names what is stored. */
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const char *where, int argc, char **argv);
+
+/* When the option has something to do, as "with --norm=gn|bn" or "without --corpus"; "" for always.
+   The norms and placements that use it say so in their rows, other conditions are in its own. */
+void config_needs(const struct option *option, char *text, size_t size);
+
+/* The options that argv gives and this configuration does not use, as "--norm-groups (only with
+   --norm=gn), ..." in `text`; false if there are none. */
+bool config_unused(const struct config *config, int argc, char **argv, char *text, size_t size);
 
 #endif

@@ -7,15 +7,8 @@
 
 const char *const statistics_name[] = {"running", "own", "other", "single", "position"};
 
-static bool any_site_is(const struct model_config *config, const struct norm_kind *kind) {
-    for (int site = 0; site < NORM_SITES; site++)
-        if (model_norm(config, site) == kind) return true;
-    return model_inner_norm(config, SITE_ATTENTION) == kind ||
-           model_inner_norm(config, SITE_FFN) == kind;
-}
-
 bool measure_has(const struct model_config *config, enum statistics source) {
-    return source != STATISTICS_POSITION || any_site_is(config, norm_find("bn"));
+    return source != STATISTICS_POSITION || model_has_norm(config, norm_find("bn"));
 }
 
 static size_t least(size_t a, size_t b) {

@@ -15,6 +15,18 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
                                    : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
+bool model_has_final(const struct model_config *config) {
+    if (config->final_norm != FINAL_NORM_AUTO) return config->final_norm == FINAL_NORM_ON;
+    return placements[config->placement].final;
+}
+
+bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
+    bool last = model_has_final(config) || placements[config->placement].embedding;
+    for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
+        if (model_norm(config, site) == kind || model_inner_norm(config, site) == kind) return true;
+    return last && model_norm(config, SITE_FINAL) == kind;
+}
+
 /* Declares every tensor and takes every buffer, in the data's order. Runs twice: see arena.h. */
 static void lay_out(struct model *m) {
     const struct model_config *config = &m->config;
@@ -72,10 +84,8 @@ static void lay_out(struct model *m) {
         sublayer_scratch_need(&m->scratch[1], &layer->mlp, T);
     }
     for (int i = 0; i < 2; i++) sublayer_scratch_attach(&m->scratch[i], N, m->most_threads, arena);
-    bool final = config->final_norm == FINAL_NORM_AUTO ? placement->final
-                                                       : config->final_norm == FINAL_NORM_ON;
-    norm_attach(&m->final, final ? last_kind : none, &norms, "transformer.ln_f", B, T, C, lists,
-                arena);
+    norm_attach(&m->final, model_has_final(config) ? last_kind : none, &norms, "transformer.ln_f",
+                B, T, C, lists, arena);
     m->final_out = norm_is(&m->final) || placement->dual ? arena_reals(arena, N * C) : NULL;
     m->top = m->final_out ? m->final_out : m->last;
     linear_share(&m->head, m->wte, C, m->V, arena);

@@ -30,6 +30,10 @@ struct model_config {
 const struct norm_kind *model_norm(const struct model_config *config, int site);
 const struct norm_kind *model_inner_norm(const struct model_config *config, int site);
 
+/* Whether there is a norm before the head, and whether one of this kind is at any site. */
+bool model_has_final(const struct model_config *config);
+bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);
+
 struct layer {
     struct sublayer attention, mlp;
 };

@@ -13,12 +13,23 @@ const struct norm_kind *const norm_kinds[] = {
     &norm_none,  &norm_layer,    &norm_batch,   &norm_rms,   &norm_dyt,  &norm_derf, &norm_scale,
     &norm_group, &norm_instance, &norm_power_v, &norm_power, &norm_prep, NULL};
 
-const struct norm_kind norm_none = {.name = "none", .formula = "y = x", .source = "no norm"};
+const struct norm_kind norm_none = {
+    .name = "none", .full_name = "identity", .formula = "y = x", .source = "no norm"};
 
 const struct norm_kind *norm_find(const char *name) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if (!strcmp((*kind)->name, name)) return *kind;
     return NULL;
+}
+
+/* The shape of a kind's tensor: rows and columns, 0 for none. */
+static size_t rows_of(const struct norm_tensor *t, size_t T, size_t C) {
+    if (t->scalar) return t->dimensions ? 1 : 0;
+    return t->positions ? T : C;
+}
+
+static size_t columns_of(const struct norm_tensor *t, size_t C) {
+    return t->positions ? C : 0;
 }
 
 static bool watched(const struct norm *norm) {
@@ -39,14 +50,14 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         double start = t->start_of ? t->start_of(options, C) : t->start;
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
-                                     t->scalar ? (size_t)t->dimensions : C, 0, start, 0);
+                                     rows_of(t, T, C), columns_of(t, C), start, 0);
         norm->sum[i] = arena_reals(arena, row_blocks(B * T) * (t->scalar ? 1 : C));
     }
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
         snprintf(full, sizeof full, "%s.%s", name, t->name);
-        size_t rows = t->positions ? T : t->scalar ? 0 : C, columns = t->positions ? C : 0;
-        norm->state[i] = tensor_take(&lists->state, full, rows, columns, t->start, 0).value;
+        norm->state[i] =
+            tensor_take(&lists->state, full, rows_of(t, T, C), columns_of(t, C), t->start, 0).value;
     }
     if (watched(norm)) norm->watch = norm_watch_attach(name, B, T, C, lists, arena);
     if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));

@@ -76,9 +76,11 @@ enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
 /* What a kind is. Its functions are called by every thread of the team (team.h): forward and
    backward for one block of rows at a time, y, x and the like pointing to the block's first row. */
 struct norm_kind {
-    const char *name;    // as in --norm=NAME
-    const char *formula; // in a line
-    const char *source;  // the paper, in a line
+    const char *name;      // as in --norm=NAME, config files and folders
+    const char *full_name; // another one that --norm takes, or NULL
+    const char *formula;   // in a line
+    const char *source;    // the paper, in a line
+    const char *options;   // names of the options that it uses and some norms do not, or NULL
     enum norm_axis over;
     bool centred; // by the mean of what it is over
     struct norm_tensor param[NORM_TENSORS + 1];
@@ -119,7 +121,7 @@ struct norm {
 /* The table, ended by NULL. */
 extern const struct norm_kind *const norm_kinds[];
 
-const struct norm_kind *norm_find(const char *name); // NULL if there is none
+const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
    its memory, for up to B sequences of T tokens, from the arena. */

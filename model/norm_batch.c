@@ -105,8 +105,10 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_batch = {
     .name = "bn",
+    .full_name = "batchnorm",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
     .source = "Ioffe and Szegedy 2015",
+    .options = "norm-eps bn-momentum bn-axis rbn-mean rbn-var pad-stats",
     .over = NORM_OVER_TOKENS,
     .centred = true,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},

@@ -71,9 +71,11 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_group = {
     .name = "gn",
+    .full_name = "groupnorm",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta, c over a group of a token's "
                "channels",
     .source = "Wu and He 2018 (arXiv:1803.08494)",
+    .options = "norm-eps norm-groups",
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .saved = saved,
     .check = check,

@@ -43,10 +43,12 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_instance = {
     .name = "in",
+    .full_name = "instancenorm",
     .formula =
         "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's time: not "
         "causal in training, running statistics in evaluation",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
+    .options = "norm-eps bn-momentum pad-stats",
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_mean", .start = 0},
               {"running_var", .start = 1},

@@ -77,8 +77,10 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_layer = {
     .name = "ln",
+    .full_name = "layernorm",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
+    .options = "norm-eps",
     .over = NORM_OVER_CHANNELS,
     .centred = true,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},

@@ -100,8 +100,10 @@ static double start_of_alpha(const struct norm_options *options, size_t C) {
 
 const struct norm_kind norm_dyt = {
     .name = "dyt",
+    .full_name = "dynamictanh",
     .formula = "y = gamma tanh(alpha x) + beta, alpha one learned number",
     .source = "Zhu et al. 2025, Dynamic Tanh (arXiv:2503.10622)",
+    .options = "dyt-alpha",
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"weight", .start = 1},
@@ -112,8 +114,10 @@ const struct norm_kind norm_dyt = {
 
 const struct norm_kind norm_derf = {
     .name = "derf",
+    .full_name = "dynamicerf",
     .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
+    .options = "dyt-alpha",
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},

@@ -84,8 +84,10 @@ static void backward_v(const struct norm *norm, const struct tokens *tokens, str
 
 const struct norm_kind norm_power_v = {
     .name = "pn-v",
+    .full_name = "powernorm-v",
     .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
+    .options = "norm-eps pn-alpha-fwd pad-stats",
     .over = NORM_OVER_TOKENS,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_phi", .start = 1}},
@@ -205,8 +207,11 @@ static void check(const struct norm_options *options, size_t C) {
 
 const struct norm_kind norm_power = {
     .name = "pn",
+    .full_name = "powernorm",
     .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / rms of x in its head",
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
+    .options = "norm-eps pn-alpha-fwd pn-alpha-bkw pn-warmup pn-group-scaling pn-divisor "
+               "pad-stats",
     .over = NORM_OVER_TOKENS,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_phi", .start = 1}, {"ema_gz", .start = 0}, {"iters", .scalar = true}},

@@ -123,6 +123,7 @@ const struct norm_kind norm_prep = {
     .name = "prepbn",
     .formula = "y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), lambda from 1 to 0 in training",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
+    .options = "norm-eps bn-momentum prepbn-steps prepbn-eta pad-stats",
     .param = {{"norm1.weight", .start = 1},
               {"norm1.bias", .role = NORM_BETA},
               {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,

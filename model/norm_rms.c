@@ -67,8 +67,10 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_rms = {
     .name = "rms",
+    .full_name = "rmsnorm",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
+    .options = "norm-eps",
     .over = NORM_OVER_CHANNELS,
     .param = {{"weight", .start = 1}},
     .saved = saved,

@@ -53,8 +53,10 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 
 const struct norm_kind norm_scale = {
     .name = "scale",
+    .full_name = "scalenorm",
     .formula = "y = g x / max(||x||, eps), g one learned number, sqrt(C) at first",
     .source = "Nguyen and Salazar 2019, ScaleNorm (arXiv:1910.05895)",
+    .options = "norm-eps",
     .param = {{"scale", .scalar = true, .start_of = root}},
     .saved = saved,
     .forward = forward,

@@ -21,6 +21,8 @@ struct placement {
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*gain)(size_t L);  // of the initial weights of v, the MLP and both proj
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // another row
+    const char *full_name; // another name that --placement takes, or NULL
+    const char *options;   // names of the options that it uses and some placements do not, or NULL
 };
 
 extern const struct placement placements[]; // ended by a row without a name

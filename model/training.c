@@ -21,7 +21,10 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
         if (config->items) die(STATUS_USAGE, "--items: has no lines in --corpus=" RANDOM_CORPUS);
-        corpus_random(&t->corpus, (size_t)config->random_chars);
+        if (config->level == LEVEL_BYTE)
+            die(STATUS_USAGE, "--level=byte: has no bytes in --corpus=" RANDOM_CORPUS
+                              ", which draws characters (leave out --level)");
+        corpus_random(&t->corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
     } else {

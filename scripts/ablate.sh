@@ -127,6 +127,7 @@ for word; do
     --) operands=1 ;;
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;
     --seed | --seed=* | --out | --out=*) die 2 "--$name: belongs in front of --" ;;
+    --preln | --postln) die 2 "$word: names a placement: --placement=LIST belongs in front of --" ;;
     --[a-z]*) [ -z "${list_of[$name]-}" ] || die 2 "--$name: is in the grid and belongs in front of --" ;;
     esac
 done

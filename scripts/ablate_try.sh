@@ -45,7 +45,7 @@ while read -r line; do
         [ -s "$folder.err" ] || echo "ablate: $*: ./train ended with status $status" >"$folder.err"
         [ "$bad" -eq 2 ] || bad=$((status == 0 ? 2 : status))
     elif [ "$(setting norm "$folder/config.ini")-$(setting placement "$folder/config.ini")" != "$norm-$placement" ]; then
-        echo "ablate: --norm, --placement and their short forms belong in front of --" >"$folder.err"
+        echo "ablate: $norm-$placement would train as $(setting norm "$folder/config.ini")-$(setting placement "$folder/config.ini") (the grid takes short names; --norm and --placement belong in front of --)" >"$folder.err"
         bad=2
     fi
     count=$((count + 1))

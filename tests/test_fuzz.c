@@ -196,7 +196,7 @@ static void expect_taken(const char *name, int want) {
 }
 
 Test(fuzz, configs) {
-    expect_taken("config", 11);
+    expect_taken("config", 12);
 }
 
 Test(fuzz, corpora) {

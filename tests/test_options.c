@@ -1,7 +1,8 @@
 /* The mechanism of data/options.h on a table of the test's own, then what every row of the
    program's table must hold. */
 #include "../data/die.h"
-#include "../model/config.h"
+#include "../data/options_help.h"
+#include "../model/help.h"
 #include "command.h"
 #include "json.h"
 #include <criterion/criterion.h>
@@ -25,7 +26,7 @@ static const char *colour(int64_t i) {
 #define RANGE(low, high) .least = low, .most = high
 
 static const struct option table[] = {
-    {NULL, OPTION_HEADING, .help = "A heading"},
+    {"page", OPTION_HEADING, .help = "A heading"},
     {"file", OPTION_OPERAND, AT(file), .metavar = "FILE", .help = "what to read"},
     {"title", OPTION_TEXT, AT(title), .help = "a text"},
     {"count", OPTION_INT, AT(count), "3", RANGE(-5, 1000), .help = "how many"},
@@ -86,8 +87,9 @@ Test(options, values_behind_an_equals_sign_or_a_blank) {
 }
 
 Test(options, the_later_one_counts) {
-    const struct settings *s = parse("--count=1 --blue --count=2 --colour=red");
-    cr_expect(s->count == 2 && s->colour == 0);
+    const struct settings *s =
+        parse("--count=1 --colour=blue --lit=off --count=2 --colour=red --lit");
+    cr_expect(s->count == 2 && s->colour == 0 && s->lit == 1);
 }
 
 Test(options, flags_aliases_and_auto) {
@@ -115,7 +117,7 @@ Test(options, unknown_names) {
     expect_wrong("--Colour=red", "did you mean --colour?");
     expect_wrong("--coun=3", "did you mean --count?");
     expect_wrong("--counts=3", "did you mean --count?");
-    expect_wrong("--something-else", "--something-else: no such option (--help lists them)");
+    expect_wrong("--something-else", "--something-else: no such option (--help=all lists them)");
     expect_wrong("--=3", "no such option");
     expect_wrong("-c", "-c: options begin with --");
 }
@@ -271,12 +273,12 @@ Test(options, json) {
 }
 
 /* What --help says on an option, as one line with single blanks, in a buffer of the function. */
-static const char *help_line(const struct option *rows, const struct option *option) {
+static const char *help_line(const struct manual *manual, const struct option *option) {
     static char line[1024];
     char *text = NULL;
     size_t size, length = strlen(option->name);
     FILE *file = open_memstream(&text, &size);
-    options_help(rows, file);
+    options_help(manual, "all", file);
     fclose(file);
     *line = 0;
     for (char *at = text; (at = strstr(at, "\n  --")); at++) {
@@ -293,8 +295,8 @@ static const char *help_line(const struct option *rows, const struct option *opt
 }
 
 /* That the line says all that the row says. */
-static void expect_help(const struct option *rows, const struct option *o) {
-    const char *line = help_line(rows, o);
+static void expect_help(const struct manual *manual, const struct option *o) {
+    const char *line = help_line(manual, o);
     cr_expect(*line, "--%s is not in the help", o->name);
     cr_expect(strstr(line, o->help), "--%s: no explanation: %s", o->name, line);
     char part[256];
@@ -312,17 +314,18 @@ static void expect_help(const struct option *rows, const struct option *o) {
         cr_expect(strtod(end + 4, &end) == o->most, "--%s: most: %s", o->name, line);
         cr_expect(!*end);
     }
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++)
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && o->choice(i); i++)
         cr_expect(strstr(line, o->choice(i)), "--%s: no %s: %s", o->name, o->choice(i), line);
 }
 
 Test(options, help) {
+    const struct manual manual = {.table = table, .command = "x", .introduction = "It is a test."};
     for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) expect_help(table, o);
-    cr_expect(strstr(help_line(table, &table[1]), "--file=FILE "));
-    cr_expect(strstr(help_line(table, &table[2]), "--title=TEXT "));
-    cr_expect(strstr(help_line(table, &table[3]), "--count=N "));
-    cr_expect(strstr(help_line(table, &table[7]), "--colour=red|green|blue "));
+        if (o->kind != OPTION_HEADING) expect_help(&manual, o);
+    cr_expect(strstr(help_line(&manual, &table[1]), "--file=FILE "));
+    cr_expect(strstr(help_line(&manual, &table[2]), "--title=TEXT "));
+    cr_expect(strstr(help_line(&manual, &table[3]), "--count=N "));
+    cr_expect(strstr(help_line(&manual, &table[7]), "--colour=red|green|blue "));
 }
 
 static bool has_value(const struct option *o) {
@@ -332,7 +335,7 @@ static bool has_value(const struct option *o) {
 
 Test(options, every_option_of_the_program_has_help) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        if (o->kind != OPTION_HEADING) expect_help(config_options, o);
+        if (o->kind != OPTION_HEADING && o->kind != OPTION_HELP) expect_help(&help_manual, o);
 }
 
 Test(options, the_program_s_names_are_unique_and_plain) {
