@@ -50,7 +50,8 @@ struct option {
 
 /* Each sets options, over what was set before: every one to its default; to what a file says, lines
    of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Wrong usage
-   dies with status 2 and says which option, its range or a likely name. */
+   dies with status 2 and says which option, its range or a likely name. A file that has a checksum
+   and was changed gives a notice: a person may edit it. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
@@ -65,7 +66,9 @@ bool options_set(const struct option *table, void *settings, const char *where, 
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where);
 
-/* Writes "name = value" for every option of the run, as options_read() reads it. */
+/* Writes "name = value" for every option of the run, as options_read() reads it, and as the last
+   line a comment with the CRC-32 of the lines above. */
+#define OPTIONS_SEAL "# crc32 of the lines above: "
 void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* The same as members of a JSON object, without its braces. */

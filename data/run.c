@@ -1,5 +1,7 @@
 #include "run.h"
 #include "die.h"
+#include "notice.h"
+#include "sync.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -17,6 +19,7 @@ static void path_of(const struct run *run, const char *name, char *path, size_t 
 static const char header[] =
     "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n";
 static const char probes_header[] = "step,layer,site,metric,value\n";
+static const char *const first_line[TABLES] = {header, probes_header};
 
 static _Noreturn void refuse(const struct run *run, const char *name) {
     die(STATUS_MACHINE, "run: %s/%s: %s", run->folder, name, strerror(errno));
@@ -56,13 +59,10 @@ bool run_has(const struct run *run, const char *name) {
 /* Any file that a run would replace or remove, or a log in which more stands than its header, which
    a run killed at its start may have left. */
 static bool holds_run(const struct run *run) {
-    static const char *const names[] = {"config.ini",
-                                        "checkpoint.safetensors",
-                                        "model.safetensors",
-                                        "summary.json",
-                                        "sample.txt",
-                                        "probes.csv",
-                                        NULL};
+    static const char *const names[] = {"config.ini",        "checkpoint.safetensors",
+                                        "model.safetensors", "summary.json",
+                                        "sample.txt",        "probes.csv",
+                                        "log.crc32",         NULL};
     char start[sizeof header] = "";
     for (int i = 0; names[i]; i++)
         if (run_has(run, names[i])) return true;
@@ -80,17 +80,68 @@ static void remove_files(const struct run *run, const char *const *names) {
     }
 }
 
-/* The first `length` bytes of a table stay, more are written behind them. */
-static void cut(const struct run *run, FILE *file, const char *name, const char *first_line,
-                size_t length) {
+static void write_seals(const struct run *run) {
+    struct run_file file = file_create(run, "log.crc32");
+    table_seals_write(file.stream, run->seal);
+    file_commit(&file);
+}
+
+/* The checksums of the tables, none where an older version of the program wrote the run. */
+static void read_seals(struct run *run) {
+    char path[4096];
+    path_of(run, "log.crc32", path, sizeof path);
+    FILE *file = fopen(path, "r");
+    if (!file && errno != ENOENT) die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
+    if (!file) {
+        notice("%s is missing: damage in log.csv and probes.csv would not be found", path);
+        return;
+    }
+    bool whole = table_seals_read(file, run->seal);
+    fclose(file);
+    if (!whole)
+        die(STATUS_MACHINE,
+            "run: %s: is damaged (delete it to go on without a check of log.csv and probes.csv)",
+            path);
+}
+
+static void check_seals(const struct run *run) {
+    char path[4096];
+    struct stat status;
+    for (int i = 0; i < TABLES; i++) {
+        struct table_seal found = {0};
+        if (!run->seal[i].bytes) continue;
+        path_of(run, table_names[i], path, sizeof path);
+        int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, table_names[i]);
+        if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is no regular file", path);
+        bool read = table_seal_extend(&found, descriptor, run->seal[i].bytes);
+        if (!read && errno) refuse(run, table_names[i]);
+        close(descriptor);
+        if (!read || found.crc32 != run->seal[i].crc32)
+            die(STATUS_MACHINE,
+                "run: %s: its rows were changed after the last checkpoint (delete %s/log.crc32 to "
+                "go on with them as they are)",
+                path, run->folder);
+    }
+}
+
+/* The first `length` bytes of a table stay, more are written behind them. Where less stays than
+   its checksum covers, the checksum of what stays comes first: a kill in between does no harm. */
+static void cut(struct run *run, FILE *file, int table, size_t length) {
+    const char *name = table_names[table];
+    if (length < run->seal[table].bytes) {
+        run->seal[table] = (struct table_seal){0};
+        if (!table_seal_extend(&run->seal[table], fileno(file), length)) refuse(run, name);
+        write_seals(run);
+    }
     if (ftruncate(fileno(file), (off_t)length) || fseeko(file, (off_t)length, SEEK_SET))
         refuse(run, name);
-    if (!length) fputs(first_line, file);
+    if (!length) fputs(first_line[table], file);
     if (fflush(file)) refuse(run, name);
 }
 
 static void cut_log(struct run *run, size_t length) {
-    cut(run, run->log, "log.csv", header, length);
+    cut(run, run->log, TABLE_LOG, length);
 }
 
 /* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
@@ -116,10 +167,12 @@ static const char *const of_end[] = {"summary.json",
                                      "model.safetensors",
                                      "model.safetensors.tmp",
                                      "checkpoint.safetensors.tmp",
+                                     "log.crc32.tmp",
                                      NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     run->probes = NULL;
+    memset(run->seal, 0, sizeof run->seal);
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
     if (length >= (int)sizeof run->folder - 32)
@@ -140,22 +193,29 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     // that a kill in between leaves none for --resume to begin it again with
     remove_files(run, (const char *const[]){"config.ini", NULL});
     remove_files(run, of_end);
-    remove_files(run, (const char *const[]){"checkpoint.safetensors", "probes.csv", NULL});
+    remove_files(run,
+                 (const char *const[]){"checkpoint.safetensors", "probes.csv", "log.crc32", NULL});
     cut_log(run, 0);
 }
 
 void run_lock(struct run *run, const char *folder) {
     run->log = run->probes = NULL;
+    memset(run->seal, 0, sizeof run->seal);
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
         die(STATUS_USAGE, "run: --resume: the name is too long");
     if (run_has(run, "log.csv")) open_log(run);
 }
 
-double run_resume(struct run *run, int64_t step) {
-    if (!run->log) open_log(run);
+/* Whether this many bytes of a table may stay: all of them, where nothing is known of it. */
+static bool may_stay(const struct run *run, int table, size_t bytes) {
+    return !run->seal[table].bytes || bytes <= run->seal[table].bytes;
+}
+
+/* The rows of updates before `step` stay in the log: returns their length with the header's, and
+   the seconds of the last of them. Nothing changes. */
+static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
     char *line = NULL;
     size_t size = 0, kept = 0;
-    double seconds = 0;
     for (int number = 1;; number++) {
         ssize_t length = getline(&line, &size, run->log);
         if (length <= 0) break;
@@ -167,14 +227,27 @@ double run_resume(struct run *run, int64_t step) {
                                     !(elapsed >= 0 && isfinite(elapsed))))
             die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
                 number);
-        if (!whole) break;
+        if (!whole || !may_stay(run, TABLE_LOG, kept + (size_t)length)) break;
         if (number > 1 && at >= step) break;
-        if (number > 1) seconds = elapsed;
+        if (number > 1) *seconds = elapsed;
         kept += (size_t)length;
     }
     free(line);
     if (ferror(run->log)) refuse_log(run);
+    return kept;
+}
+
+double run_resume(struct run *run, int64_t step) {
+    double seconds = 0;
+    if (step > 0) read_seals(run);
+    if (!run->log) {
+        check_seals(run); // before a log that is missing is made
+        open_log(run);
+    }
+    size_t kept = scan_log(run, step, &seconds);
+    check_seals(run);
     remove_files(run, of_end);
+    if (!step) remove_files(run, (const char *const[]){"log.crc32", NULL}); // no row stays
     cut_log(run, kept);
     return seconds;
 }
@@ -187,6 +260,7 @@ void run_start_probes(struct run *run, int64_t step) {
         long long at = -1;
         ssize_t length = getline(&line, &size, run->probes);
         if (length <= 0 || line[length - 1] != '\n') break;
+        if (!may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
         if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
             die(STATUS_MACHINE, "run: %s/probes.csv:%d: is no row of a run's probes", run->folder,
                 number);
@@ -195,7 +269,7 @@ void run_start_probes(struct run *run, int64_t step) {
     }
     free(line);
     if (ferror(run->probes)) refuse(run, "probes.csv");
-    cut(run, run->probes, "probes.csv", probes_header, kept);
+    cut(run, run->probes, TABLE_PROBES, kept);
 }
 
 void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
@@ -232,9 +306,18 @@ void run_log(struct run *run, const struct log_row *row) {
 }
 
 void run_sync(struct run *run) {
-    if (fsync(fileno(run->log)) && errno != EINVAL && errno != EROFS) refuse_log(run);
-    if (run->probes && fsync(fileno(run->probes)) && errno != EINVAL && errno != EROFS)
-        refuse(run, "probes.csv");
+    if (!sync_file(fileno(run->log))) refuse_log(run);
+    if (run->probes && !sync_file(fileno(run->probes))) refuse(run, "probes.csv");
+}
+
+void run_seal(struct run *run) {
+    FILE *const files[TABLES] = {run->log, run->probes};
+    struct stat status;
+    for (int i = 0; i < TABLES; i++)
+        if (files[i] && (fstat(fileno(files[i]), &status) ||
+                         !table_seal_extend(&run->seal[i], fileno(files[i]), status.st_size)))
+            refuse(run, table_names[i]);
+    write_seals(run);
 }
 
 void run_close(struct run *run) {
@@ -243,7 +326,7 @@ void run_close(struct run *run) {
 }
 
 struct run_file file_create(const struct run *run, const char *name) {
-    struct run_file file;
+    struct run_file file = {.folder = run->folder};
     path_of(run, name, file.path, sizeof file.path);
     char temporary[256];
     snprintf(temporary, sizeof temporary, "%s.tmp", name);
@@ -254,10 +337,12 @@ struct run_file file_create(const struct run *run, const char *name) {
 }
 
 void file_commit(struct run_file *file) {
-    bool failed = fflush(file->stream) || ferror(file->stream) || fsync(fileno(file->stream));
+    bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
     int why = errno;
     if (fclose(file->stream) && !failed) failed = true, why = errno;
     if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
+    if (!failed && !sync_folder(file->folder))
+        die(STATUS_MACHINE, "run: %s: %s", file->folder, strerror(errno));
     if (failed) {
         unlink(file->temporary);
         die(STATUS_MACHINE, "run: %s: %s", file->path, strerror(why));

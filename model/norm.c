@@ -45,7 +45,11 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
         snprintf(full, sizeof full, "%s.%s", name, t->name);
-        size_t rows = t->positions ? T : t->scalar ? 0 : C, columns = t->positions ? C : 0;
+        if (t->counts) {
+            norm->batches = tensor_take_count(&lists->state, full);
+            continue;
+        }
+        size_t rows = t->positions ? T : C, columns = t->positions ? C : 0;
         norm->state[i] = tensor_take(&lists->state, full, rows, columns, t->start, 0).value;
     }
     if (watched(norm)) norm->watch = norm_watch_attach(name, B, T, C, lists, arena);
