@@ -161,7 +161,7 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
-void options_read(const struct option *table, void *settings, const char *path) {
+bool options_load(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     char *line = NULL, where[512], seal[64] = "";
@@ -199,7 +199,12 @@ void options_read(const struct option *table, void *settings, const char *path) 
     free(line);
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
-    if (changed) notice("%s was changed after the program wrote it: its checksum differs", path);
+    return !changed;
+}
+
+void options_read(const struct option *table, void *settings, const char *path) {
+    if (!options_load(table, settings, path))
+        notice("%s was changed after the program wrote it: its checksum differs", path);
 }
 
 /* Goes through argv: with `files` only to read the files that OPTION_FILE names, so that they stand

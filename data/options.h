@@ -56,6 +56,9 @@ void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
 
+/* options_read() without its notice: false if the file was changed after the program wrote it. */
+bool options_load(const struct option *table, void *settings, const char *path);
+
 /* One option as a file would set it; false if there is none of this name. `where` stands before the
    name in messages. */
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,

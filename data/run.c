@@ -260,11 +260,10 @@ void run_start_probes(struct run *run, int64_t step) {
         long long at = -1;
         ssize_t length = getline(&line, &size, run->probes);
         if (length <= 0 || line[length - 1] != '\n') break;
-        if (!may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
         if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
             die(STATUS_MACHINE, "run: %s/probes.csv:%d: is no row of a run's probes", run->folder,
                 number);
-        if (at >= step) break;
+        if (at >= step || !may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
         kept += (size_t)length;
     }
     free(line);

@@ -158,8 +158,10 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
                 c,
                 "its header has no checksum, so it is no run's (name the file itself to use it)");
         if (!c->file.data_sealed)
-            notice("%s has no checksum of its %s: damage there would not be found", c->path,
-                   c->file.sealed ? "data" : "header and data");
+            notice(c->file.sealed
+                       ? "%s has no checksum of its data: damage there would not be found"
+                       : "%s has no checksum: damage in it would not be found",
+                   c->path);
         config_of(c, &stored);
         ask_for_rest(c, &stored, argc, argv);
         if (resume) take_changes(c, place, &stored);
