@@ -86,47 +86,57 @@ static void write_seals(const struct run *run) {
     file_commit(&file);
 }
 
-/* The checksums of the tables, none where an older version of the program wrote the run. */
-static void read_seals(struct run *run) {
+/* A file of the folder to read: its descriptor, or -1 if it is missing. A FIFO does not block. */
+static int open_regular(const struct run *run, const char *name) {
     char path[4096];
-    path_of(run, "log.crc32", path, sizeof path);
-    FILE *file = fopen(path, "r");
-    if (!file && errno != ENOENT) die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
-    if (!file) {
-        notice("%s is missing: damage in log.csv and probes.csv would not be found", path);
+    struct stat status;
+    path_of(run, name, path, sizeof path);
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0 && errno == ENOENT) return -1;
+    if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, name);
+    if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    return descriptor;
+}
+
+/* The checksums of the tables; a run of an older version has none. */
+static void read_seals(struct run *run) {
+    int descriptor = open_regular(run, "log.crc32");
+    if (descriptor < 0) {
+        notice("%s/log.crc32 is missing: damage in log.csv and probes.csv would not be found",
+               run->folder);
         return;
     }
+    FILE *file = fdopen(descriptor, "r");
+    if (!file) refuse(run, "log.crc32");
     bool whole = table_seals_read(file, run->seal);
     fclose(file);
     if (!whole)
         die(STATUS_MACHINE,
-            "run: %s: is damaged (delete it to go on without a check of log.csv and probes.csv)",
-            path);
+            "run: %s/log.crc32: is damaged (delete it to go on without a check of log.csv and "
+            "probes.csv)",
+            run->folder);
 }
 
 static void check_seals(const struct run *run) {
-    char path[4096];
-    struct stat status;
     for (int i = 0; i < TABLES; i++) {
+        const char *name = table_names[i];
         struct table_seal found = {0};
         if (!run->seal[i].bytes) continue;
-        path_of(run, table_names[i], path, sizeof path);
-        int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, table_names[i]);
-        if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is no regular file", path);
+        int descriptor = open_regular(run, name);
+        if (descriptor < 0) refuse(run, name);
         bool read = table_seal_extend(&found, descriptor, run->seal[i].bytes);
-        if (!read && errno) refuse(run, table_names[i]);
+        if (!read && errno) refuse(run, name);
         close(descriptor);
         if (!read || found.crc32 != run->seal[i].crc32)
             die(STATUS_MACHINE,
-                "run: %s: its rows were changed after the last checkpoint (delete %s/log.crc32 to "
-                "go on with them as they are)",
-                path, run->folder);
+                "run: %s/%s: its rows were changed after the last checkpoint (delete %s/log.crc32 "
+                "to go on with them as they are)",
+                run->folder, name, run->folder);
     }
 }
 
-/* The first `length` bytes of a table stay, more are written behind them. Where less stays than
-   its checksum covers, the checksum of what stays comes first: a kill in between does no harm. */
+/* Keeps the first `length` bytes of a table; more rows follow them. Where less is kept than
+   its checksum covers, the checksum of what is kept is written first: a kill in between is safe. */
 static void cut(struct run *run, FILE *file, int table, size_t length) {
     const char *name = table_names[table];
     if (length < run->seal[table].bytes) {

@@ -28,11 +28,20 @@ static void take_masks(struct model *model, const struct batch *batch, uint64_t 
     }
 }
 
-/* The share of equal elements of two masks, where both are known. */
+/* The fraction of equal elements of two masks, where both are known. */
 static double alike(int place, const bool *mask, int other_place, const bool *other) {
     int step = place >= 5 || other_place >= 5 ? T * T : 1, same = 0;
     int end = step > 1 ? B * HEADS * T * T : COUNT, count = 0;
     for (int i = 0; i < end && i < COUNT; i += step, count++) same += mask[i] == other[i];
+    return (double)same / count;
+}
+
+/* How often elements of a mask that are `shift` apart are equal. */
+static double repeats(int place, const bool *mask, int shift) {
+    int step = place >= 5 ? T * T : 1, end = step > 1 ? B * HEADS * T * T : COUNT;
+    int same = 0, count = 0;
+    for (int i = 0; i + shift * step < end; i += step, count++)
+        same += mask[i] == mask[i + shift * step];
     return (double)same / count;
 }
 
@@ -61,6 +70,11 @@ Test(streams, every_place_and_every_batch_has_a_dropout_mask_of_its_own) {
         for (int i = 0; i < COUNT; i++) count += mask[i];
         cr_expect(count > known * 3 / 10 && count < known * 7 / 10, "place %d: %d of %d", place,
                   count, known);
+        for (int shift = 1; shift <= known / 2; shift++) {
+            double same = repeats(place, mask, shift);
+            cr_expect(same > 0.25 && same < 0.75, "place %d repeats after %d: %g", place, shift,
+                      same);
+        }
         for (int q = 0; q < p; q++) {
             double same = alike(place, mask, q % PLACES, dropped[q / PLACES][q % PLACES]);
             cr_expect(same > 0.3 && same < 0.7, "place %d of run %d, place %d of run %d: %g", place,
@@ -127,7 +141,7 @@ static struct corpus different_characters(size_t length) {
 
 Test(streams, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order) {
     enum { SEQUENCES = 4, LENGTH = 8, BATCHES = 300 };
-    struct corpus corpus = different_characters(4000);
+    struct corpus corpus = different_characters(4010); // stretches of 902
     struct batch batch = batch_make(SEQUENCES, LENGTH);
     size_t targets = corpus.train - 1, same_block[SEQUENCES] = {0}, same_origin[SEQUENCES] = {0};
     for (uint64_t count = 0; count < BATCHES; count++) {
