@@ -129,8 +129,8 @@ static void check_seals(const struct run *run) {
         close(descriptor);
         if (!read || found.crc32 != run->seal[i].crc32)
             die(STATUS_MACHINE,
-                "run: %s/%s: its rows were changed after the last checkpoint (delete %s/log.crc32 "
-                "to go on with them as they are)",
+                "run: %s/%s: was changed or damaged after the last checkpoint (delete %s/log.crc32 "
+                "to go on with it as it is)",
                 run->folder, name, run->folder);
     }
 }

@@ -121,7 +121,8 @@ Test(notices, options_that_a_person_changed) {
 static void expect_changed(const char *name) {
     char refusal[128];
     snprintf(refusal, sizeof refusal,
-             "run/%s: its rows were changed after the last checkpoint (delete run/log.crc32", name);
+             "run/%s: was changed or damaged after the last checkpoint (delete run/log.crc32",
+             name);
     struct ending ending = train("--resume=run --max-iters=8");
     expect_refusal(&ending, STATUS_MACHINE, refusal);
     cr_expect(file_there("run/summary.json"), "the refusal changed the run");
