@@ -5,6 +5,7 @@
    A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
  */
 #include "data/die.h"
+#include "data/notice.h"
 #include "data/quote.h"
 #include "model/best.h"
 #include "model/help.h"
@@ -101,8 +102,10 @@ static bool save(struct training *t, bool last) {
     run_sync(&t->run);
     // an interrupt may have left one, which must not be behind the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
-    if (t->config.checkpoint_interval || training_stopped || stale)
+    if (t->config.checkpoint_interval || training_stopped || stale) {
+        run_seal(&t->run);
         save_as(t, "checkpoint.safetensors", &t->adam);
+    }
     if (last) save_as(t, "model.safetensors", NULL);
     t->saved = omp_get_wtime();
     t->saving = t->saved - begin;
@@ -337,6 +340,8 @@ int main(int argc, char **argv) {
     if (t.config.resume) run_lock(&t.run, t.config.resume); // before anything of it is read
     const bool corpus_named = t.config.corpus != NULL;
     if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
+
+    notice_start(!t.config.quiet);
 
     int status = STATUS_OK;
     if (t.config.generate)

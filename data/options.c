@@ -1,5 +1,7 @@
 #include "options.h"
+#include "crc32.h"
 #include "die.h"
+#include "notice.h"
 #include "suggest.h"
 #include <ctype.h>
 #include <errno.h>
@@ -180,16 +182,23 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
-void options_read(const struct option *table, void *settings, const char *path) {
+bool options_load(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
-    char *line = NULL, where[512];
+    char *line = NULL, where[512], seal[64] = "";
     size_t size = 0;
     ssize_t length;
+    uint32_t crc = 0; // of the lines before
+    bool changed = false;
     for (int number = 1; (length = getline(&line, &size, file)) >= 0; number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
         if (strlen(line) != (size_t)length)
             die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
+        if (*seal || !strncmp(line, OPTIONS_SEAL, strlen(OPTIONS_SEAL))) {
+            snprintf(seal, sizeof seal, OPTIONS_SEAL "%08x\n", crc);
+            changed |= strcmp(line, seal) != 0;
+        }
+        crc = crc32_of(crc, line, (size_t)length);
         while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
         bool marked = number == 1 && !strncmp(line, "\xef\xbb\xbf", 3); // a byte order mark
         char *name = line + (marked ? 3 : 0);
@@ -212,6 +221,12 @@ void options_read(const struct option *table, void *settings, const char *path) 
     free(line);
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
+    return !changed;
+}
+
+void options_read(const struct option *table, void *settings, const char *path) {
+    if (!options_load(table, settings, path))
+        notice("%s was changed after the program wrote it: its checksum differs", path);
 }
 
 /* One thing that argv says: the row that it names, and the value, NULL if it has none. */

@@ -58,10 +58,14 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // room for what is said of an o
 /* Each sets options, over what was set before: every one to its default; to what a file says, lines
    of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Of an option
    that is given twice the last value counts, but an alias for a value may not contradict another
-   value. Wrong usage dies with status 2 and says which option, its range or a likely name. */
+   value. Wrong usage dies with status 2 and says which option, its range or a likely name. A file
+   that has a checksum and was changed gives a notice: a person may edit it. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
+
+/* options_read() without its notice: false if the file was changed after the program wrote it. */
+bool options_load(const struct option *table, void *settings, const char *path);
 
 /* The row of this name, NULL if there is none; headings have none. */
 const struct option *options_find(const struct option *table, const char *name);
@@ -86,7 +90,9 @@ bool options_set(const struct option *table, void *settings, const char *where, 
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where);
 
-/* Writes "name = value" for every option of the run, as options_read() reads it. */
+/* Writes "name = value" for every option of the run, as options_read() reads it, and as the last
+   line a comment with the CRC-32 of the lines above. */
+#define OPTIONS_SEAL "# crc32 of the lines above: "
 void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* The same as members of a JSON object, without its braces. */

@@ -1,6 +1,9 @@
 /* The table of options as text: values, config files, JSON. */
+#include "crc32.h"
+#include "die.h"
 #include "json.h"
 #include "options.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +84,7 @@ static bool of_run(const struct option *o) {
     return o->scope != OPTION_OF_CALL && option_takes_value(o);
 }
 
-void options_write(const struct option *table, const void *settings, FILE *file) {
+static void put_options(const struct option *table, const void *settings, FILE *file) {
     char text[64];
     for (const struct option *o = table; o->kind != OPTION_END; o++) {
         const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
@@ -98,6 +101,17 @@ void options_write(const struct option *table, const void *settings, FILE *file)
             fprintf(file, "%s\n", value);
         }
     }
+}
+
+void options_write(const struct option *table, const void *settings, FILE *file) {
+    char *lines = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&lines, &length);
+    if (memory) put_options(table, settings, memory);
+    if (!memory || fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    fwrite(lines, 1, length, file);
+    fprintf(file, OPTIONS_SEAL "%08x\n", crc32_of(0, lines, length));
+    free(lines);
 }
 
 void options_write_json(const struct option *table, const void *settings, FILE *file) {

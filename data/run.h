@@ -1,13 +1,14 @@
-/* A run's folder: config.ini, log.csv, probes.csv, summary.json, sample.txt, the models'
+/* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
    files and the checkpoint. Everything but the log and the probes is written to a temporary name,
-   synced and renamed, so that a kill at any moment leaves the old file or the new one; every
-   failure dies with status 1 and names the file.
+   synced and renamed, and then the folder is synced, so that a kill or a power failure at any
+   moment leaves the old file or the new one; every failure dies with status 1 and names the file.
 
    Whoever writes a run holds a lock on its log, so that there is one at a time; the system drops
    the lock when the process ends, however it does. */
 #ifndef RUN_H
 #define RUN_H
 
+#include "table_seal.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,8 +16,9 @@
 struct run {
     char folder[3072];
     FILE *log;
-    FILE *probes;    // NULL until run_start_probes()
-    bool eval_train; // the log has a column eval_train_loss; set before the run is opened
+    FILE *probes;                   // NULL until run_start_probes()
+    bool eval_train;                // the log has a column eval_train_loss; set before it is opened
+    struct table_seal seal[TABLES]; // what log.crc32 holds
 };
 
 /* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
@@ -29,7 +31,8 @@ void run_lock(struct run *run, const char *folder);
 
 /* Goes on with the locked run after `step` updates: later rows, and a row that was not written to
    its end, leave the log. What the run left at its end goes, the checkpoint stays. Returns the
-   seconds of the last row that stays, 0 if there is none. */
+   seconds of the last row that stays, 0 if there is none. Before anything changes, it dies if the
+   tables are not as log.crc32 says; without that file they are taken as they are, with a notice. */
 double run_resume(struct run *run, int64_t step);
 
 void run_close(struct run *run);
@@ -62,9 +65,13 @@ void run_probe(struct run *run, int64_t step, int layer, const char *site, const
 /* On the disk, not only on its way there: before a checkpoint that says these rows are done. */
 void run_sync(struct run *run);
 
+/* Writes log.crc32: the checksums of the rows so far. After run_sync(), before a checkpoint. */
+void run_seal(struct run *run);
+
 /* A file of the folder to write to, and its end: file_commit() syncs and renames. */
 struct run_file {
     FILE *stream;
+    const char *folder; // the run's, not owned
     char path[4096], temporary[4096];
 };
 

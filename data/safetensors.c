@@ -3,14 +3,16 @@
    The JSON maps each name to its dtype, shape and [begin, end) offsets behind the header. Numbers
    are little-endian, as is every machine that this program is built for.
 
-   The files written here begin with a text `header_crc32` under `__metadata__`: the CRC-32 of the
-   header with eight zeros in its place. To others it is one text among the rest. */
+   The files written here begin with two texts under `__metadata__`: `header_crc32`, the CRC-32 of
+   the header with eight zeros in its place, and `data_crc32`, that of all bytes after the header.
+   To others they are texts among the rest. Each is looked for only where the one before it is
+   right, as other programs copy texts to files with other bytes. */
 #include "safetensors.h"
 #include "crc32.h"
 #include "die.h"
+#include "element.h"
 #include "json.h"
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,7 +68,10 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
     size_t length = 0, offset = 0;
     FILE *json = open_memstream(&header, &length);
     if (!json) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    fputs(seal, json);
+    uint32_t data_crc = 0;
+    for (size_t i = 0; i < array_count; i++)
+        data_crc = crc32_of(data_crc, arrays[i].data, bytes_of(&arrays[i]));
+    fprintf(json, "%s,\"data_crc32\":\"%08x\"", seal, data_crc);
     for (size_t i = 0; i < text_count; i++) {
         fputc(',', json);
         json_string(json, texts[i].name);
@@ -121,6 +126,22 @@ static void check_seal(struct safetensors *file, uint64_t length) {
     snprintf(digits, sizeof digits, "%08x", crc);
     if (memcmp(file->header + SEAL_AT, digits, SEAL_DIGITS)) refuse(file, "its header was changed");
     file->sealed = true;
+}
+
+/* Looks whether the data, `bytes` bytes after the header, is sealed, and intact. */
+static void check_data(struct safetensors *file, uint64_t bytes) {
+    const char *stored = file->sealed ? safetensors_text(file, "data_crc32") : NULL;
+    char piece[1 << 16], digits[SEAL_DIGITS + 1];
+    uint32_t crc = 0;
+    if (!stored) return;
+    for (size_t count; bytes; bytes -= count) {
+        count = bytes < sizeof piece ? bytes : sizeof piece;
+        if (fread(piece, 1, count, file->stream) != count) refuse(file, "it is cut short");
+        crc = crc32_of(crc, piece, count);
+    }
+    snprintf(digits, sizeof digits, "%08x", crc);
+    if (strcmp(stored, digits) != 0) refuse(file, "its data was changed");
+    file->data_sealed = true;
 }
 
 /* Room for one more behind `count` of `size` bytes: twice as much whenever a power of 2 is full. */
@@ -285,6 +306,7 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
     read_header(file, length);
     sort_arrays(file);
     check_arrays(file, rest - length);
+    check_data(file, rest - length);
 }
 
 void safetensors_open(struct safetensors *file, const char *path) {
@@ -321,42 +343,6 @@ const struct stored *safetensors_find(const struct safetensors *file, const char
     return found ? *found : NULL;
 }
 
-/* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */
-static double half(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                                  : ldexp(fraction, -24);
-    return bits >> 15 ? -value : value;
-}
-
-static double element(int type, const unsigned char *bytes) {
-    uint16_t two;
-    uint32_t four;
-    int64_t whole;
-    float single;
-    double value;
-    switch (type) {
-    case STORED_F64:
-        memcpy(&value, bytes, sizeof value);
-        return value;
-    case STORED_I64:
-        memcpy(&whole, bytes, sizeof whole);
-        return (double)whole;
-    case STORED_F16:
-        memcpy(&two, bytes, sizeof two);
-        return half(two);
-    case STORED_BF16: // the upper half of a float
-        memcpy(&two, bytes, sizeof two);
-        four = (uint32_t)two << 16;
-        memcpy(&single, &four, sizeof single);
-        return (double)single;
-    default:
-        memcpy(&single, bytes, sizeof single);
-        return (double)single;
-    }
-}
-
 void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to) {
     enum { PIECE = 4096 };
@@ -368,11 +354,13 @@ void safetensors_read(const struct safetensors *file, const struct stored *array
         size_t piece = count - done < PIECE ? count - done : PIECE;
         if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "it is cut short");
         for (size_t i = 0; i < piece; i++, done++) {
-            double value = element(array->type, bytes + i * size);
-            if (as == STORED_F64)
-                ((double *)to)[done] = value;
+            const unsigned char *element = bytes + i * size;
+            if (as == STORED_I64)
+                ((int64_t *)to)[done] = element_integer(array->type, element);
+            else if (as == STORED_F64)
+                ((double *)to)[done] = element_number(array->type, element);
             else
-                ((float *)to)[done] = (float)value;
+                ((float *)to)[done] = (float)element_number(array->type, element);
         }
     }
 }

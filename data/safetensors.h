@@ -44,6 +44,7 @@ struct safetensors {
     const char *path; // for messages, not owned
     char *header;     // names and texts lie in it
     bool sealed;      // it has a checksum, which was right: no bit of the header is another
+    bool data_sealed; // so has its data, and no bit of it is another
     uint64_t first;   // where the arrays begin
     struct stored_text *texts; // by name
     size_t text_count;
@@ -52,8 +53,9 @@ struct safetensors {
     size_t array_count;
 };
 
-/* Opens the file and reads its header. Everything is checked before it is believed: a file that
-   breaks a rule of the format dies with status 1, and the message says which. */
+/* Opens the file and reads its header, and all of it once where it has a checksum. Everything is
+   checked before it is believed: a file that breaks a rule of the format dies with status 1, and
+   the message says which. */
 void safetensors_open(struct safetensors *file, const char *path);
 
 /* The same from a stream that is open and can be sought in. */
@@ -69,8 +71,8 @@ size_t stored_count(const struct stored *array); // of elements
 bool stored_is_numeric(const struct stored *array);
 const char *stored_type_name(const struct stored *array);
 
-/* The array's elements as float (STORED_F32) or double (STORED_F64); dies with status 1 if the file
-   ends early. */
+/* The array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64, INT64_MIN
+   for what is no integer); dies with status 1 if the file ends early. */
 void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
 

@@ -56,6 +56,10 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
         snprintf(full, sizeof full, "%s.%s", name, t->name);
+        if (t->counts) {
+            norm->batches = tensor_take_count(&lists->state, full);
+            continue;
+        }
         norm->state[i] =
             tensor_take(&lists->state, full, rows_of(t, T, C), columns_of(t, C), t->start, 0).value;
     }

@@ -60,7 +60,8 @@ enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 /* A tensor of a norm, named as in PyTorch: C reals, one, or T x C, all `start` at first. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
-    bool scalar;      // one number, not one for each channel
+    bool scalar;      // of a parameter: one number, not one for each channel
+    bool counts;      // of a state: the number of batches in training, an integer
     bool positions;   // of a state: C numbers for each position
     int dimensions;   // of a scalar's shape: 0 of (), 1 of (1), as the authors' code has it
     double start;
@@ -113,7 +114,8 @@ struct norm {
     size_t C;
     struct param param[NORM_TENSORS]; // in the order of the row
     real *sum[NORM_TENSORS];          // (row_blocks,size) of each parameter's gradient
-    real *state[NORM_TENSORS];
+    real *state[NORM_TENSORS];        // likewise; NULL for the one that counts
+    int64_t *batches;                 // that one, or NULL
     real *saved;
     struct norm_watch *watch; // NULL: not watched
 };

@@ -31,7 +31,7 @@
 
 extern const struct norm_kind norm_position;
 
-enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
+enum { RUNNING_MEAN, RUNNING_VAR };
 
 static struct pool pool_of(const struct norm *norm) {
     return pool_at(norm->saved, norm->C);
@@ -51,7 +51,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         return;
     }
     pool_track(&pool, tokens, x, mean, var, momentum, eps);
-    if (channels.begin == 0 && channels.end > 0) norm->state[BATCHES][0] += 1;
+    if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
@@ -114,7 +114,7 @@ const struct norm_kind norm_batch = {
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_mean", .start = 0},
               {"running_var", .start = 1},
-              {"num_batches_tracked", .scalar = true}},
+              {"num_batches_tracked", .counts = true}},
     .by_position = &norm_position,
     .saved = saved,
     .forward = forward,

@@ -52,7 +52,7 @@ const struct norm_kind norm_instance = {
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_mean", .start = 0},
               {"running_var", .start = 1},
-              {"num_batches_tracked", .scalar = true}},
+              {"num_batches_tracked", .counts = true}},
     .saved = saved,
     .forward = forward,
     .backward = backward,

@@ -53,7 +53,7 @@ const struct norm_kind norm_position = {
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .state = {{"running_mean", .positions = true, .start = 0},
               {"running_var", .positions = true, .start = 1},
-              {"num_batches_tracked", .scalar = true}},
+              {"num_batches_tracked", .counts = true}},
     .saved = saved,
     .check = check,
     .forward = forward,

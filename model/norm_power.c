@@ -35,7 +35,7 @@
 #include "reduce.h"
 #include "vecmath.h"
 
-enum { RUNNING_PHI, EMA_GZ, ITERS };
+enum { RUNNING_PHI, EMA_GZ };
 
 static struct pool pool_of(const struct norm *norm) {
     return pool_at(norm->saved, norm->C);
@@ -142,9 +142,9 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     const struct norm_options *o = &norm->options;
     struct pool pool = pool_of(norm);
     struct rows channels = pool_channels(norm->C), own = own_rows(tokens->B * tokens->T);
-    real *phi = norm->state[RUNNING_PHI], *iters = norm->state[ITERS];
+    real *phi = norm->state[RUNNING_PHI];
     real eps = (real)o->eps, moved = (real)(1 - o->pn_alpha_fwd);
-    bool warm = tokens->training && *iters < (real)o->pn_warmup;
+    bool warm = tokens->training && *norm->batches < o->pn_warmup;
     if (tokens->training) {
         for (size_t n = own.begin; o->pn_group_scaling && n < own.end; n += ROWS)
             scale_groups(norm, row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
@@ -157,7 +157,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
         if (o->pn_divisor == PN_DIVISOR_BATCH) pool.divide[c] = 1 / sqrt_real(pool.moment[c] + eps);
         phi[c] += moved * (pool.moment[c] - phi[c]);
     }
-    if (tokens->training && channels.begin == 0 && channels.end > 0) *iters += 1;
+    if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
@@ -175,7 +175,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     struct pool pool = pool_of(norm);
     struct rows channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], moved = (real)(1 - o->pn_alpha_bkw);
-    bool warm = norm->state[ITERS][0] <= (real)o->pn_warmup; // this batch is counted
+    bool warm = *norm->batches <= o->pn_warmup; // this batch is counted
     pool_gradient_sums(&pool, tokens, dy, o->pn_group_scaling ? scaled(norm, tokens, 0) : x);
     pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
     if (!tokens->training) return;
@@ -214,7 +214,7 @@ const struct norm_kind norm_power = {
                "pad-stats",
     .over = NORM_OVER_TOKENS,
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .state = {{"running_phi", .start = 1}, {"ema_gz", .start = 0}, {"iters", .scalar = true}},
+    .state = {{"running_phi", .start = 1}, {"ema_gz", .start = 0}, {"iters", .counts = true}},
     .saved = saved,
     .check = check,
     .forward = forward,

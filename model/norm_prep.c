@@ -20,7 +20,7 @@
 #include "vecmath.h"
 
 enum { LN_GAMMA, LN_BETA, ETA, BN_GAMMA, BN_BETA };
-enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
+enum { RUNNING_MEAN, RUNNING_VAR };
 enum { PAD = 64 / sizeof(real) }; // that lambda takes
 
 /* What is kept: lambda, a row (C) for each block of tokens, the pool. */
@@ -33,8 +33,8 @@ static struct pool pool_of(const struct norm *norm, const struct tokens *tokens)
 }
 
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
-    double batches = (double)norm->state[BATCHES][0], steps = (double)norm->options.prepbn_steps;
-    return tokens->training && batches < steps ? (real)(1 - batches / steps) : 0;
+    int64_t batches = *norm->batches, steps = norm->options.prepbn_steps;
+    return tokens->training && batches < steps ? (real)(1 - (double)batches / (double)steps) : 0;
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
@@ -49,7 +49,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     for (size_t c = channels.begin; c < channels.end; c++) pool.divide[c] *= 1 - lambda;
     if (channels.begin || !channels.end) return;
     norm->saved[0] = lambda;
-    if (tokens->training) norm->state[BATCHES][0] += 1;
+    if (tokens->training) *norm->batches += 1;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
@@ -132,7 +132,7 @@ const struct norm_kind norm_prep = {
               {"norm2.bn.bias", .role = NORM_BETA}},
     .state = {{"norm2.bn.running_mean", .start = 0},
               {"norm2.bn.running_var", .start = 1},
-              {"norm2.bn.num_batches_tracked", .scalar = true}},
+              {"norm2.bn.num_batches_tracked", .counts = true}},
     .saved = saved,
     .forward = forward,
     .backward = backward,

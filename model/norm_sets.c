@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { GAMMA, BETA };
-enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
+enum { RUNNING_MEAN, RUNNING_VAR };
 enum { CHANNELS = 32 }; // in a unit of work
 enum { VECTORS = 4 };   // mean .. t
 
@@ -149,7 +149,7 @@ void sets_statistics(const struct sets *sets, const struct norm *norm, const rea
     profile_lap(PROFILE_NORM);
     team_barrier();
     for (size_t row = 0; row < sets->rows; row++) settle(sets, row, channels, momentum, eps);
-    if (channels.begin == 0 && channels.end > 0) norm->state[BATCHES][0] += 1;
+    if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
 void sets_gradient_statistics(const struct sets *sets, const real *dy, const real *x) {

@@ -23,6 +23,7 @@ struct tensor {
     int dimensions;         // 0, 1 or 2
     size_t offset, size;    // in reals
     double mean, deviation; // initial values: normal(mean, deviation), constant if deviation = 0
+    bool counts;            // instead of reals an int64_t, 0 at first: see tensor_take_count()
 };
 
 struct tensor_list {
@@ -45,6 +46,11 @@ struct tensor_lists {
    both are, and initial values normal(mean, deviation); returns where it lies. */
 struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
                          double mean, double deviation);
+
+/* Declares an integer without dimensions, such as a number of batches, and returns where it lies
+   (NULL while counting). It takes as many reals of the list as an int64_t is long, so that copies
+   of a list's values hold it too. */
+int64_t *tensor_take_count(struct tensor_list *list, const char *name);
 
 /* The first tensor of the list that holds NaN or infinity in `values` (laid out as the list), or
  * NULL. */

@@ -143,7 +143,7 @@ def read_options(folder, summary):
     options = {}
     path = os.path.join(folder, "config.ini")
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
-        if not line.strip():
+        if not line.strip() or line.startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals:

@@ -34,7 +34,7 @@ static void expect_other_log(const char *one, const char *other) {
 
 Test(cli, the_run_s_folder) {
     run("--sample=30 --out=out text.txt");
-    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
+    cr_expect(files_in("out") == 7, "%zu files", files_in("out"));
     cr_expect(strstr(file_text("out/config.ini", NULL), "norm = ln\n"));
     cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"text.txt\"\n"));
     cr_expect(!strstr(file_text("out/config.ini", NULL), "auto\n") ||
@@ -204,7 +204,7 @@ static void check_interrupted(int number_of, int status) {
         "--max-iters=1000000000 --log-interval=1000000 --eval-interval=1000000 --out=out text.txt");
     cr_expect(ending.status == status, "status %d: %s", ending.status, ending.err);
     expect_member("out", "exit_reason", "interrupted");
-    cr_expect(files_in("out") == 5, "%zu files", files_in("out"));
+    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
     size_t bytes = 0;
     const char *model = file_text("out/model.safetensors", &bytes);
     cr_assert(model && bytes > 5000 && model[8] == '{');

@@ -40,7 +40,8 @@ static void load(const char *path) {
     char *bytes = file_text(path, NULL);
     edited.text_count = edited.array_count = 0;
     for (size_t i = 0; i < file.text_count; i++)
-        if (strcmp(file.texts[i].name, "header_crc32") != 0) // the writer makes its own
+        if (strcmp(file.texts[i].name, "header_crc32") != 0 && // the writer makes its own
+            strcmp(file.texts[i].name, "data_crc32") != 0)
             edited.texts[edited.text_count++] = file.texts[i];
     for (size_t i = 0; i < file.array_count; i++) {
         edited.arrays[i] = file.arrays[i];

@@ -109,7 +109,7 @@ Test(eval_train, items_of_the_slice_train) {
 Test(eval_train, random_characters_are_another_fixed_draw) {
     enum { T = 20, B = 4 };
     struct corpus corpus;
-    corpus_random(&corpus, 50);
+    corpus_random(&corpus, 50, NULL);
     struct batch a = batch_make(B, T), b = batch_make(B, T);
     size_t bytes = B * T * sizeof *a.ids;
     cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);

@@ -106,13 +106,17 @@ static void put(const char *path) {
     put_without(path, SIZE_MAX);
 }
 
+#define NOTE "note: other.st has no checksum: damage in it would not be found\n"
+
 static char *written(const char *format, const char *options) {
     static char text[4][32768];
     static int turn;
     char line[512];
     snprintf(line, sizeof line, "%s %s", format, options);
     struct ending ending = train("%s", line);
-    cr_assert(ending.status == 0 && !*ending.err, "%s: %s", line, ending.err);
+    // a file that safetensors_write() did not make has no checksum
+    cr_assert(ending.status == 0 && (!*ending.err || !strcmp(ending.err, NOTE)), "%s: %s", line,
+              ending.err);
     turn = (turn + 1) % 4;
     return strcpy(text[turn], ending.out);
 }

@@ -84,7 +84,7 @@ Test(generate, what_the_options_say) {
     cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=0"), "the\n");
     cr_expect_str_eq(written("--generate=out --num-chars=0"), "\n");
     cr_expect(strlen(written("--generate=out")) == 501, "500 by default");
-    cr_expect(files_in("out") == 5, "something was written");
+    cr_expect(files_in("out") == 6, "something was written");
 }
 
 /* Longer than the block, and a prompt longer than it: a long text and its own beginning as a prompt

@@ -293,7 +293,7 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
                           tolerance, 0);
         }
         for (int i = 0; kind->state[i].name; i++) {
-            if (kind->state[i].scalar) continue; // num_batches_tracked
+            if (kind->state[i].counts) continue; // num_batches_tracked
             snprintf(key, sizeof key, "%s:%s:%d", kind->name, kind->state[i].name, k);
             expect_golden(path, key, CHANNELS, norm->state[i], tolerance, 0);
         }

@@ -47,7 +47,7 @@ static void expect_same_run(const char *one, const char *other) {
     snprintf(path, sizeof path, "%s/probes.csv", one);
     size_t probed = file_there(path);
     if (probed) expect_same_file(one, other, "probes.csv");
-    cr_expect(files_in(one) == 6 + probed && files_in(other) == 6 + probed,
+    cr_expect(files_in(one) == 7 + probed && files_in(other) == 7 + probed,
               "temporary files are left");
 }
 

@@ -207,3 +207,35 @@ Test(run, a_file_that_cannot_be_replaced) {
     expect_refusal(&ending, STATUS_MACHINE, "here/other.json: ");
     cr_expect(!file_there("here/other.json.tmp"));
 }
+
+/* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
+Test(run, a_log_that_was_cut_has_its_checksum) {
+    struct run run;
+    run_open(&run, "here", "", false);
+    run_start_probes(&run, 0);
+    for (int step = 0; step < 6; step++) {
+        run_log(&run, &(struct log_row){.step = step, .seconds = step});
+        run_probe(&run, step, 0, "attn", "stream_rms", step);
+    }
+    run_seal(&run);
+    run_close(&run);
+    for (int step = 6; step > 2; step -= 2)
+        for (int again = 0; again < 2; again++) {
+            run_lock(&run, "here");
+            cr_expect(run_resume(&run, step) == step - 1);
+            run_start_probes(&run, step);
+            run_log(&run, &(struct log_row){.step = step, .seconds = 9}); // after the checksum
+            run_probe(&run, step, 0, "attn", "stream_rms", 9);
+            run_close(&run);
+        }
+    cr_expect_str_eq(file_text("here/probes.csv", NULL), "step,layer,site,metric,value\n"
+                                                         "0,0,attn,stream_rms,0\n"
+                                                         "1,0,attn,stream_rms,1\n"
+                                                         "2,0,attn,stream_rms,2\n"
+                                                         "3,0,attn,stream_rms,3\n"
+                                                         "4,0,attn,stream_rms,9\n");
+    run_lock(&run, "here");
+    cr_expect(run_resume(&run, 0) == 0 && !file_there("here/log.crc32"));
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
+}
