@@ -120,6 +120,26 @@ const struct option config_options[] = {
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
      .help = "seed of the built-in grammar's text"},
 
+    {"model", OPTION_HEADING, .help = "Model"},
+    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of layers"},
+    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of attention heads"},
+    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of channels"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "context length in characters"},
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+     .help =
+         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
+         "with a stream of about unit variance, as the literature on placements assumes"},
+    {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's"},
+    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
+    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
+     .help = "biases in linear layers and norms (beta)"},
+
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .help =
@@ -185,26 +205,6 @@ const struct option config_options[] = {
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
-
-    {"model", OPTION_HEADING, .help = "Model"},
-    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of layers"},
-    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of attention heads"},
-    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of channels"},
-    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "context length in characters"},
-    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
-     .help =
-         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
-         "with a stream of about unit variance, as the literature on placements assumes"},
-    {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
-     .scope = OPTION_OF_MODEL,
-     .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's"},
-    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
-    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
-     .help = "biases in linear layers and norms (beta)"},
 
     {"training", OPTION_HEADING, .help = "Training"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
