@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.patches import Patch
 
-from charts import BANDS, draw_line, runs_of, seeds_of
+from groups import BANDS, draw_line, runs_of, seeds_of
 from looks import (COLOURS, GREY, LINES, PALE, how_it_stands, line_of, literal, looks, note, shade)
 from probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from runs import RunError
@@ -42,9 +42,6 @@ METRICS = {
 # A row of panels: sites () are all that the metric has; `part` is what these are part of.
 Row = namedtuple("Row", "metric sites part", defaults=((), ""))
 Kind = namedtuple("Kind", "draw rows")
-
-# The lines of a facet: its group, and the groups that it is made of (itself, but for --columns).
-Facet = namedtuple("Facet", "group parts")
 
 CHART = "probes"    # in the table
 PANEL = (2.6, 2.1)  # inches
