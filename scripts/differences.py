@@ -141,7 +141,8 @@ def row_label(group, baseline, differences):
 
 def draw_interval(axes, at, low, high, bounds):
     """The interval as far as the axis goes, with an arrow where it goes on; returns whether it does."""
-    left, right = max(low, bounds[0]), min(high, bounds[1])
+    inset = 0.02 * (bounds[1] - bounds[0])
+    left, right = max(low, bounds[0] + inset), min(high, bounds[1] - inset)
     style = {"color": "black", "linewidth": 1.2, "zorder": 3}
     axes.plot([left, right], [at, at], **style)
     for end, place, arrow in ((low, left, "<"), (high, right, ">")):
