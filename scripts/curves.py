@@ -87,8 +87,8 @@ def explanations(drawing, groups):
         smoothing = f", running mean of {drawing.width} logged values" if drawing.width > 1 else ""
         notes.append(note("training" + smoothing, "training", linewidth=0.8 * scale(), alpha=0.8))
     if "eval-train" in options.lines and any(run.measured("eval_train_loss") for run in runs):
-        notes.append(note("training part, in evaluation mode", "training part, evaluated", marker=".",
-                          linewidth=0.8 * scale(), markersize=3.5 * scale()))
+        notes.append(note("training part, evaluated", marker=".", linewidth=0.8 * scale(),
+                          markersize=3.5 * scale()))
     if drawing.pale:
         notes.append(note("paler: fewer seeds", alpha=PALE, **bold))
     if any(run.status == "diverged" for run in runs):

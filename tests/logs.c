@@ -34,8 +34,8 @@ void summary_put_options(const char *folder, const char *reason, int seed, const
 void summary_put(const char *folder, const char *reason, const char *norm, double rate, int seed) {
     char options[256];
     snprintf(options, sizeof options,
-             "\"norm\": \"%s\", \"placement\": \"pre\", \"learning-rate\": %g, \"min-lr\": %g", norm,
-             rate, rate / 10);
+             "\"norm\": \"%s\", \"placement\": \"pre\", \"learning-rate\": %g, \"min-lr\": %g",
+             norm, rate, rate / 10);
     summary_put_options(folder, reason, seed, options);
 }
 

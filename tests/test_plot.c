@@ -174,7 +174,8 @@ Test(plot, bad_logs_are_named_and_the_others_drawn) {
         {"empty", "", "empty/log.csv: empty"},
         {"header", LOG_HEADER, "header/log.csv: only the header"},
         {"cells", LOG_HEADER "0,0,0,1,4\n", "cells/log.csv: damaged: line 2 has 5 cells"},
-        {"number", LOG_HEADER "0,0,0,1,x,,1,\n", "number/log.csv: damaged: line 2: could not convert"},
+        {"number", LOG_HEADER "0,0,0,1,x,,1,\n",
+         "number/log.csv: damaged: line 2: could not convert"},
         {"columns", "step,loss\n0,4\n", "columns/log.csv: damaged: line 1 names no column"},
         {"bytes", "\xff\xfe\n", "bytes/log.csv: damaged: not a text"},
     };

@@ -1,5 +1,5 @@
-/* scripts/plot.py in pictures of a given size: the data gets most of it, legends stand clear of it and
-   are all there, lines that lie on each other can be told apart; panels in columns. */
+/* scripts/plot.py in pictures of a given size: the data gets most of it, legends stand clear of it
+   and are all there, lines that lie on each other can be told apart; panels in columns. */
 #include "logs.h"
 #include "scripts.h"
 #include <criterion/criterion.h>
@@ -32,7 +32,8 @@ static struct box axes_box(const char *picture, int number) {
     snprintf(name, sizeof name, "<g id=\"axes_%d\">", number);
     const char *at = strstr(picture, name);
     cr_assert(at && (at = strstr(at, " d=\"M ")), "no axes %d", number);
-    cr_assert(sscanf(at, " d=\"M %lf %lf L %lf %lf L %lf %lf", x, y, x + 1, y + 1, x + 2, y + 2) == 6);
+    cr_assert(sscanf(at, " d=\"M %lf %lf L %lf %lf L %lf %lf", x, y, x + 1, y + 1, x + 2, y + 2) ==
+              6);
     return (struct box){x[0], y[2], x[1], y[0]};
 }
 
@@ -48,8 +49,9 @@ static void text_place(const char *picture, const char *text, double *x, double 
 }
 
 /* An ablation's folder: runs of the first norms in the first placements, two seeds each. */
-static const char *const norms[] = {"ln", "rms", "bn", "gn", "dyt", "none"},
-                         *const places[] = {"post", "pre", "sandwich"};
+static const char *const norms[] = {"ln", "rms", "bn", "gn", "dyt", "none"}, *const places[] = {
+                                                                                 "post", "pre",
+                                                                                 "sandwich"};
 
 static void ablation_put(int norm_count, int place_count) {
     mkdir("A", 0777), mkdir("A/runs", 0777);
@@ -78,12 +80,13 @@ ParameterizedTestParameters(plot_sizes, data_has_most_of_the_picture) {
 
 ParameterizedTest(struct size *size, plot_sizes, data_has_most_of_the_picture) {
     ablation_put(size->norms, size->places);
-    struct ending ending = script("plot.py A --chart=curves --size=%gx%g -o a.svg", size->width,
-                                  size->height);
+    struct ending ending =
+        script("plot.py A --chart=curves --size=%gx%g -o a.svg", size->width, size->height);
     expect_success(&ending);
     const char *picture = file_text("a.svg", NULL);
     const struct box all = picture_box(picture), data = axes_box(picture, 1);
-    cr_expect(fabs(all.right - 72 * size->width) < 0.1 && fabs(all.bottom - 72 * size->height) < 0.1);
+    cr_expect(fabs(all.right - 72 * size->width) < 0.1 &&
+              fabs(all.bottom - 72 * size->height) < 0.1);
     cr_expect(data.right - data.left > 0.8 * all.right, "%g to %g of %g", data.left, data.right,
               all.right);
     cr_expect(data.bottom - data.top > 0.4 * all.bottom, "%g to %g of %g", data.top, data.bottom,
