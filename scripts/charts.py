@@ -4,13 +4,12 @@ A chart draws facets, which are lists of groups (a variant with its seeds, or on
 each, and notes in a table what it draws. It returns its legend, which is placed here.
 """
 from collections import namedtuple
-import textwrap
 
 from curves import draw_curves
 from differences import draw_differences
 from dots import draw_dots
 from legends import put_above, put_below, put_beside, put_inside
-from looks import set_font
+from looks import fit_labels, set_font
 from sweep import draw_sweep
 
 # `width` in inches; `rows`: whether it has a row for each group.
@@ -89,19 +88,13 @@ def make_room(figure, axes, legend, size):
 
 
 def fit_texts(figure, rows, panels):
-    """Rows as small as they need to be, labels of axes in as many lines as they need."""
+    """Rows and labels as small as they need to be."""
     figure.get_layout_engine().execute(figure)
-    renderer = figure.canvas.get_renderer()
     for row, panel in zip(rows, panels):
         for axes in row:
             if CHARTS[panel.chart].rows:
                 fit_rows(axes)
-            for label, room in ((axes.xaxis.label, axes.bbox.width), (axes.yaxis.label, axes.bbox.height)):
-                box = label.get_window_extent(renderer)
-                length = box.width if label is axes.xaxis.label else box.height
-                if length > 1.1 * room:
-                    text = label.get_text()
-                    label.set_text(textwrap.fill(text, max(12, int(len(text) * 1.1 * room / length))))
+            fit_labels(axes)
 
 
 def fit_rows(axes):

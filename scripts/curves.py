@@ -1,4 +1,6 @@
 """The chart of loss curves: losses over steps, tokens or seconds, a panel for each facet."""
+from collections import namedtuple
+
 from matplotlib import ticker
 from matplotlib.patches import Patch
 
@@ -11,6 +13,12 @@ from series import Curve, curve_of, final_runs, limits, loss_cap, middle, sound
 CHART = "curves"  # in the table
 VALIDATION = {"linewidth": 1.8, "markersize": 4.5}
 MARKERS = 12      # on a line, about
+
+# A column of log.csv, its name in the table, whether it has a band over seeds.
+Loss = namedtuple("Loss", "column series band")
+TRAINING = Loss("train_loss", "training", False)
+PART = Loss("eval_train_loss", "training part", False)
+MEASURED = Loss("val_loss", "validation", True)
 
 
 class Drawing:
@@ -25,14 +33,14 @@ class Drawing:
         self.width = options.smooth or max(len(run.measured("train_loss")) for run in runs) // 50 | 1
         self.drawn, self.pale = [], False
 
-    def line(self, axes, group, whose, column, series, style, band=False, width=1):
-        """One loss of a group; returns its curve."""
-        options = self.options
-        curve = curve_of(sound(group.runs), options.x, column, options.center, options.band, width)
+    def line(self, axes, group, whose, loss, style):
+        """One loss of a group."""
+        options, width = self.options, self.width if loss is TRAINING else 1
+        curve = curve_of(sound(group.runs), options.x, loss.column, options.center, options.band, width)
         there = curve.x > 0 if options.log_x else curve.x >= 0
         curve = Curve(*(values[there] for values in curve))
-        self.table.add_curve(CHART, whose, series, curve)
-        pale = draw_line(axes, curve, style, band_below=self.cap if band else -1)
+        self.table.add_curve(CHART, whose, loss.series, curve)
+        pale = draw_line(axes, curve, style, band_below=self.cap if loss.band else -1)
         self.pale |= pale and bool(final_runs(group.runs))
         self.drawn += zip(curve.x, curve.y)
 
@@ -41,16 +49,15 @@ class Drawing:
         lines, line = self.options.lines, line_of(group.look, **VALIDATION)
         thin = {**line, "linewidth": 0.8 * scale(), "marker": "none"}
         if "train" in lines:
-            self.line(axes, group, whose, "train_loss", "training", {**thin, "alpha": 0.6},
-                      width=self.width)
+            self.line(axes, group, whose, TRAINING, {**thin, "alpha": 0.6})
         if "eval-train" in lines:
             dots = {"marker": ".", "markersize": 3.5 * scale()}
-            self.line(axes, group, whose, "eval_train_loss", "training part", {**thin, **dots})
+            self.line(axes, group, whose, PART, {**thin, **dots})
         if "val" in lines:
             points = max((len(run.measured("val_loss")) for run in sound(group.runs)), default=0)
             every = max(1, points // MARKERS)
             line["markevery"] = (place % every, every)
-            self.line(axes, group, whose, "val_loss", "validation", line, band=True)
+            self.line(axes, group, whose, MEASURED, line)
         for run in group.runs:
             if run.status == "diverged":
                 self.cross(axes, group, whose, run)

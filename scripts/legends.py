@@ -9,12 +9,14 @@ import textwrap
 import matplotlib
 
 from looks import note
+from runs import RunError
 
 INSIDE = 8     # with more lines, or longer labels, no legend stands inside
 LONGEST = 56   # characters
 WRAP = 30      # characters of a note in a line of a legend beside the chart
 SHARE = 0.2    # of the picture's height, at most, for legends with long texts
 BRIEFEST = 0.4  # at most with brief ones, as long as the letters can be read
+FULL = 0.75    # legends that leave less are refused
 LETTERS = (0.9, 0.8, 0.7)  # sizes to try, relative to the other letters
 
 # Of a chart: its handles, of which the first `lines` are data and the rest explain.
@@ -103,7 +105,7 @@ def row_of(figure, handles, title, points):
 
 def put_below(figure, legends, said, grow):
     """All of the legends below the charts: lines first, then what explains them and is not said by
-    other handles. The figure grows by their height if it may."""
+    other handles. The figure grows by their height if it may; if not, there must be room."""
     lines = distinct([handle for legend in legends for handle in legend.handles[:legend.lines]])
     notes = distinct([*said, *(handle for legend in legends
                                for handle in legend.handles[legend.lines:])])
@@ -126,6 +128,10 @@ def put_below(figure, legends, said, grow):
     if grow:
         width, old = figure.get_size_inches()
         figure.set_size_inches(width, old + height / figure.dpi)
+    elif height > FULL * figure.bbox.height:
+        width, height = figure.get_size_inches()
+        raise RunError(f"--size={width:g}x{height:g}: the legend of {len(lines) or len(notes)} entries "
+                       "leaves no room for data (a larger size, or fewer runs)")
     bottom = 0.0
     for legend, of in reversed(drawn):
         legend.set_bbox_to_anchor((0.5, bottom / figure.bbox.height))

@@ -5,6 +5,7 @@ differs in marker and width, and wider lines are drawn first, so that they show 
 narrower one on top.
 """
 from collections import namedtuple
+import textwrap
 
 import matplotlib
 from matplotlib import colors, ticker
@@ -24,6 +25,8 @@ GREY = {"color": "0.3"}
 PALE = 0.4  # opacity of what is not all there
 FONT = 9      # points, in pictures of no given size
 SMALLEST = 7  # in the smallest
+SHRUNK = 0.75  # of their size: labels of axes that would be too long, before they get more lines
+OVER = 1.1    # how long labels may be, in lengths of their axis
 WIDTHS = (1.4, 0.7)  # of the first and the last line, in line widths
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
@@ -152,3 +155,22 @@ def loss_ticks(axis, logarithmic):
         axis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
         axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def fit_labels(axes):
+    """The title and the labels of the axes as long as these are: smaller, or in more lines. To be
+    called when the layout is known."""
+    renderer = axes.figure.canvas.get_renderer()
+    for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
+        upright = label is axes.yaxis.label
+
+        def excess():
+            box = label.get_window_extent(renderer)
+            return (box.height / axes.bbox.height if upright else box.width / axes.bbox.width) / OVER
+
+        if excess() > 1:
+            label.set_fontsize(label.get_fontsize() * max(SHRUNK, 0.97 / excess()))
+        if excess() > 1:
+            text = label.get_text()
+            longest = max(map(len, text.split("\n")))
+            label.set_text(textwrap.fill(text, max(10, int(longest / excess()))))

@@ -4,7 +4,8 @@ what norms, gradients, attention and updates did, from their probes.csv.
 
 A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
 whose runs stand in runs/ inside it). Runs that differ in nothing but the seed are one line: their mean
-with a band. A run under way can be drawn, and with --watch is drawn again and again as it goes.
+with a band. Lines are named by the options that differ; outside of ablations by the runs' folders. A
+run under way can be drawn, and with --watch is drawn again and again as it goes.
 """
 import argparse
 import csv

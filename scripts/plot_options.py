@@ -103,6 +103,20 @@ def check_differences(options):
         raise UsageError("--baseline: goes with --chart=differences")
 
 
+def check_together(options):
+    """Refuses what does not go together whatever is drawn."""
+    if options.watch and (options.show or options.each or options.table):
+        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
+                         "it anew)")
+    if options.each and (options.output or options.table or options.show):
+        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
+            options.log_y and options.ylim and options.ylim[0] <= 0):
+        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
+    if not 20 <= options.dpi <= 2000:
+        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+
+
 def read_command(arguments):
     parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
                     description="Draw the losses of runs, or their probes.")
@@ -164,14 +178,5 @@ def read_command(arguments):
         options.output += ".png"
     if options.output and not options.output.lower().endswith(ENDINGS):
         raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
-    if options.watch and (options.show or options.each or options.table):
-        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
-                         "it anew)")
-    if options.each and (options.output or options.table or options.show):
-        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
-    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
-            options.log_y and options.ylim and options.ylim[0] <= 0):
-        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
-    if not 20 <= options.dpi <= 2000:
-        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+    check_together(options)
     return options

@@ -24,6 +24,36 @@ def scale_option(axes, values, forced):
     return lambda value, share: from_axis(to_axis(value) + share * length)
 
 
+LOST = {"diverged": CROSS, "above": {"marker": "^"}}
+
+
+def draw_lost(axes, look, place, name, counts):
+    """A mark above the axis for runs that are not on it, and how many of how many they are."""
+    axes.plot(*([at] for at in place), transform=axes.get_xaxis_transform(), clip_on=False,
+              **dot_of(look, **LOST[name]))
+    if counts[1] > 1:
+        axes.annotate(f"{counts[0]}/{counts[1]}", place, xytext=(4.5, 0),
+                      xycoords=axes.get_xaxis_transform(), va="center", textcoords="offset points",
+                      fontsize="x-small", color=look.color, annotation_clip=False)
+
+
+def notes_of(used, options):
+    """The legend's entries that explain what was used."""
+    seed = {"marker": "o", "markersize": 3.5, "linestyle": "none"}
+    notes = []
+    if "seed" in used:
+        notes.append(note("one seed", **seed))
+        notes.append(note(f"{options.center} of the seeds that did not diverge", options.center,
+                          linewidth=1.5, marker="_", markersize=8))
+    if "pale" in used:
+        notes.append(note("paler: not at its end", alpha=PALE, **seed))
+    if "diverged" in used:
+        notes.append(note("diverged", linestyle="none", **CROSS))
+    if "above" in used:
+        notes.append(note("off the scale", marker="^", linestyle="none", markersize=5))
+    return notes
+
+
 def draw_sweep(row, facets, options, table):
     """The final loss against an option: a dot for each seed, a line through the means; diverged
     runs are crosses above the axis, a row of them for each group."""
@@ -36,7 +66,6 @@ def draw_sweep(row, facets, options, table):
         axes.set_yscale("log")
     handles, shown, used, story = [], [], set(), 0
     for number, group in enumerate(groups):
-        aside = {"transform": axes.get_xaxis_transform(), "clip_on": False}
         share = 0.012 * (number - (len(groups) - 1) / 2) * min(1, 5 / len(groups))
         line, top = [], BEYOND + STORY * story
         for value in values:
@@ -59,39 +88,25 @@ def draw_sweep(row, facets, options, table):
                 line.append((x, middle(losses, options.center), value))
                 table.add("sweep", group.label, options.center, x=float(value), y=line[-1][1],
                           low=min(losses), high=max(losses), runs=len(losses))
-            lost = [("diverged", CROSS, [run for run in runs if run.status == "diverged"]),
-                    ("above", {"marker": "^"}, [run for run in ended if run.losses()[-1] > cap])]
-            for name, marker, which in lost:
-                if not which:
-                    continue
-                used.add(name)
-                story = max(story, round((top - BEYOND) / STORY) + 1)
-                if name == "diverged":
-                    table.add("sweep", group.label, name, x=float(value), runs=len(which))
-                axes.plot([x], [top], **aside, **dot_of(group.look, **marker))
-                if len(runs) > 1:
-                    axes.annotate(f"{len(which)}/{len(runs)}", (x, top), xytext=(4.5, 0),
-                                  xycoords=axes.get_xaxis_transform(), va="center",
-                                  textcoords="offset points", fontsize="x-small",
-                                  color=group.look.color, annotation_clip=False)
+            lost = {"diverged": [run for run in runs if run.status == "diverged"],
+                    "above": [run for run in ended if run.losses()[-1] > cap]}
+            for name, which in lost.items():
+                if which:
+                    used.add(name)
+                    story = max(story, round((top - BEYOND) / STORY) + 1)
+                    draw_lost(axes, group.look, (x, top), name, (len(which), len(runs)))
+            if lost["diverged"]:
+                table.add("sweep", group.label, "diverged", x=float(value), runs=len(lost["diverged"]))
         axes.plot([x for x, _, _ in line], [y for _, y, _ in line],
                   **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
         _, lowest, where = min(line, key=lambda point: point[1], default=(0, None, 0))
         best = "" if lowest is None else f": lowest {lowest:.3f} at {where:g}"
-        handles.append(note(group.label + best, group.label, **line_of(group.look, linewidth=1.5, markersize=4.5)))
-    seeds = max(len([run for run in group.runs if run.options[option] == value])
-                for group in groups for value in values) > 1
-    if seeds:
-        handles.append(note("one seed", marker="o", markersize=3.5, linestyle="none"))
-        handles.append(note(f"{options.center} of the seeds that did not diverge", options.center,
-                            linewidth=1.5, marker="_", markersize=8))
-    if "pale" in used:
-        handles.append(note("paler: not at its end", marker="o", markersize=3.5, linestyle="none",
-                            alpha=PALE))
-    if "diverged" in used:
-        handles.append(note("diverged", linestyle="none", **CROSS))
-    if "above" in used:
-        handles.append(note("off the scale", marker="^", linestyle="none", markersize=5))
+        handles.append(note(group.label + best, group.label,
+                            **line_of(group.look, linewidth=1.5, markersize=4.5)))
+    if max(len([run for run in group.runs if run.options[option] == value])
+           for group in groups for value in values) > 1:
+        used.add("seed")
+    handles += notes_of(used, options)
     lines, near = draw_near_entropies(axes.axhline, groups, "sweep",
                                       *limits(shown, cap, options.log_y), table)
     handles += lines

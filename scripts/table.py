@@ -3,9 +3,9 @@
 
 FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ; a RUN is the folder
 of a run, or a folder of runs. Of RUNs, options count that make a difference (run_options.py), and where
-every variant is one run, a column names it. A variant's row: final validation loss (median, mean and standard deviation,
-range over seeds), best validation loss, runs that are done, diverged or failed, seconds of a run.
-Losses are those of runs that are done, in nats per character.
+every variant is one run, a column names it. A variant's row: final validation loss (median, mean and
+standard deviation, range over seeds), best validation loss, runs that are done, diverged or failed,
+seconds of a run. Losses are those of runs that are done, in nats per character.
 """
 import argparse
 import csv

@@ -148,6 +148,15 @@ Test(plot_sizes, rows_of_dots_have_letters_that_fit) {
     cr_expect(data.right - data.left > 0.6 * all.right);
 }
 
+Test(plot_sizes, a_picture_without_room_is_refused) {
+    ablation_put(6, 3);
+    struct ending ending = script("plot.py A --chart=curves --size=1x1 -o a.svg");
+    cr_expect(ending.status == 1 && !file_there("a.svg"));
+    cr_expect_str_eq(ending.err,
+                     "plot: --size=1x1: the legend of 18 entries leaves no room for data "
+                     "(a larger size, or fewer runs)\n");
+}
+
 /* ---- lines on each other ---- */
 
 /* The width of the first line of this colour; *at is where it stands in the file. */
