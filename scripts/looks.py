@@ -1,4 +1,9 @@
-"""How lines, dots and legends look in every chart: Look is a group's colour, line style and marker."""
+"""How lines, dots and labels look in every chart: Look is a group's colour, line style, marker and width.
+
+Lines that lie on each other must be told apart, by colour-blind eyes too: what differs in colour also
+differs in marker and width, and wider lines are drawn first, so that they show on both sides of a
+narrower one on top.
+"""
 from collections import namedtuple
 import textwrap
 
@@ -18,9 +23,11 @@ LINES = ["-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (5, 1, 1, 1, 1,
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h"]
 GREY = {"color": "0.3"}
 PALE = 0.4  # opacity of what is not all there
-INSIDE = 8  # with more lines, or longer labels, the legend stands beside the picture
-LONGEST = 56
-WRAP = 30     # characters of a note in a line of that one
+FONT = 9      # points, in pictures of no given size
+SMALLEST = 7  # in the smallest
+SHRUNK = 0.75  # of their size: labels of axes that would be too long, before they get more lines
+OVER = 1.1    # how long labels may be, in lengths of their axis
+WIDTHS = (1.4, 0.7)  # of the first and the last line, in line widths
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
             "seconds": "time since the start (s)"}
@@ -29,7 +36,22 @@ OPTION_LABELS = {"learning-rate": "learning rate", "warmup-iters": "warm-up (upd
                  "block-size": "context ({unit}s)", "n-layer": "layers", "n-head": "attention heads",
                  "n-embd": "channels"}
 
-Look = namedtuple("Look", "color linestyle marker hollow")
+# `size` multiplies the widths of lines and the sizes of markers.
+Look = namedtuple("Look", "color linestyle marker hollow size")
+
+
+def set_font(size):
+    """Letters for a picture of this (width, height) in inches, or None: lines scale with them."""
+    points = FONT
+    if size:
+        extent = min(size[0], 1.6 * size[1])
+        points = min(FONT, max(SMALLEST, 4.9 + 0.64 * extent))
+    matplotlib.rcParams["font.size"] = points
+
+
+def scale():
+    """Sizes of lines and markers in the picture under way, relative to one of no given size."""
+    return matplotlib.rcParams["font.size"] / FONT
 
 
 def shade(rank, count):
@@ -37,37 +59,48 @@ def shade(rank, count):
     return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
 
 
+def sizes(count):
+    """From wide to narrow."""
+    wide, narrow = WIDTHS
+    return [wide + (narrow - wide) * i / (count - 1) for i in range(count)] if count > 1 else [1.0]
+
+
 def looks(names, keys):
-    """A look for each key, the values of the options named: the colour by the first (the norm), line
-    style and filling by the second (the placement), the marker's shape by the first or the third.
-    A number with many values goes first, and its colours from dark to bright; but not the seed."""
+    """A look for each key, the values of the options named. The first option (the norm) has the colour,
+    the marker and the width; the second (the placement) the line style and the filling; a third has the
+    marker. A single option has the line style too. A number with many values goes first, and its
+    colours from dark to bright; but not the seed."""
     positions = [sorted(set(values), key=order) for values in zip(*keys)]
     scales = [i for i, values in enumerate(positions)
               if names[i] != "seed" and len(values) > 4
               and isinstance(values[-1], (int, float))][:1]
     turn = scales + [i for i in range(len(positions)) if i not in scales]
-    shaping = 2 if len(turn) > 2 else int(len(turn) == 2 and len(positions[turn[1]]) > 2)
+    dashing, shaping = (min(rank, len(turn) - 1) for rank in (1, 2 if len(turn) > 2 else 0))
+    width = sizes(len(positions[turn[0]])) if turn else [1.0]
     found = []
     for key in keys:
-        ranks = [positions[i].index(key[i]) for i in turn] + [0, 0]
-        colour = COLOURS[ranks[0] % len(COLOURS)]
-        if scales:
-            colour = shade(ranks[0], len(positions[turn[0]]))
-        found.append(Look(colour, LINES[ranks[1] % len(LINES)],
-                          MARKERS[ranks[shaping] % len(MARKERS)], ranks[1] % 2 == 1))
-    if len(set(found)) == len(found):
+        ranks = [positions[i].index(key[i]) for i in turn] or [0]
+        colour = shade(ranks[0], len(width)) if scales else COLOURS[ranks[0] % len(COLOURS)]
+        hollow = dashing > 0 and ranks[dashing] % 2 == 1
+        found.append(Look(colour, LINES[ranks[dashing] % len(LINES)],
+                          MARKERS[ranks[shaping] % len(MARKERS)], hollow, width[ranks[0]]))
+    if len(set(found)) == len(found) and len(names) <= 3:
         return found
-    return [Look(COLOURS[i % len(COLOURS)], LINES[i // len(COLOURS) % len(LINES)],
-                 MARKERS[i % len(MARKERS)], False) for i in range(len(keys))]
+    return [Look(COLOURS[i % len(COLOURS)], LINES[i % len(LINES)], MARKERS[i % len(MARKERS)],
+                 i // len(COLOURS) % 2 == 1, size) for i, size in enumerate(sizes(len(keys)))]
 
 
 def line_of(look, **more):
+    """A line's style; its width and the size of its markers scale with the look and the picture."""
     face = {"markerfacecolor": "white"} if look.hollow else {}
-    return {"color": look.color, "linestyle": look.linestyle, "marker": look.marker, **face, **more}
+    factor = look.size * scale()
+    sized = {name: value * factor for name, value in more.items() if name in ("linewidth", "markersize")}
+    return {"color": look.color, "linestyle": look.linestyle, "marker": look.marker, **face, **more,
+            **sized}
 
 
 def dot_of(look, **more):
-    return line_of(look, **{"linestyle": "none", "markersize": 5, **more})
+    return line_of(look._replace(size=1), **{"linestyle": "none", "markersize": 5, **more})
 
 
 CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
@@ -79,9 +112,11 @@ def literal(text):
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
-def note(text, **style):
-    """An entry of the legend that belongs to no line."""
-    return Line2D([], [], **{"label": literal(text), **GREY, **style})
+def note(text, brief=None, **style):
+    """An entry of a legend; `brief` is what it says where there is little room."""
+    handle = Line2D([], [], **{"label": literal(text), **GREY, **style})
+    handle.brief = literal(brief or text)
+    return handle
 
 
 def unit_of(runs):
@@ -122,27 +157,20 @@ def loss_ticks(axis, logarithmic):
         axis.set_minor_formatter(ticker.NullFormatter())
 
 
-def on_lines(axes, legend):
-    """Whether the legend stands on one of the lines; the layout to come only gives more room."""
-    box = legend.get_window_extent(axes.figure.canvas.get_renderer())
-    return any(line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False)
-               for line in axes.lines)
+def fit_labels(axes):
+    """The title and the labels of the axes as long as these are: smaller, or in more lines. To be
+    called when the layout is known."""
+    renderer = axes.figure.canvas.get_renderer()
+    for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
+        upright = label is axes.yaxis.label
 
+        def excess():
+            box = label.get_window_extent(renderer)
+            return (box.height / axes.bbox.height if upright else box.width / axes.bbox.width) / OVER
 
-def put_legend(axes, handles, title, lines):
-    """In the upper right of the picture while it is short and that is free, else beside: then returns
-    the legend, which needs room. The first `lines` of its entries are data."""
-    longest = max(len(handle.get_label()) for handle in handles)
-    if lines <= INSIDE and longest <= LONGEST:
-        missing = 2 * lines - len(handles)
-        columns = 2 if lines > 4 and missing >= 0 else 1
-        blanks = [note("", linestyle="none")] * (missing if columns == 2 else 0)
-        legend = axes.legend(handles=handles + blanks, title=title, alignment="left", ncol=columns,
-                             columnspacing=1.2, loc="upper right")
-        if not on_lines(axes, legend):
-            return None
-    for handle in handles[lines:]:
-        handle.set_label(textwrap.fill(handle.get_label(), WRAP))
-    return axes.legend(handles=handles, title=title, alignment="left", loc="upper left",
-                       bbox_to_anchor=(1.01, 1), borderaxespad=0,
-                       fontsize="small" if lines > 20 else None)
+        if excess() > 1:
+            label.set_fontsize(label.get_fontsize() * max(SHRUNK, 0.97 / excess()))
+        if excess() > 1:
+            text = label.get_text()
+            longest = max(map(len, text.split("\n")))
+            label.set_text(textwrap.fill(text, max(10, int(longest / excess()))))

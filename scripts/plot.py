@@ -4,7 +4,8 @@ what norms, gradients, attention and updates did, from their probes.csv.
 
 A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
 whose runs stand in runs/ inside it). Runs that differ in nothing but the seed are one line: their mean
-with a band. A run under way can be drawn, and with --watch is drawn again and again as it goes.
+with a band. Lines are named by the options that differ; outside of ablations by the runs' folders. A
+run under way can be drawn, and with --watch is drawn again and again as it goes.
 """
 import argparse
 import csv
@@ -14,7 +15,8 @@ import signal
 import sys
 
 import runs as run_folders
-from runs import RunError, is_run, label_of, runs_inside, twins, variants, varying
+from runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
+                  variants, varying, without_copies)
 
 interrupt = signal.getsignal(signal.SIGINT)
 if interrupt is signal.default_int_handler:
@@ -31,10 +33,11 @@ except ImportError as error:
         os.execv(system, [system, *sys.argv])
     sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
 
-from charts import CHARTS, Group  # noqa: E402 (they need both)
+from charts import NARROW, Panel, draw_charts  # noqa: E402 (they need both)
+from groups import Facet, Group  # noqa: E402
 from looks import literal, looks, shorten  # noqa: E402
 from plot_options import UsageError, read_command  # noqa: E402
-from probe_charts import Facet, draw_probes  # noqa: E402
+from probe_charts import draw_probes  # noqa: E402
 from probes import probed  # noqa: E402
 from series import Table  # noqa: E402
 from watching import watch  # noqa: E402
@@ -48,7 +51,21 @@ def say(text):
 
 # ---- runs and the lines they make ----------------------------------------------------------------
 
-def groups_of(runs, names, by_run):
+def labels_of(found, names, by_folder):
+    """The labels of variants [(key, runs)]: the values of these options. With by_folder, outside of
+    ablations, where nobody chose which options differ: the folders' names, if these tell the variants
+    apart."""
+    if by_folder and not all(in_ablation(run) for _, members in found for run in members):
+        labels = [folder_label(members) for _, members in found]
+        if all(labels) and len(set(labels)) == len(labels):
+            return labels
+    named = names or [name for name in FIRST if name in found[0][1][0].options]
+    return [label_of(members[0], named) or "all runs" for _, members in found]
+
+
+def groups_of(runs, names, by_run, by_folder=False):
+    """The groups of a chart. A group's label is made of the values of `names`, or with by_folder of
+    its folders' names where that serves."""
     if by_run:
         labels = [run.name for run in runs]
         if len(set(labels)) < len(labels):
@@ -58,8 +75,7 @@ def groups_of(runs, names, by_run):
         found = [(run_folders.key_of(run, names), [run]) for run in runs]
     else:
         found = variants(runs, names)
-        named = names or [name for name in run_folders.FIRST if name in runs[0].options]
-        labels = [label_of(members[0], named) or "all runs" for _, members in found]
+        labels = labels_of(found, names, by_folder)
     return [Group(label, key, members, look) for label, (key, members), look in
             zip(shorten(labels, 40 if by_run else 80), found, looks(names, [key for key, _ in found]))]
 
@@ -94,44 +110,69 @@ def swept_option(runs, names, wanted, least=2):
                          default=None)
 
 
+def chosen_charts(runs, names, by_run, options):
+    if options.chart:
+        return options.chart
+    if options.columns:
+        return ["curves"]
+    if options.baseline:
+        return ["differences"]
+    if options.sweep or (not by_run and swept_option(runs, names, None, 3)):
+        return ["sweep"]
+    several = not by_run and len(variants(runs, names)) > 1 and len(variants(runs, names)) < len(runs)
+    narrow = options.size and options.size[0] < NARROW
+    return ["curves", "dots"] if several and not narrow else ["curves"]
+
+
 def panels_of(runs, options):
-    """[(chart, groups)]; settles which option a sweep is about."""
+    """The charts with their groups; settles which option a sweep is about."""
     by_run = lines_by_run(runs, options)
     names = varying(runs) if all(run.options for run in runs) else []
     if options.sweep and options.sweep not in names and all(options.sweep in run.options
                                                             for run in runs):
         if len({run.options[options.sweep] for run in runs}) > 1:
             names = [*names, options.sweep]  # follows from another, but is what is asked for
-    groups = groups_of(runs, names, by_run)
-    charts = options.chart or (["sweep"] if options.sweep else [])
-    if not charts and not by_run and swept_option(runs, names, None, 3):
-        charts = ["sweep"]
-    if not charts:
-        seeds = max(len(group.runs) for group in groups)
-        charts = ["curves", "dots"] if seeds > 1 and len(groups) > 1 else ["curves"]
+    if options.columns:
+        return [Panel("curves", facets_of(runs, names, options.columns))]
     panels = []
-    for chart in charts:
-        drawn = groups
+    for chart in chosen_charts(runs, names, by_run, options):
         if chart == "sweep":
             options.sweep = swept_option(runs, names, options.sweep)
             if not options.sweep:
                 raise RunError("sweep: these runs do not differ in a numeric option")
-            drawn = groups_of(runs, [name for name in names if name != options.sweep], False)
-        panels.append((chart, drawn))
+            groups = groups_of(runs, [name for name in names if name != options.sweep], False)
+        elif chart == "differences":
+            if by_run and len(runs) > 1:
+                raise RunError("differences: for variants, whose runs have different seeds (--by=run "
+                               "and runs of the same options and seed have no pairs)")
+            groups, options.differing = groups_of(runs, names, False, True), names
+        else:
+            groups = groups_of(runs, names, by_run, True)
+        panels.append(Panel(chart, [Facet(None, groups)]))
     return panels
 
 
-def facets_of(runs, options):
+def facets_of(runs, names, columns):
+    """The columns of a picture: what differs in other options is lines, which look alike everywhere."""
+    for name in columns:
+        if not all(name in run.options for run in runs):
+            raise RunError(f"--columns={name}: not an option of these runs")
+    rest = [name for name in names if name not in columns]
+    look = {group.key: group.look for group in groups_of(runs, rest, False)}
+    return [Facet(facet, [group._replace(look=look[group.key])
+                          for group in groups_of(facet.runs, rest, False)])
+            for facet in groups_of(runs, columns, False)]
+
+
+def probe_facets(runs, options):
     """The columns of a picture of probes."""
     names = varying(runs) if all(run.options for run in runs) else []
     if not options.columns:
-        return [Facet(group, [group]) for group in groups_of(runs, names, lines_by_run(runs, options))]
-    for name in options.columns:
-        if not all(name in run.options for run in runs):
-            raise RunError(f"--columns={name}: not an option of these runs")
-    rest = [name for name in names if name not in options.columns]
-    return [Facet(facet, groups_of(facet.runs, rest, False) if rest else [facet])
-            for facet in groups_of(runs, options.columns, False)]
+        groups = groups_of(runs, names, lines_by_run(runs, options), True)
+        return [Facet(group, [group]) for group in groups]
+    facets = facets_of(runs, names, options.columns)
+    return facets if set(names) - set(options.columns) else [Facet(facet, [facet])
+                                                            for facet, _ in facets]
 
 
 # ---- the picture ---------------------------------------------------------------------------------
@@ -154,33 +195,15 @@ def new_figure(show):
 
 
 def compose(runs, options, table):
-    """The figure: its charts side by side, as wide as their legends need."""
+    """The figure, as large as its charts and legends need unless its size is given."""
     figure = new_figure(options.show)
-    if options.probes:
-        draw_probes(figure, facets_of(runs, options), options, table)
-    else:
-        draw_charts(figure, panels_of(runs, options), options, table)
     if options.title:
         figure.suptitle(literal(options.title))
+    if options.probes:
+        draw_probes(figure, probe_facets(runs, options), options, table)
+    else:
+        draw_charts(figure, panels_of(runs, options), options, table)
     return figure
-
-
-def draw_charts(figure, panels, options, table):
-    widths = [CHARTS[chart][1] for chart, _ in panels]
-    rows = [group.label for chart, groups in panels if chart == "dots" for group in groups]
-    width = sum(widths) + 0.07 * max(0, max(map(len, rows), default=0) - 12)
-    height = max(4.0, 1.2 + 0.24 * len(rows))
-    figure.set_size_inches(options.size or (width, height))
-    for axes, (chart, groups) in zip(figure.subplots(1, len(panels), squeeze=False,
-                                                     width_ratios=widths)[0], panels):
-        legend = CHARTS[chart][0](axes, groups, options, table)
-        if legend:  # one that stands beside its chart
-            renderer = figure.canvas.get_renderer()
-            box = legend.get_window_extent(renderer)
-            above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses, as it grows
-            width += box.width / figure.dpi
-            height = max(height, box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3)
-    figure.set_size_inches(options.size or (width, height))
 
 
 def write_picture(figure, output, dpi):
@@ -215,6 +238,7 @@ def output_of(options):
 
 def draw_runs(runs, options):
     table = Table()
+    runs = without_copies(runs, say)
     figure = compose(runs, options, table)
     if options.table:
         write_table(table, options.table)

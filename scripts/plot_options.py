@@ -6,6 +6,7 @@ import os
 from charts import CHARTS
 from probe_charts import KINDS
 
+LINES = ("train", "val", "eval-train")
 ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -68,19 +69,52 @@ def size(text):
     return width, height
 
 
+def settings(text):
+    """{NAME: VALUE} of a comma list."""
+    pairs = [part.removeprefix("--").partition("=") for part in text.split(",")]
+    if not all(name and equals and value for name, equals, value in pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
+    return {name: value for name, _, value in pairs}
+
+
 def check_probes(options, parser):
     """Refuses what does not go with --probes, or not without."""
     kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
-    alien = {"chart", "sweep", "lines", "x", "log_y", "watch"} if kinds else \
-        {"metrics", "sites", "steps", "columns"}
+    alien = {"chart", "sweep", "baseline", "lines", "x", "log_y", "watch"} if kinds else \
+        {"metrics", "sites", "steps"}
     if alien & given:
         name = min(alien & given).replace("_", "-")
         raise UsageError(f"--{name}: {'not' if kinds else 'goes'} with --probes")
     if len(draws) > 1:
         raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
-    if options.columns and "layers" not in kinds:
-        raise UsageError("--columns: goes with --probes=layers")
+    if options.columns and (kinds and "layers" not in kinds or
+                            not kinds and (options.chart or ["curves"]) != ["curves"]):
+        raise UsageError("--columns: goes with --probes=layers and --chart=curves")
+
+
+def check_differences(options):
+    """Refuses a baseline without the chart of differences, and the chart without one."""
+    named = options.chart and "differences" in options.chart
+    if named and not options.baseline:
+        raise UsageError("--chart=differences: needs the variant to compare with "
+                         "(--baseline=NAME=VALUE, such as --baseline=norm=ln)")
+    if options.baseline and (options.chart and not named or options.sweep or options.columns):
+        raise UsageError("--baseline: goes with --chart=differences")
+
+
+def check_together(options):
+    """Refuses what does not go together whatever is drawn."""
+    if options.watch and (options.show or options.each or options.table):
+        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
+                         "it anew)")
+    if options.each and (options.output or options.table or options.show):
+        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
+            options.log_y and options.ylim and options.ylim[0] <= 0):
+        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
+    if not 20 <= options.dpi <= 2000:
+        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
 
 
 def read_command(arguments):
@@ -92,8 +126,12 @@ def read_command(arguments):
         "loss.png, or with --probes its name, in the RUN, in this folder for several)")
     add("--chart", type=one_of(*CHARTS), metavar="CHART,...",
         help="curves (losses over time), dots (final losses, every seed), sweep (final loss against "
-             "an option), side by side (default: curves, with dots beside if there are variants with "
-             "several seeds; sweep if a numeric option has three values or more)")
+             "an option), differences (of final losses to --baseline, seed by seed), side by side; "
+             "below each other in a narrow picture (default: curves, with dots beside if there are "
+             "variants with several seeds and room; sweep if a numeric option has three values or more)")
+    add("--baseline", type=settings, metavar="NAME=VALUE,...",
+        help="the variant that --chart=differences compares with, such as norm=ln; each variant is "
+             "compared with the one that agrees in all other options")
     add("--sweep", metavar="OPTION", help="the option of ./train of a sweep, such as learning-rate")
     add("--probes", type=one_of(*KINDS), metavar="KIND,...",
         help="what ./train --probe-interval measured, a column for each variant: over steps distance "
@@ -105,14 +143,16 @@ def read_command(arguments):
     add("--steps", type=whole_numbers, metavar="N,...",
         help="probed steps, for layers (default: first and last) and attention (last)")
     add("--columns", type=words, metavar="OPTION,...",
-        help="the options of ./train that make columns of --probes=layers; what differs else is lines")
+        help="a column for each value of these options of ./train, of curves or --probes=layers; what "
+             "differs otherwise is lines")
     add("--by", choices=["variant", "run"], help="a line for each variant or for each run (default: "
         "variant, if no two runs have the same options and seed)")
     add("--center", choices=["mean", "median"], default="mean", help="over seeds (default: mean)")
     add("--band", choices=["range", "sd", "none"], default="range",
         help="over seeds: from the lowest to the highest (default), a standard deviation, none")
-    add("--lines", type=one_of("train", "val"), default=["train", "val"], metavar="train,val",
-        help="the losses among the curves (default: both)")
+    add("--lines", type=one_of(*LINES), default=list(LINES), metavar=",".join(LINES),
+        help="the losses among the curves: of the batches trained on, of the validation part, of the "
+             "training part as ./train --eval-train measured it (default: all that there are)")
     add("--smooth", type=odd, metavar="N", help="training losses are running means of so many logged "
         "values (default: a fiftieth of them; 1: as logged)")
     add("--x", choices=["step", "tokens", "seconds"], default="step",
@@ -133,18 +173,10 @@ def read_command(arguments):
     options = parser.parse_args(arguments)
     options.sweep = options.sweep and options.sweep.removeprefix("--")
     check_probes(options, parser)
+    check_differences(options)
     if options.output and not os.path.splitext(options.output)[1]:
         options.output += ".png"
     if options.output and not options.output.lower().endswith(ENDINGS):
         raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
-    if options.watch and (options.show or options.each or options.table):
-        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
-                         "it anew)")
-    if options.each and (options.output or options.table or options.show):
-        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
-    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
-            options.log_y and options.ylim and options.ylim[0] <= 0):
-        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
-    if not 20 <= options.dpi <= 2000:
-        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+    check_together(options)
     return options

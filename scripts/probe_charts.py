@@ -12,8 +12,10 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.patches import Patch
 
-from charts import BANDS, draw_line, runs_of, seeds_of
-from looks import (COLOURS, GREY, LINES, PALE, how_it_stands, line_of, literal, looks, note, shade)
+from groups import BANDS, draw_line, runs_of, seeds_of
+from legends import Legend, put_below
+from looks import (COLOURS, GREY, LINES, PALE, fit_labels, how_it_stands, line_of, literal, looks, note,
+                   set_font, shade)
 from probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from runs import RunError
 from series import sound
@@ -42,9 +44,6 @@ METRICS = {
 # A row of panels: sites () are all that the metric has; `part` is what these are part of.
 Row = namedtuple("Row", "metric sites part", defaults=((), ""))
 Kind = namedtuple("Kind", "draw rows")
-
-# The lines of a facet: its group, and the groups that it is made of (itself, but for --columns).
-Facet = namedtuple("Facet", "group parts")
 
 CHART = "probes"    # in the table
 PANEL = (2.6, 2.1)  # inches
@@ -322,6 +321,7 @@ def rows_of(runs, options):
 
 def draw_probes(figure, facets, options, table):
     """Draws into the empty figure, which becomes as large as its panels and their legend need."""
+    set_font(options.size)
     runs = runs_of([facet.group for facet in facets])
     draw = KINDS[options.probes[0]].draw
     rows = rows_of(runs, options)
@@ -339,10 +339,16 @@ def draw_probes(figure, facets, options, table):
         for row in grid:
             magnitude_axis(row)
             row[0].set_ylim(options.ylim)
-    if notes:
+    if notes and options.size:
+        put_below(figure, [Legend(notes, 0, None)], [], grow=False)
+    elif notes:
         legend = grid[0][-1].legend(handles=notes, loc="upper left", bbox_to_anchor=(1.02, 1),
                                     borderaxespad=0, alignment="left", fontsize="small", handlelength=3)
         box = legend.get_window_extent(figure.canvas.get_renderer())
         width += box.width / figure.dpi
         height = max(height, box.height / figure.dpi + 0.8)
-        figure.set_size_inches(options.size or (width, height))
+        figure.set_size_inches(width, height)
+    if options.size:
+        figure.get_layout_engine().execute(figure)
+        for axes in grid.ravel():
+            fit_labels(axes)

@@ -1,8 +1,9 @@
 """Run folders as scripts see them: logs, options, how a run ended, and which runs are one variant.
 
 A run is a folder that ./train --out makes. A variant is the runs that differ in nothing but their
-seed. What a run has not left yet is no error: without summary.json it is under way (or was killed),
-and a last line of log.csv without its end is left out.
+seed; run_options.py says which options cannot make a difference. What a run has not left yet is no
+error: without summary.json it is under way (or was killed), and a last line of log.csv without its
+end is left out.
 """
 import csv
 import json
@@ -10,12 +11,12 @@ import math
 import os
 import re
 
+from run_options import differing, is_active
+
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
-# What is learnt does not hang on these, but for the seed.
-NO_VARIANT = {"seed", "sample", "temperature", "top-k", "keep-best", "eval-train"}
-DERIVED = ("lr-decay-iters", "min-lr")  # by default they follow another option and say nothing new
 FIRST = ("norm", "placement")
+INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
 class RunError(Exception):
@@ -49,7 +50,7 @@ class Run:
         self.entropy = summary.get("grammar_entropy")
         self.status = summary.get("exit_reason", "running")
         watched = [self.columns[name]
-                   for name in ("train_loss", "val_loss", "eval_train_loss", "grad_norm")
+                   for name in ("train_loss", "val_loss", "grad_norm", "eval_train_loss")
                    if name in self.columns]
         bad = [row for row, values in enumerate(zip(*watched)) if math.inf in values]
         if bad:
@@ -59,8 +60,9 @@ class Run:
             self.diverged_at = self.columns["step"][bad[0] if bad else -1]
 
     def measured(self, column):
-        """The rows where the column holds a finite number."""
-        return [row for row, value in enumerate(self.columns[column]) if math.isfinite(value)]
+        """The rows where the column holds a finite number; none if the log has no such column."""
+        return [row for row, value in enumerate(self.columns.get(column, []))
+                if math.isfinite(value)]
 
     def losses(self):
         """The validation losses in order, without those that are not finite."""
@@ -205,18 +207,8 @@ def read_runs(folders, say):
 
 
 def varying(runs, seed=False):
-    """The options in which the runs differ, norm and placement first."""
-    shared = [name for name in runs[0].options if all(name in run.options for run in runs)]
-    names = [name for name in shared if name not in NO_VARIANT or (seed and name == "seed")]
-    names = [name for name in names if len({run.options[name] for run in runs}) > 1]
-
-    def groups(chosen):
-        return len({tuple(run.options[name] for name in chosen) for run in runs})
-
-    for name in DERIVED:
-        rest = [other for other in names if other != name]
-        if name in names and groups(rest) == groups(names):
-            names = rest
+    """The options in which the runs differ and that make a difference, norm and placement first."""
+    names = [name for name in differing([run.options for run in runs]) if seed or name != "seed"]
     return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
 
 
@@ -228,7 +220,7 @@ def value_text(value):
 
 
 def key_of(run, names):
-    return tuple(run.options[name] for name in names)
+    return tuple(run.options[name] if is_active(name, run.options) else INACTIVE for name in names)
 
 
 def order(value):
@@ -239,9 +231,25 @@ def order(value):
 
 
 def label_of(run, names):
-    """The values of these options, each with its name if it does not speak for itself."""
+    """The values of these options, each with its name if it does not speak for itself; without those
+    that have no effect."""
+    names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
     return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
                      else f"{name} {value_text(run.options[name])}" for name in names)
+
+
+def in_ablation(run):
+    """Whether the run stands in the folder of an ablation (scripts/ablate.sh)."""
+    return os.path.isfile(os.path.join(os.path.abspath(run.folder), "..", "..", "grid.txt"))
+
+
+def folder_label(runs):
+    """The folder's name of one run; of several, what their names share once the seed at the end is
+    taken off, or None."""
+    names = {re.sub(f"[-_.]?(s|seed)?[-_=]?{run.options.get('seed')}$", "", run.name)
+             for run in runs} if len(runs) > 1 else {runs[0].name}
+    name = names.pop()
+    return name if name and not names else None
 
 
 def variants(runs, names):
@@ -253,7 +261,7 @@ def variants(runs, names):
 
 
 def twins(runs):
-    """Two runs of the same options and seed, or None."""
+    """Two runs of the same effective options and seed, or None."""
     names = varying(runs, seed=True)
     seen = {}
     for run in runs:
@@ -261,3 +269,22 @@ def twins(runs):
         if other is not run:
             return other, run
     return None
+
+
+def without_copies(runs, say):
+    """The runs without those that differ from another only in options that have no effect there:
+    they are the same run again. say(text) tells."""
+    if not all(run.options for run in runs):
+        return runs
+    names = varying(runs, seed=True)
+    unused = [name for name in names if any(not is_active(name, run.options) for run in runs)]
+    seen, kept = {}, []
+    for run in runs:
+        other = seen.setdefault(key_of(run, names), run)
+        apart = [name for name in unused if other.options[name] != run.options[name]]
+        if apart:
+            say(f"{run.folder} is left out: it differs from {other.folder} only in {apart[0]}, which "
+                "has no effect there")
+        else:
+            kept.append(run)
+    return kept

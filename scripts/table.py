@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """The table of runs: scripts/table.py FOLDER | RUN... prints one row per variant, in Markdown.
 
-FOLDER is an ablation's (scripts/ablate.sh), a RUN the folder of a run. A variant is what differs but
-the seed. Its row: final validation loss (median, mean, standard deviation, range over seeds), best
-validation loss, runs that are done, diverged or failed, seconds of a run. Losses are those of runs
-that are done, in nats per character.
---csv=FILE writes one row per run instead of the table.
+FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ; a RUN is the folder
+of a run, or a folder of runs. Of RUNs, options count that make a difference (run_options.py), and where
+every variant is one run, a column names it. A variant's row: final validation loss (median, mean and
+standard deviation, range over seeds), best validation loss, runs that are done, diverged or failed,
+seconds of a run. Losses are those of runs that are done, in nats per character.
 """
+import argparse
 import csv
 import json
 import os
 import shlex
+import signal
 import statistics
 import sys
 
-# ./train derives these from others, unless they are given.
-DERIVED = {"min-lr": lambda options: options["learning-rate"] / 10,
-           "lr-decay-iters": lambda options: options["max-iters"]}
+from run_options import differing, is_active
+from runs import is_run, runs_inside
+
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
 
@@ -69,18 +71,24 @@ def read_ablation(folder):
 
 def read_runs(folders):
     """The runs of these folders, with the options that ./train resolved."""
-    runs = []
+    runs, paths = [], []
     for folder in folders:
+        inside = [folder] if is_run(folder) else runs_inside(folder)
+        if not inside:
+            sys.exit(f"table: {folder}: no run in it (a RUN is a folder that ./train --out made)")
+        paths += inside
+    for folder in paths:
         summary = read_summary(folder)
         if summary is None:
             print(f"table: {folder}: has not ended", file=sys.stderr)
             continue
         options = dict(summary["options"])
         runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, None))
-    for name, rule in DERIVED.items():
-        if all(abs(run["options"][name] - rule(run["options"])) < 1e-12 for run in runs):
-            for run in runs:
-                del run["options"][name]
+    names = [name for name in differing([run["options"] for run in runs]) if name != "seed"]
+    for run in runs:
+        options = run["options"]
+        run["options"] = {name: options[name] if is_active(name, options) else ""
+                          for name in ["norm", "placement", *names] if name in options}
     return runs
 
 
@@ -92,6 +100,9 @@ def varied(runs):
 
 
 def text_of(value):
+    """An option's value; the corpus is None where it is the built-in grammar."""
+    if value is None:
+        return "grammar"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
@@ -114,16 +125,20 @@ def write_results(path, runs):
 
 
 def mean_and_spread(losses):
-    spread = statistics.stdev(losses) if len(losses) > 1 else 0
-    return f"{statistics.mean(losses):.4f} ± {spread:.4f}"
+    """One loss has no spread."""
+    spread = f" ± {statistics.stdev(losses):.4f}" if len(losses) > 1 else ""
+    return f"{statistics.mean(losses):.4f}{spread}"
 
 
-def print_table(runs):
+def print_table(runs, by_hand):
     names = varied(runs)
     groups = {}
     for run in runs:
         key = tuple(text_of(run["options"][name]) for name in names)
         groups.setdefault(key, []).append(run)
+    if by_hand and len(groups) == len(runs):
+        names = ["run", *names]
+        groups = {(run["run"], *key): [run] for key, (run,) in groups.items()}
     titles = [*names, "median", "mean ± sd", "range", "best ± sd", "seeds", "diverged", "failed", "s/run"]
     print("| " + " | ".join(titles) + " |")
     print("|" + "---|" * len(titles))
@@ -133,7 +148,7 @@ def print_table(runs):
         cells = list(key)
         if done:
             cells += [f"{statistics.median(losses):.4f}", mean_and_spread(losses),
-                      f"{min(losses):.4f} to {max(losses):.4f}",
+                      f"{min(losses):.4f} to {max(losses):.4f}" if len(losses) > 1 else "",
                       mean_and_spread([run["best_val_loss"] for run in done])]
         else:
             cells += [""] * 4
@@ -143,6 +158,9 @@ def print_table(runs):
         cells += [str(len(done)), str(count["diverged"]), str(count["failed"]),
                   f"{statistics.median(ended):.0f}" if ended else ""]
         print("| " + " | ".join(cells) + " |")
+    for key, group in groups.items():
+        if len({run["seed"] for run in group}) < len(group):
+            print(f"table: several runs of {', '.join(key)} have the same seed", file=sys.stderr)
     unfinished = sum(run["exit_reason"] not in ("done", "diverged", "failed") for run in runs)
     if unfinished:
         print(f"table: {unfinished} of {len(runs)} runs have not ended", file=sys.stderr)
@@ -150,20 +168,34 @@ def print_table(runs):
         print("table: the runs saw different texts: the corpus changed in between", file=sys.stderr)
 
 
-def main(arguments):
-    output = None
-    if arguments and arguments[0].startswith("--csv="):
-        output = arguments.pop(0)[len("--csv="):]
-    if not arguments or arguments[0].startswith("-") or output == "":
-        sys.exit("Usage: scripts/table.py [--csv=FILE] FOLDER | RUN...")
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        print(f"table: {message} (--help lists the options)", file=sys.stderr)
+        sys.exit(2)
+
+
+def main():
+    parser = Parser(prog="table.py", allow_abbrev=False, description=__doc__,
+                    usage="scripts/table.py [--csv=FILE] FOLDER | RUN...",
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
+                        "folders of runs")
+    parser.add_argument("--csv", metavar="FILE", help="write a row per run there instead of the table")
+    options = parser.parse_args()
+    if options.csv == "":
+        parser.error("--csv: must name a file")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    is_ablation = len(arguments) == 1 and os.path.exists(os.path.join(arguments[0], "grid.txt"))
-    runs = read_ablation(arguments[0]) if is_ablation else read_runs(arguments)
-    if output:
-        write_results(output, runs)
+    folders = options.folders
+    is_ablation = len(folders) == 1 and os.path.exists(os.path.join(folders[0], "grid.txt"))
+    runs = read_ablation(folders[0]) if is_ablation else read_runs(folders)
+    if not runs:
+        sys.exit(f"table: {', '.join(folders)}: no run has ended")
+    if options.csv:
+        write_results(options.csv, runs)
     else:
-        print_table(runs)
+        print_table(runs, by_hand=not is_ablation)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

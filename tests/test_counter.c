@@ -48,7 +48,7 @@ static void set_up(const char *options) {
                                        .pad_to_block = config.pad_to == PAD_TO_BLOCK,
                                        .bucket = config.bucket};
     if (!strcmp(config.corpus, RANDOM_CORPUS))
-        corpus_random(&corpus, (size_t)config.random_chars);
+        corpus_random(&corpus, (size_t)config.random_chars, NULL);
     else
         corpus_read(&corpus, config.corpus, &how);
     model_init(&model, &config.model, corpus.vocabulary.V, (size_t)config.batch_size, config.seed);

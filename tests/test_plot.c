@@ -1,5 +1,6 @@
 /* The scripts that draw runs, on logs written by hand: the numbers they draw (--table), the
    pictures in each format, what they say of logs that are not as they should be, runs under way. */
+#include "logs.h"
 #include "scripts.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -13,42 +14,6 @@
 #include <unistd.h>
 
 TestSuite(plot, .init = folder_enter, .fini = folder_leave);
-
-#define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
-
-/* ---- runs ---- */
-
-/* log.csv of a run: a row for each {step, training loss, validation loss}; no cell for -1. */
-static void log_put(const char *folder, size_t rows, const double (*row)[3]) {
-    char text[4096], *at = text + sprintf(text, HEADER);
-    mkdir(folder, 0777);
-    for (size_t i = 0; i < rows; i++) {
-        at += sprintf(at, "%g,%g,%g,0.01,", row[i][0], row[i][0] / 10, row[i][0] * 96);
-        for (int column = 1; column < 3; column++)
-            at += row[i][column] == -1 ? sprintf(at, ",") : sprintf(at, "%g,", row[i][column]);
-        at += sprintf(at, "1,960\n");
-    }
-    text_put(folder, "log.csv", text);
-}
-
-static void summary_put(const char *folder, const char *reason, const char *norm, double rate,
-                        int seed) {
-    char text[1024];
-    snprintf(
-        text, sizeof text,
-        "{\"exit_reason\": \"%s\", \"grammar_entropy\": 0.527, \"options\": {\"corpus\": null, "
-        "\"norm\": \"%s\", \"placement\": \"pre\", \"learning-rate\": %g, \"min-lr\": %g, "
-        "\"seed\": %d, \"sample\": %d}}\n",
-        reason, norm, rate, rate / 10, seed, seed * 10);
-    text_put(folder, "summary.json", text);
-}
-
-/* A run of two evaluations that came to its end. */
-static void run_put(const char *folder, const char *norm, double rate, int seed, double loss) {
-    const double rows[][3] = {{0, 4, 4}, {5, 3, -1}, {10, -1, loss}};
-    log_put(folder, 3, rows);
-    summary_put(folder, "done", norm, rate, seed);
-}
 
 /* ---- numbers ---- */
 
@@ -207,9 +172,10 @@ Test(plot, bad_logs_are_named_and_the_others_drawn) {
         const char *folder, *log, *complaint;
     } bad[] = {
         {"empty", "", "empty/log.csv: empty"},
-        {"header", HEADER, "header/log.csv: only the header"},
-        {"cells", HEADER "0,0,0,1,4\n", "cells/log.csv: damaged: line 2 has 5 cells"},
-        {"number", HEADER "0,0,0,1,x,,1,\n", "number/log.csv: damaged: line 2: could not convert"},
+        {"header", LOG_HEADER, "header/log.csv: only the header"},
+        {"cells", LOG_HEADER "0,0,0,1,4\n", "cells/log.csv: damaged: line 2 has 5 cells"},
+        {"number", LOG_HEADER "0,0,0,1,x,,1,\n",
+         "number/log.csv: damaged: line 2: could not convert"},
         {"columns", "step,loss\n0,4\n", "columns/log.csv: damaged: line 1 names no column"},
         {"bytes", "\xff\xfe\n", "bytes/log.csv: damaged: not a text"},
     };

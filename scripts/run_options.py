@@ -1,0 +1,87 @@
+"""What the options of a run mean for comparisons: which only watch, which follow from another, which
+have no effect. This is the only place that names them; model/config.c declares the options.
+
+An option that is unknown here is taken to matter.
+"""
+import math
+
+# These change what is measured, shown or kept, and not what is learned.
+WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
+            "checkpoint-interval", "keep-best", "sample", "temperature", "top-k", "num-items",
+            "num-chars", "threads", "quiet", "profile", "out", "force"}
+
+# Left to "auto", ./train computes these from other options and stores the result.
+DERIVED = {
+    "min-lr": lambda options: options["learning-rate"] / 10,
+    "lr-decay-iters": lambda options: options["max-iters"],
+    "norm-groups": lambda options: options["n-head"],
+    "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
+}
+
+NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "ffn-norm")
+
+
+def with_norm(*names):
+    return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
+
+
+def with_items(options):
+    return options.get("items") in ("on", True)
+
+
+def with_grammar(options):
+    return options.get("corpus") is None
+
+
+# These have an effect only if the condition holds.
+CONDITIONS = {
+    "grammar-chars": with_grammar,
+    "grammar-seed": with_grammar,
+    "random-chars": lambda options: options.get("corpus") == "random",
+    "pad-to": with_items,
+    "pad-stats": with_items,
+    "bucket": with_items,
+    "mix-fraction": lambda options: options.get("placement") == "mix",
+    "lr-decay-iters": lambda options: options.get("schedule") != "constant",
+    "min-lr": lambda options: options.get("schedule") != "constant",
+    "norm-groups": with_norm("gn"),
+    "bn-momentum": with_norm("bn", "in", "prepbn"),
+    "bn-axis": with_norm("bn"),
+    "rbn-mean": with_norm("bn"),
+    "rbn-var": with_norm("bn"),
+    "dyt-alpha": with_norm("dyt", "derf"),
+    "prepbn-steps": with_norm("prepbn"),
+    "prepbn-eta": with_norm("prepbn"),
+    "pn-alpha-fwd": with_norm("pn", "pn-v"),
+    "pn-alpha-bkw": with_norm("pn"),
+    "pn-warmup": with_norm("pn"),
+    "pn-group-scaling": with_norm("pn", "pn-v"),
+    "pn-divisor": with_norm("pn"),
+}
+
+
+def is_active(name, options):
+    """Whether the option has an effect on what a run with these options learns."""
+    return name not in WATCHING and (name not in CONDITIONS or CONDITIONS[name](options))
+
+
+def is_derived(name, options):
+    """Whether the option has the value that ./train gives it by itself."""
+    try:
+        return math.isclose(options[name], DERIVED[name](options), rel_tol=1e-6)
+    except (KeyError, TypeError):
+        return False
+
+
+def differing(runs):
+    """The options whose effective values differ among the runs, each run a dictionary of options.
+    An option that has no effect in a run does not count there, and one that follows its rule in
+    every run says nothing new."""
+    names = []
+    for name in runs[0] if runs else ():
+        having = [options for options in runs if name in options and is_active(name, options)]
+        if len({str(options[name]) for options in having}) > 1 and \
+                all(name in options for options in runs) and \
+                not all(is_derived(name, options) for options in having):
+            names.append(name)
+    return names
