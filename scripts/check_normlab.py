@@ -32,12 +32,13 @@ TOLERANCE = 1e-5  # relative
 B, T = 4, 8
 TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
         "--max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 --eval-iters=1 "
-        "--checkpoint-interval=0 --sample=0 --threads=1 --quiet")
+        "--checkpoint-interval=0 --sample=0 --quiet")
 
 
 def train(*words):
     """What ./train prints."""
-    done = subprocess.run([TRAIN, *words], capture_output=True, text=True)
+    done = subprocess.run([TRAIN, *words], capture_output=True, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
     if done.returncode:
         sys.exit(f"check_normlab: ./train {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
@@ -78,12 +79,11 @@ def variants():
 
 
 def make_texts(folder):
-    """A text to train on and one to measure: words, whole batches; and items, with another one
-    of these for each batch."""
+    """Words to train on, and whole batches of them to measure; likewise items, one batch."""
     draw = random.Random(1)
     words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 7))) for _ in range(400)]
     lines = ["".join(draw.choices("abcdefgh", k=draw.randint(1, T + 2))) for _ in range(60)]
-    texts = {"text": " ".join(words), "measured-text": " ".join(reversed(words))[:4 * B * T + 1],
+    texts = {"text": " ".join(words), "measured-text": " ".join(reversed(words))[:2 * B * T + 1],
              "items": "\n".join(lines), "measured-items": "\n".join(lines[:7] + ["", "\t", "a\r"])}
     for name, text in texts.items():
         with open(os.path.join(folder, name), "w", newline="") as file:
@@ -91,26 +91,26 @@ def make_texts(folder):
 
 
 def run(folder, number, options):
-    """Trains a variant. Its folder, the text to measure, and ./train's losses of that, in
-    evaluation and by the batches' own statistics."""
+    """Trains a variant. Its folder, the text to measure, and ./train's losses of that text: in
+    evaluation, and by the batches' own statistics."""
     kind, out = "items" if "--items" in options else "text", os.path.join(folder, str(number))
     train(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
     path = os.path.join(folder, "measured-" + kind)
     batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
-    return out, path, [float(train(f"--evaluate={out}", batch, f"--stats={stats}", path).split()[1])
-                       for stats in ("running", "own")]
+    said = train(f"--evaluate={out}", batch, "--stats=all", path)
+    losses = {line.split()[0]: line.split()[1] for line in said.splitlines()}
+    return out, path, float(losses["loss"]), float(losses["own"])
 
 
-def differences(out, path, losses):
-    """(mode, what normlab.py says, relative difference) of both modes."""
+def normlab_losses(out, path):
+    """The same two losses by normlab.py."""
     with open(path, newline="") as file:
         text = file.read()
-    for mode, loss in zip(("evaluation", "training"), losses):
-        changes = {} if mode == "evaluation" else {"dropout": 0.0, "pn_warmup": 10 ** 9,
-                                                   "prepbn_steps": 0}  # as --stats=own has them
-        model = normlab.load(out, **changes).double().train(mode == "training")
-        ours = normlab_text.evaluate(model, text, 2 * B if model.config.items else B)
-        yield mode, ours, abs(ours - loss) / loss
+    # As --stats=own has them; in evaluation mode they are without effect.
+    model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, prepbn_steps=0).double()
+    batch_size = 2 * B if model.config.items else B
+    return [normlab_text.evaluate(model.train(training), text, batch_size)
+            for training in (False, True)]
 
 
 def main():
@@ -124,8 +124,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         make_texts(folder)
         runs = pool.map(lambda job: run(folder, *job), enumerate(chosen))
-        for options, (out, path, losses) in zip(chosen, runs):
-            for (mode, ours, apart), loss in zip(differences(out, path, losses), losses):
+        for options, (out, path, *theirs) in zip(chosen, runs):
+            modes = ("evaluation", "training")
+            for mode, loss, ours in zip(modes, theirs, normlab_losses(out, path)):
+                apart = abs(ours - loss) / loss
                 largest = max(largest, apart)
                 if not apart <= TOLERANCE:
                     wrong += 1
