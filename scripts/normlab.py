@@ -1,67 +1,57 @@
 """Every norm and every placement of ./train in PyTorch: to read, to copy from, to load runs with.
 
-    import normlab                            # with scripts/ on sys.path
+    import normlab, normlab_text              # with scripts/ on sys.path
     model = normlab.load("runs/bn-pre-s1")    # a run's folder or a safetensors file; in eval mode
-    model.evaluate(text)                      # nats per character, as ./train --evaluate=RUN FILE
-    model.activations(model.encode(text)[None, :64])    # {"h.0.ln_1": (B,T,C), ...}
-    model.generate("The ", 200)               # text
-    normlab.Model(normlab.Config(vocab_size=65, norm="rms", placement="peri"))    # a new one
+    ids = normlab_text.encode(model, "To be or not to be")[None]    # (B,T)
+    logits = model(ids)                       # (B,T,V)
+    seen = model.activations(ids)             # {"h.0.ln_1": (B,T,C), "h.0.ln_1.in": (B,T,C), ...}
 
 The formulas come from the papers (./train --list-norms and --list-placements name them), not from
-the C code. scripts/check_normlab.py compares the two for every norm in every placement.
+the C code; scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's usual
+weights at first; to start with those of ./train, load a run of --max-iters=0.
 
-B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T; for
-queries and keys it is T NH, as each head of a token is a row of its own. `valid` (B,S) is False at
-pads; None: there are no pads.
+B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C): S is T, but
+T NH for queries and keys, a row for each head of a token. `valid` (B,S) is False at pads, or None.
 
 model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
-over tokens (bn, in, pn-v, pn, prepbn) use statistics of the batch in training, and every forward
-moves their running statistics; in evaluation they use the running ones. The exception is pn: after
-its warm-up it uses running ones in training too. Dropout is on in training only; its masks are
-PyTorch's, not those of ./train.
+over tokens use the statistics of the batch in training, and each forward moves their running ones,
+which they use in evaluation; but pn uses the running ones in training too, once it is warm.
+Dropout is on in training only; PyTorch draws its masks, so they are not those of ./train.
 """
+import contextlib
 import functools
 import math
 import types
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 import load_pytorch
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
-    n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", init="gpt2", dropout=0.0,
+    n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", qk_norm="off", ffn_norm="off",
-    placement="pre", final_norm="auto", mix_fraction=0.25, bias=True, affine=True, norm_eps=1e-5,
-    norm_groups=0, bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, dyt_alpha=0.5,
+    placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
+    bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, dyt_alpha=0.5,
     prepbn_steps=2000, prepbn_eta=0.0, pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
     pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
     level="char")
 
 
 class Config(types.SimpleNamespace):
-    """What a model is: the size of its vocabulary, and OPTIONS."""
-
+    """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" where none is."""
     def __init__(self, vocab_size, **options):
-        unknown = options.keys() - OPTIONS.keys()
-        if unknown:
-            raise TypeError(f"Config: no option {', '.join(sorted(unknown))}")
+        assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
-
-    def kind(self, site):
-        """The norm's name at the site "attn", "ffn" or "final"."""
-        own = getattr(self, "norm_" + site)
-        return self.norm if own == "auto" else own
-
-    def inner_kind(self, site):
-        """That of queries and keys ("attn"), or after the MLP's activation ("ffn")."""
-        choice = self.qk_norm if site == "attn" else self.ffn_norm
-        return {"off": "none", "on": self.kind(site)}.get(choice, choice)
+        for site in ("norm_attn", "norm_ffn", "norm_final"):
+            if getattr(self, site) == "auto":
+                setattr(self, site, self.norm)
+        self.qk_norm = {"off": "none", "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
+        self.ffn_norm = {"off": "none", "on": self.norm_ffn}.get(self.ffn_norm, self.ffn_norm)
+        self.norm_groups = self.norm_groups or self.n_head
 
 
 # ---- norms --------------------------------------------------------------------------------------
-
 class Norm(nn.Module):
     """What norms of C channels share. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
     learns, keeps = ("weight", "bias"), ()
@@ -74,10 +64,9 @@ class Norm(nn.Module):
                   "alpha": one + config.dyt_alpha, "shift": one, "running_mean": torch.zeros(C),
                   "running_var": torch.ones(C), "num_batches_tracked": count,
                   "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
-        fixed = {"weight": not config.affine, "scale": not config.affine,
-                 "bias": not (config.affine and config.bias)}
+        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
         for name in self.learns:
-            if fixed.get(name):
+            if name in fixed.split():
                 self.register_buffer(name, starts[name], persistent=False)
             else:
                 self.register_parameter(name, nn.Parameter(starts[name]))
@@ -97,39 +86,33 @@ def in_groups(function, x, groups, eps):
     return function(x.unflatten(-1, (groups, -1)), eps).flatten(-2)
 
 
-# Norms that see one token at a time: what they learn, and the formula, n being the module.
+# Norms that see one token at a time: what they learn, and the formula, n being the module. scale,
+# alpha and shift are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
+# and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025.
 TOKEN_NORMS = {
-    "none": ((), lambda n, x: x),
-    # Ba, Kiros and Hinton 2016
-    "ln": (("weight", "bias"), lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
-    # Wu and He 2018: LayerNorm within each group of channels
-    "gn": (("weight", "bias"),
-           lambda n, x: n.weight * in_groups(standardize, x, n.groups, n.eps) + n.bias),
-    # Zhang and Sennrich 2019
-    "rms": (("weight",), lambda n, x: n.weight * over_rms(x, n.eps)),
-    # Nguyen and Salazar 2019; scale is one number, sqrt(C) at first
-    "scale": (("scale",), lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
-    # Zhu et al. 2025; alpha is one number
-    "dyt": (("alpha", "weight", "bias"),
-            lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
-    # Chen et al. 2025; alpha and shift are one number each
-    "derf": (("alpha", "shift", "weight", "bias"),
+    "none": ("", lambda n, x: x),
+    "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
+    "gn": ("weight bias", lambda n, x: n.weight * in_groups(
+        standardize, x, n.config.norm_groups, n.eps) + n.bias),
+    "rms": ("weight", lambda n, x: n.weight * over_rms(x, n.eps)),
+    "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
+    "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
+    "derf": ("alpha shift weight bias",
              lambda n, x: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
 }
 
 
 class TokenNorm(Norm):
     def __init__(self, kind, C, config):
-        self.kind, self.learns = kind, TOKEN_NORMS[kind][0]
+        self.kind, self.learns = kind, TOKEN_NORMS[kind][0].split()
         super().__init__(C, config)
-        self.groups = config.norm_groups or config.n_head
 
     def forward(self, x, valid=None):
         return TOKEN_NORMS[self.kind][1](self, x)
 
 
 def moments(x, dims, valid=None):
-    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, which stay as 1."""
+    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, kept as 1."""
     count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
     n = count.sum(dims, keepdim=True)
     mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
@@ -139,9 +122,9 @@ def moments(x, dims, valid=None):
 
 class BatchNorm(Norm):
     """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
-    tokens; in evaluation the running ones. Ioffe and Szegedy 2015. As in BatchNorm1d, var is
-    biased but the running var averages unbiased ones. After a forward in training, `penalty` is what
-    Regularized BatchNorm adds to the loss (Wang et al. 2022)."""
+    tokens; in evaluation the running ones. As in BatchNorm1d, var is biased, but the running var
+    averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
+    Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
     keeps = ("running_mean", "running_var", "num_batches_tracked")
     dims, penalty = (0, 1), 0.0
 
@@ -154,17 +137,15 @@ class BatchNorm(Norm):
     def track(self, x, mean, var, n):
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # of in: over sequences
             running += self.config.bn_momentum * known.any(0) * (average - running)
         self.num_batches_tracked += 1
 
     def forward(self, x, valid=None):
-        if not self.training:
-            mean, var = self.running(x)
-        else:
+        running_mean, running_var = mean, var = self.running(x)
+        if self.training:
             mean, var, n = moments(x, self.dims, valid)
-            self.track(x, mean, var, n)
-            running_mean, running_var = (r.clone() for r in self.running(x))  # constants to autograd
+            self.track(x, mean, var, n)  # the penalty is of the running ones as they are now
             apart = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
             self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
                             + self.config.rbn_var * apart.square().sum())
@@ -229,46 +210,34 @@ class PowerDivide(torch.autograd.Function):
 
 
 class PowerNorm(PowerNormV):
-    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in its
-    head (group scaling). Shen et al. 2020."""
+    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in
+    its head (group scaling). Shen et al. 2020."""
     keeps = ("running_phi", "ema_gz", "iters")
 
     def forward(self, x, valid=None):
         scaling = self.config.pn_group_scaling
         u = in_groups(over_rms, x, self.config.n_head, self.eps) if scaling else x
-        if self.training:
-            xhat = PowerDivide.apply(u, valid, self)
-        else:
-            xhat = u / (self.running_phi + self.eps).sqrt()
+        xhat = u / (self.running_phi + self.eps).sqrt()
+        xhat = PowerDivide.apply(u, valid, self) if self.training else xhat
         return self.weight * xhat + self.bias
 
 
-class RepBN(Norm):
-    """bn(x) + eta x, eta one number, which the authors call alpha."""
-    learns = ("alpha",)
-
-    def __init__(self, C, config):
-        super().__init__(C, config)
-        self.alpha.data.fill_(config.prepbn_eta)
-        self.bn = BatchNorm(C, config)
-
-    def forward(self, x, valid=None):
-        return self.bn(x, valid) + self.alpha * x
-
-
 class PRepBN(Norm):
-    """y = lambda ln(x) + (1 - lambda) (bn(x) + eta x); in training lambda falls from 1 to 0, in
-    evaluation it is 0. Guo et al. 2024."""
+    """y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), eta one number; in training lambda falls
+    from 1 to 0, in evaluation it is 0. Guo et al. 2024; the names are those of the authors."""
     learns = ()
 
     def __init__(self, C, config):
         super().__init__(C, config)
-        self.norm1, self.norm2 = TokenNorm("ln", C, config), RepBN(C, config)
+        self.norm1, self.norm2 = TokenNorm("ln", C, config), nn.Module()
+        self.norm2.alpha = nn.Parameter(torch.full((1,), float(config.prepbn_eta)))
+        self.norm2.bn = BatchNorm(C, config)
 
     def forward(self, x, valid=None):
-        k, steps = int(self.norm2.bn.num_batches_tracked), self.config.prepbn_steps
+        bn, eta, steps = self.norm2.bn, self.norm2.alpha, self.config.prepbn_steps
+        k = int(bn.num_batches_tracked)
         mix = 1 - k / steps if self.training and k < steps else 0
-        return mix * self.norm1(x) + (1 - mix) * self.norm2(x, valid)
+        return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
 
 
 POOLED_NORMS = {"bn": BatchNorm, "in": InstanceNorm, "pn-v": PowerNormV, "pn": PowerNorm,
@@ -283,7 +252,6 @@ def make_norm(kind, C, config):
 
 
 # ---- placements ---------------------------------------------------------------------------------
-
 # Of a sub-layer F, attention or MLP: what follows ln_1 or ln_2 in the names of its norms N and M;
 # whether there is a norm before the head; the formula. D is dropout, L the number of layers,
 # l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
@@ -304,20 +272,20 @@ PLACEMENTS = {
 class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
-        self.config, self.l, self.drop = config, l, nn.Dropout(config.dropout)
+        self.l, self.depth, self.drop = l, config.n_layer, nn.Dropout(config.dropout)
         self.place, self.suffixes = config.placement, PLACEMENTS[config.placement][0]
         if self.place == "mix":
             first = l <= math.floor(config.mix_fraction * config.n_layer)
             self.place = "post" if first else "pre"
-        for name, site in (("ln_1", "attn"), ("ln_2", "ffn")):
+        for name, kind in (("ln_1", config.norm_attn), ("ln_2", config.norm_ffn)):
             for suffix in self.suffixes:
-                setattr(self, name + suffix, make_norm(config.kind(site), config.n_embd, config))
-            if site == "attn":
+                setattr(self, name + suffix, make_norm(kind, config.n_embd, config))
+            if name == "ln_1":
                 self.attn = Attention(config)
         self.mlp = MLP(config)
 
     def forward(self, x, r, valid=None):
-        """x (B,T,C) after the layer, and r (B,T,C), the second stream of ResiDual."""
+        """x (B,T,C) after the layer, and r (B,T,C): x too, but in ResiDual the second stream."""
         for name, function in (("ln_1", self.attn), ("ln_2", self.mlp)):
             F, N, M = (functools.partial(f, valid=valid) for f in (
                 function, getattr(self, name), getattr(self, name + self.suffixes[-1])))
@@ -325,23 +293,21 @@ class Layer(nn.Module):
                 y = self.drop(F(x))
                 x, r = N(x + y), r + y
             else:
-                x = PLACEMENTS[self.place][2](x, F, N, M, self.drop, self.config.n_layer, self.l)
+                x = r = PLACEMENTS[self.place][2](x, F, N, M, self.drop, self.depth, self.l)
         return x, r
 
 
 # ---- the Transformer ----------------------------------------------------------------------------
-
 class Attention(nn.Module):
     """softmax(q k^T / sqrt(HS)) v in each head, over the positions up to its own; HS = C / NH."""
-
     def __init__(self, config):
         super().__init__()
-        C, self.heads, kind = config.n_embd, config.n_head, config.inner_kind("attn")
+        C, self.heads = config.n_embd, config.n_head
         of_head = Config(**{**vars(config), "n_head": 1, "norm_groups": 1,
                             "block_size": config.block_size * self.heads})
         self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
-        self.q_norm = make_norm(kind, C // self.heads, of_head)
-        self.k_norm = make_norm(kind, C // self.heads, of_head)
+        self.q_norm, self.k_norm = (make_norm(config.qk_norm, C // self.heads, of_head)
+                                    for _ in range(2))
         self.c_proj = nn.Linear(C, C, bias=config.bias)
         self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
 
@@ -359,12 +325,13 @@ class Attention(nn.Module):
 
 class MLP(nn.Module):
     """c_proj(N(act(c_fc(x))))"""
-
     def __init__(self, config):
         super().__init__()
-        C, acts = config.n_embd, {"gelu": nn.GELU(), "gelu-tanh": nn.GELU("tanh"), "relu": nn.ReLU()}
-        self.c_fc, self.act = nn.Linear(C, 4 * C, bias=config.bias), acts[config.act]
-        self.norm = make_norm(config.inner_kind("ffn"), 4 * C, config)
+        C = config.n_embd
+        self.c_fc = nn.Linear(C, 4 * C, bias=config.bias)
+        self.act = nn.ReLU() if config.act == "relu" else nn.GELU(
+            "tanh" if config.act == "gelu-tanh" else "none")
+        self.norm = make_norm(config.ffn_norm, 4 * C, config)
         self.c_proj = nn.Linear(4 * C, C, bias=config.bias)
 
     def forward(self, x, valid=None):
@@ -372,12 +339,12 @@ class MLP(nn.Module):
 
 
 class Model(nn.Module):
-    """nanoGPT's Transformer: forward() and the names of its weights are nanoGPT's."""
-
+    """nanoGPT's Transformer, with its names of the weights. `vocabulary`: the code points or bytes
+    that ids stand for."""
     def __init__(self, config, vocabulary=None):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
-        C, kind, final = config.n_embd, config.kind("final"), PLACEMENTS[config.placement][1]
+        C, kind, final = config.n_embd, config.norm_final, PLACEMENTS[config.placement][1]
         final = {"on": True, "off": False, "auto": final}[config.final_norm]
         of_embedding = kind if config.placement == "peri" else "none"
         self.transformer = nn.ModuleDict({
@@ -390,60 +357,29 @@ class Model(nn.Module):
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         self.lm_head.weight = self.transformer["wte"].weight  # tied
-        self.initialize()
 
-    @torch.no_grad()
-    def initialize(self):
-        """Weights as ./train starts them, from PyTorch's generator: GPT-2's deviations or Xavier's;
-        in deepnorm v, the MLP and both c_proj are (8L)^(-1/4) times smaller. Biases are 0."""
-        C, L, deep = self.config.n_embd, self.config.n_layer, self.config.placement == "deepnorm"
-        gain, xavier = (8 * L) ** -0.25 if deep else 1, self.config.init == "xavier"
-        for name, p in self.named_parameters():
-            if name.endswith("c_attn.weight"):
-                nn.init.normal_(p, 0, C ** -0.5 if xavier else 0.02)
-                p[2 * C:] *= gain
-            elif name.endswith(("c_fc.weight", "c_proj.weight")):
-                small = name.endswith("c_proj.weight") and not deep
-                of_gpt2 = 0.02 / math.sqrt(2 * L) if small else 0.02
-                nn.init.normal_(p, 0, gain * (math.sqrt(2 / sum(p.shape)) if xavier else of_gpt2))
-            elif p.dim() == 2:  # embeddings
-                nn.init.normal_(p, 0, (C ** -0.5 if ".wte." in name else 1) if xavier else 0.02)
-            elif name.endswith("bias"):
-                p.zero_()
-
-    def forward(self, ids, targets=None, valid=None):
-        """Logits (B,T,V) of ids (B,T), and their mean loss (nats); targets (B,T) of -1 count not."""
+    def forward(self, ids, valid=None):
+        """Logits (B,T,V) of ids (B,T)."""
         valid = valid if self.config.pad_stats == "mask" else None
         t = self.transformer
         x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
         x = r = t["ln_e"](t["drop"](x), valid)
         for layer in t["h"]:
             x, r = layer(x, r, valid)
-        dual = self.config.placement == "residual"
-        logits = self.lm_head(x + t["ln_f"](r, valid) if dual else t["ln_f"](x, valid))
-        if targets is None:
-            return logits, None
-        return logits, functional.cross_entropy(logits.flatten(0, 1), targets.flatten(),
-                                                ignore_index=-1)
-
-    def penalty(self):
-        """What --rbn-mean and --rbn-var add to the loss of the last batch in training."""
-        return sum(norm.penalty for norm in self.modules() if isinstance(norm, BatchNorm))
+        last = t["ln_f"](r, valid)  # r is x, but in ResiDual
+        return self.lm_head(x + last if self.config.placement == "residual" else last)
 
     def activations(self, ids, valid=None):
         """What each module gave in forward(ids), and under NAME.in what it was given: {"h.0.ln_1":
         (B,T,C), "h.0.attn.softmax": (B,NH,T,T), "logits": (B,T,V), ...}."""
-        seen, hooks = {}, []
-        for name, module in self.named_modules():
-            def keep(module, inputs, output, name=name.replace("transformer.", "") or "logits"):
-                seen[name] = output[0] if isinstance(output, tuple) else output
-                seen[name + ".in"] = inputs[0]
-            hooks.append(module.register_forward_hook(keep))
-        try:
-            self(ids, valid=valid)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        seen = {}
+        with contextlib.ExitStack() as hooks:
+            for name, module in self.named_modules():
+                def keep(module, inputs, output, name=name.replace("transformer.", "") or "logits"):
+                    seen[name] = output[0] if isinstance(output, tuple) else output
+                    seen[name + ".in"] = inputs[0]
+                hooks.callback(module.register_forward_hook(keep).remove)
+            self(ids, valid)
         return seen
 
 
@@ -458,7 +394,6 @@ def load(run, **changes):
         text = texts.get(name.replace("_", "-"))
         if text is not None and name not in options:
             options[name] = text == "on" if isinstance(usual, bool) else type(usual)(text)
-    vocabulary = load_pytorch.symbols_of(texts)
-    model = Model(Config(**{**options, **changes}), vocabulary)
+    model = Model(Config(**{**options, **changes}), load_pytorch.symbols_of(texts))
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
     return model.eval()

@@ -61,7 +61,7 @@ def evaluate(model, text, batch_size=12):
     statistics of each batch, as with --stats=own, and their running statistics move."""
     total = count = 0
     for ids, targets, valid in batches(model, text, batch_size):
-        logits, _ = model(ids, valid=valid)
+        logits = model(ids, valid)
         total += functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1,
                                           reduction="sum").item()
         count += int((targets >= 0).sum())
@@ -74,6 +74,6 @@ def generate(model, prompt="\n", count=200, temperature=0.8):
     ./train --generate."""
     ids = encode(model, prompt)
     for _ in range(count):
-        logits, _ = model(ids[None, -model.config.block_size:])
+        logits = model(ids[None, -model.config.block_size:])
         ids = torch.cat([ids, torch.multinomial((logits[0, -1] / temperature).softmax(0), 1)])
     return decode(model, ids)
