@@ -26,10 +26,13 @@ try:
     import torch
     from torch import nn
     from torch.nn import functional
-except ImportError:
-    sys.exit("make_golden: this Python has no PyTorch (scripts/deps.sh golden installs Debian's, "
-             "for /usr/bin/python3)")
-import normlab
+except ImportError as error:
+    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
+    system = "/usr/bin/python3"
+    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
+        os.execv(system, [system, *sys.argv])
+    sys.exit(f"make_golden: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
+import normlab  # noqa: E402
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1
