@@ -35,8 +35,8 @@ TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
 TOLERANCE = 1e-5  # relative
 B, T = 4, 8
 TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
-        "--max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 --eval-iters=1 "
-        "--checkpoint-interval=0 --sample=0 --quiet")
+        "--norm-eps=0.01 --max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 "
+        "--eval-iters=1 --checkpoint-interval=0 --sample=0 --quiet")
 
 
 def train(*words):
@@ -75,10 +75,10 @@ def variants():
         yield f"--final-norm=off --placement={placement} --init=gpt2"
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
-    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=0.01"
+    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
     yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
     yield "--norm=gn --norm-groups=4 --ffn-norm=on"
-    yield "--norm=scale --norm-eps=1"
+    yield "--norm=scale --norm-eps=1 --init=gpt2"
     yield "--norm=pn --pn-warmup=2 --pn-group-scaling=off --pn-alpha-fwd=0.5"
     yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"
     yield "--norm=prepbn --prepbn-steps=3 --prepbn-eta=0.7 --norm-eps=0.1"

@@ -12,8 +12,10 @@ enum { PARTS = 4 }; // of the variants: each ends well within a run's minute, sa
 
 /* Fails unless it ended well; skips the test if what failed is that there is no PyTorch. */
 static void expect_agreement(const struct ending *ending) {
-    if (ending->status == 1 && strstr(ending->err, "No module named 'torch'"))
-        cr_skip_test("PyTorch is not installed (scripts/deps.sh golden installs it)");
+    if (ending->status == 1 && strstr(ending->err, "No module named 'torch'")) {
+        fputs("[SKIP] torch: PyTorch is not installed (scripts/deps.sh golden installs it)\n", stderr);
+        cr_skip_test("PyTorch is not installed");
+    }
     cr_expect(ending->status == 0, "status %d:\n%s%s", ending->status, ending->err, ending->out);
 }
 
