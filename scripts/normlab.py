@@ -40,7 +40,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 
 class Config(types.SimpleNamespace):
     """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" where none is."""
-    def __init__(self, vocab_size, **options):
+    def __init__(self, vocab_size=256, **options):
         assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
         for site in ("norm_attn", "norm_ffn", "norm_final"):
@@ -138,7 +138,7 @@ class BatchNorm(Norm):
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
             average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # of in: over sequences
-            running += self.config.bn_momentum * known.any(0) * (average - running)
+            running += self.config.bn_momentum * (average - running) * known.any(0)
         self.num_batches_tracked += 1
 
     def forward(self, x, valid=None):
@@ -147,8 +147,9 @@ class BatchNorm(Norm):
             mean, var, n = moments(x, self.dims, valid)
             self.track(x, mean, var, n)  # the penalty is of the running ones as they are now
             apart = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
-            self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
-                            + self.config.rbn_var * apart.square().sum())
+            if self.config.rbn_mean or self.config.rbn_var:
+                self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
+                                + self.config.rbn_var * apart.square().sum())
         return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
