@@ -15,7 +15,7 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   data    the texts that data/get_corpora.sh reads, and curl
   plot    numpy and matplotlib
   ablate  GNU parallel, with which scripts/ablate.sh spreads runs over machines
-  golden  PyTorch, to make the golden numbers of the tests anew
+  golden  PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint    clang-format, shellcheck and pyflakes
   fuzz    clang with libFuzzer and OpenMP
 

@@ -44,8 +44,7 @@ class Config(types.SimpleNamespace):
         assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
         for site in ("norm_attn", "norm_ffn", "norm_final"):
-            if getattr(self, site) == "auto":
-                setattr(self, site, self.norm)
+            setattr(self, site, getattr(self, site).replace("auto", self.norm))
         self.qk_norm = {"off": "none", "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
         self.ffn_norm = {"off": "none", "on": self.norm_ffn}.get(self.ffn_norm, self.ffn_norm)
         self.norm_groups = self.norm_groups or self.n_head
@@ -371,8 +370,8 @@ class Model(nn.Module):
         return self.lm_head(x + last if self.config.placement == "residual" else last)
 
     def activations(self, ids, valid=None):
-        """What each module gave in forward(ids), and under NAME.in what it was given: {"h.0.ln_1":
-        (B,T,C), "h.0.attn.softmax": (B,NH,T,T), "logits": (B,T,V), ...}."""
+        """What each module gave last in forward(ids), and as NAME.in what it was given:
+        {"h.0.ln_1": (B,T,C), "h.0.attn.softmax": (B,NH,T,T), "logits": (B,T,V), ...}."""
         seen = {}
         with contextlib.ExitStack() as hooks:
             for name, module in self.named_modules():
@@ -395,6 +394,7 @@ def load(run, **changes):
         text = texts.get(name.replace("_", "-"))
         if text is not None and name not in options:
             options[name] = text == "on" if isinstance(usual, bool) else type(usual)(text)
-    model = Model(Config(**{**options, **changes}), load_pytorch.symbols_of(texts))
+    vocabulary = load_pytorch.symbols_of({"vocabulary": "", **texts})  # empty if there is none
+    model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
     return model.eval()
