@@ -2,12 +2,13 @@
 """Runs the cells of a notebook as one program, without Jupyter: run_notebook.py FILE [PICTURES]
 
 Pictures that the cells show are written to the folder PICTURES, as 1.png, 2.png, ..., or dropped."""
+import importlib
 import json
 import os
 import sys
 
 try:
-    import torch  # noqa: F401
+    importlib.import_module("torch")
     import matplotlib
 except ImportError as error:
     # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
