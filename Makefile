@@ -114,12 +114,12 @@ asan:
 	@$(MAKE) --no-print-directory test SANITIZE=1
 
 fuzz:
-	@CC=$(CLANG) scripts/deps.sh fuzz
+	@CC=$(CLANG) scripts/deps.sh clang
 	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
 	@scripts/fuzz.sh build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz $(FUZZ_SECONDS)
 
 archs:
-	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh fuzz
+	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh clang
 	@CLANG=$(CLANG) scripts/archs.sh $(TARGETS)
 
 bench: $(BUILD)/bench

@@ -17,11 +17,10 @@ Installs what is missing of the named groups, or of single packages by Debian's 
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    bash, flock, and GNU parallel, with which scripts/ablate.sh spreads runs over machines
-  golden    PyTorch, to make the golden numbers of the tests anew
+  golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
-  fuzz      clang (or clang-NN, if CC names that) with libFuzzer and OpenMP
-  clang16   Clang 16 with OpenMP and sanitizers (Debian's libomp-16-dev replaces libomp-dev)
-  arm       a cross compiler for 64-bit ARM, and an emulator
+  clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
+  arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
 It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
@@ -60,15 +59,12 @@ python3-torch               golden  python:torch                      python3-to
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
 python3-pyflakes            lint    python:pyflakes                   python3-pyflakes    python-pyflakes    pyflakes
-clang$version               fuzz    command:clang$version             clang               clang              llvm
-libclang-rt$version-dev     fuzz    clang$version:-fsanitize=fuzzer   compiler-rt         compiler-rt        -
-libomp$version-dev          fuzz    clang$version:-fopenmp            libomp-devel        openmp             libomp
-clang-16                    clang16 command:clang-16                  clang16             -                  llvm@16
-libclang-rt-16-dev          clang16 clang-16:-fsanitize=address       -                   -                  -
-libomp-16-dev               clang16 clang-16:-fopenmp                 -                   -                  -
+clang$version               clang   command:clang$version             clang               clang              llvm
+libclang-rt$version-dev     clang   clang$version:-fsanitize=fuzzer   compiler-rt         compiler-rt        -
+libomp$version-dev          clang   clang$version:-fopenmp            libomp-devel        openmp             libomp
 gcc-aarch64-linux-gnu       arm     command:aarch64-linux-gnu-gcc     gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc  -
 libc6-dev-arm64-cross       arm     arm:math.h                        -                   aarch64-linux-gnu-glibc  -
-qemu-user                   arm     command:qemu-aarch64              qemu-user           qemu-user          -
+qemu-user-static,binfmt-support  arm  command:qemu-aarch64-static      qemu-user-static    qemu-user-static   -
 python3-nbformat            notebook  python:nbformat                 python3-nbformat    python-nbformat    jupyterlab
 python3-nbconvert           notebook  python:nbconvert                python3-nbconvert   jupyter-nbconvert  jupyterlab
 python3-ipykernel           notebook  python:ipykernel                python3-ipykernel   python-ipykernel   jupyterlab
@@ -144,7 +140,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate golden lint fuzz clang16 arm notebook)"
+    say "no group or package '$name' (groups: build test data plot ablate golden lint clang arm notebook)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

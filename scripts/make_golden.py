@@ -4,16 +4,12 @@
   scripts/make_golden.py            writes tests/golden/: NORM-PLACEMENT.txt, batchnorm.txt, norms.txt
   scripts/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
-This file is also the reference model: nanoGPT's Transformer with a choice of norm and of the norm's
-place, in PyTorch, float64. Its tensors carry the names that model.safetensors has.
-
-    x = wte[id] + wpe[t],  for F = attention, MLP of each layer: as Layer.sublayer() has it;
-    after the last x = ln_f(x), but for post and what is like it
-    logits = x wte^T         the head is tied to the token embedding
+The formulas are those of normlab.py, in float64. Where PyTorch has the norm itself, normlab.py must
+agree with it before anything is written or compared.
 
 The files hold results, not parameters or data: both sides start from formulas (start_value, tokens,
-batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts with # is a
-remark. Per model:
+batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts
+with # is a remark. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; all
                                           but the models in pre have dots:NAME instead, a gradient's
                                           products with two waves, and no logits
@@ -30,12 +26,16 @@ try:
     import torch
     from torch import nn
     from torch.nn import functional
-except ImportError:
-    sys.exit("make_golden: this Python has no PyTorch (scripts/deps.sh golden installs Debian's, "
-             "for /usr/bin/python3)")
+except ImportError as error:
+    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
+    system = "/usr/bin/python3"
+    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
+        os.execv(system, [system, *sys.argv])
+    sys.exit(f"make_golden: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
+import normlab  # noqa: E402
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
-EPS, BN_MOMENTUM, MIX_FRACTION = 1e-5, 0.1, 0.5
+EPS, BN_MOMENTUM = 1e-5, 0.1
 STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
 # A bias right before bn has no gradient but rounding, which Adam's usual 1e-8 would blow up to whole
 # steps: floats and doubles would then part ways in running_mean. This epsilon keeps it small.
@@ -43,142 +43,26 @@ ADAM_EPS = 1e-4
 TOLERANCE = 1e-8
 
 
-class RMSNorm(nn.Module):
-    """y = weight x / sqrt(mean_c x^2 + eps). Written out: PyTorch has its own only from 2.4 on."""
-
-    def __init__(self, channels=C):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(channels))
-
-    def forward(self, x):
-        return self.weight * x / (x.square().mean(-1, keepdim=True) + EPS).sqrt()
+NORMS = ("none", "ln", "bn", "rms")
+# inner is pre with norms of queries and keys, and after the MLP's activation.
+PLACEMENTS = ("pre", "post", "inner", "sandwich", "peri", "reordered", "deepnorm", "mix",
+              "residual", "keel", "lns")
 
 
-class BatchNorm(nn.BatchNorm1d):
-    """BatchNorm1d over all tokens of the batch: (B,T,C) is B*T samples of C channels."""
-
-    def __init__(self):
-        super().__init__(C, eps=EPS, momentum=BN_MOMENTUM)
-
-    def forward(self, x):
-        return super().forward(x.reshape(B * T, C)).reshape(B, T, C)
+def config(**options):
+    return normlab.Config(V, **{"n_layer": L, "n_head": NH, "n_embd": C, "block_size": T,
+                                "norm_eps": EPS, "bn_momentum": BN_MOMENTUM, **options})
 
 
-class LayerNorm(nn.LayerNorm):
-    def __init__(self, channels=C):
-        super().__init__(channels, eps=EPS)
-
-
-NORMS = {"none": nn.Identity, "ln": LayerNorm, "bn": BatchNorm, "rms": RMSNorm}
-
-# The norms of a sub-layer, in the order of the state dict, and whether one stands before the head.
-# "inner" is pre with norms of queries and keys, head by head, and behind the MLP's activation.
-PLACEMENTS = {
-    "pre": (("",), True), "post": (("",), False), "inner": (("",), True),
-    "sandwich": (("", "_out"), True), "peri": (("", "_out"), True), "reordered": (("",), True),
-    "deepnorm": (("",), False), "mix": (("",), True), "residual": (("",), True),
-    "keel": (("", "_post"), False), "lns": (("",), True),
-}
-
-
-class Attention(nn.Module):
-    """Causal self-attention: softmax(q k^T / sqrt(C / NH)) v in each head, s <= t only."""
-
-    def __init__(self, norm=nn.Identity):
-        super().__init__()
-        self.c_attn = nn.Linear(C, 3 * C)  # rows: q, then k, then v; in each, head after head
-        self.q_norm, self.k_norm = norm(C // NH), norm(C // NH)
-        self.c_proj = nn.Linear(C, C)
-
-    def forward(self, x):
-        q, k, v = self.c_attn(x).reshape(B, T, 3, NH, C // NH).permute(2, 0, 3, 1, 4)  # (B,NH,T,HS)
-        q, k = self.q_norm(q), self.k_norm(k)
-        future = torch.ones(T, T, dtype=torch.bool).triu(1)
-        scores = torch.einsum("bhti,bhsi->bhts", q, k) / math.sqrt(C // NH)
-        weights = scores.masked_fill(future, -math.inf).softmax(-1)
-        heads = torch.einsum("bhts,bhsi->bthi", weights, v)
-        return self.c_proj(heads.reshape(B, T, C))
-
-
-class MLP(nn.Module):
-    """c_proj(gelu(c_fc(x))), gelu(z) = z (1 + erf(z / sqrt 2)) / 2."""
-
-    def __init__(self, norm=nn.Identity):
-        super().__init__()
-        self.c_fc = nn.Linear(C, 4 * C)
-        self.norm = norm(4 * C)
-        self.c_proj = nn.Linear(4 * C, C)
-
-    def forward(self, x):
-        z = self.c_fc(x)
-        return self.c_proj(self.norm(z * (1 + torch.erf(z / math.sqrt(2))) / 2))
-
-
-class Layer(nn.Module):
-    def __init__(self, norm, placement, layer):
-        super().__init__()
-        inner = NORMS[norm] if placement == "inner" else nn.Identity
-        self.placement, self.layer = placement, layer
-        for name, function in (("attn", Attention), ("mlp", MLP)):
-            for where in PLACEMENTS[placement][0]:
-                setattr(self, f"ln_{1 if name == 'attn' else 2}{where}", NORMS[norm]())
-            setattr(self, name, function(inner))
-
-    def sublayer(self, function, norm, other, x, second):
-        """x and the second stream behind one sub-layer."""
-        place = self.placement
-        if place == "mix":
-            place = "post" if self.layer < MIX_FRACTION * L else "pre"
-        if place in ("pre", "inner"):
-            return x + function(norm(x)), second
-        if place == "post":
-            return norm(x + function(x)), second
-        if place in ("sandwich", "peri"):
-            return x + other(function(norm(x))), second
-        if place == "reordered":
-            return x + norm(function(x)), second
-        if place == "deepnorm":
-            return norm((2 * L) ** 0.25 * x + function(x)), second
-        if place == "keel":
-            return other(2 * L * x + function(norm(x))), second
-        if place == "lns":
-            return x + function(norm(x) / math.sqrt(self.layer + 1)), second
-        added = function(x)
-        return norm(x + added), second + added
-
-    def forward(self, x, second):
-        where = PLACEMENTS[self.placement][0][-1]
-        for function, name in ((self.attn, "ln_1"), (self.mlp, "ln_2")):
-            x, second = self.sublayer(function, getattr(self, name), getattr(self, name + where), x,
-                                      second)
-        return x, second
-
-
-class Model(nn.Module):
-    def __init__(self, norm, placement):
-        super().__init__()
-        self.dual = placement == "residual"
-        self.transformer = nn.ModuleDict({
-            "wte": nn.Embedding(V, C),
-            "wpe": nn.Embedding(T, C),
-            "ln_e": NORMS[norm]() if placement == "peri" else nn.Identity(),
-            "h": nn.ModuleList(Layer(norm, placement, layer) for layer in range(L)),
-            "ln_f": NORMS[norm]() if PLACEMENTS[placement][1] else nn.Identity(),
-        })
-        with torch.no_grad():
-            for name, tensor in self.named_parameters():
-                values = [start_value(name, i) for i in range(tensor.numel())]
-                tensor.copy_(torch.tensor(values).reshape(tensor.shape))
-
-    def forward(self, ids):
-        """Logits (B,T,V) of ids (B,T)."""
-        part = self.transformer
-        x = part["ln_e"](part["wte"](ids) + part["wpe"](torch.arange(T)))
-        second = x
-        for layer in part["h"]:
-            x, second = layer(x, second)
-        top = x + part["ln_f"](second) if self.dual else part["ln_f"](x)
-        return top @ part["wte"].weight.T
+def make_model(norm, placement):
+    inner = {"qk_norm": "on", "ffn_norm": "on"} if placement == "inner" else {}
+    place = "pre" if placement == "inner" else placement
+    model = normlab.Model(config(norm=norm, placement=place, mix_fraction=0.5, **inner))
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            values = [start_value(name, i) for i in range(tensor.numel())]
+            tensor.copy_(torch.tensor(values).reshape(tensor.shape))
+    return model
 
 
 def start_value(name, i):
@@ -217,7 +101,7 @@ def dots(gradient):
 
 def model_case(norm, placement):
     """What a model's file holds: (key, values) pairs in order."""
-    model, whole = Model(norm, placement), placement == "pre"
+    model, whole = make_model(norm, placement), placement == "pre"
     optimizer = adamw(model)
     results, losses = [], []
     model.train()
@@ -245,103 +129,48 @@ def model_case(norm, placement):
 
 
 def batchnorm_case():
-    """BatchNorm1d alone: training on batches k = 0, 1, 2, each with a backward of its own (the
+    """BatchNorm alone: training on batches k = 0, 1, 2, each with a backward of its own (the
     gradients are not summed over k), then evaluation on batch 3. rbn_dx: with a quarter of the
     penalty of Regularized BatchNorm (Wang et al. 2022) in the loss. position_KEY: the samples as 5
     sequences of 2 tokens, whose channels are features of their own (--bn-axis=batch)."""
     samples, channels, batches, positions = 10, 3, 3, 2
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
-    norm = nn.BatchNorm1d(channels, eps=EPS, momentum=BN_MOMENTUM)
-    features = nn.BatchNorm1d(positions * channels, eps=EPS, momentum=BN_MOMENTUM, affine=False)
+    norm = normlab.BatchNorm(channels, config(rbn_mean=0.7, rbn_var=0.4))
+    by_position = normlab.PositionBatchNorm(channels, config(block_size=positions))
+    both = (("", norm, (1, samples, channels)),
+            ("position_", by_position, (-1, positions, channels)))
     with torch.no_grad():
-        norm.weight.copy_(1 + 0.1 * c)
-        norm.bias.copy_(0.2 * c)
+        for _, module, _ in both:
+            module.weight.copy_(1 + 0.1 * c)
+            module.bias.copy_(0.2 * c)
     results = []
     for k in range(batches + 1):
-        norm.train(k < batches)
-        features.train(k < batches)
-        x = torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + c
-        x.requires_grad_()
-        y = norm(x)
-        by_position = features(x.reshape(-1, positions * channels)).reshape(x.shape)
-        by_position = norm.weight * by_position + norm.bias
-        if not norm.training:
-            results += [(f"eval_y:{k}", y), (f"position_eval_y:{k}", by_position)]
-            break
-        dy = torch.cos(0.3 * n * c + k)
-        dx, dweight, dbias = torch.autograd.grad(y, (x, norm.weight, norm.bias), dy)
-        results += [(f"y:{k}", y), (f"dx:{k}", dx),
-                    (f"dweight:{k}", dweight), (f"dbias:{k}", dbias),
-                    (f"running_mean:{k}", norm.running_mean.clone()),
-                    (f"running_var:{k}", norm.running_var.clone())]
-        sigma, running_sigma = (x.var(0, False) + EPS).sqrt(), (norm.running_var + EPS).sqrt()
-        penalty = (0.7 * (x.mean(0) - norm.running_mean).square().sum()
-                   + 0.4 * (sigma - running_sigma).square().sum())
-        results.append((f"rbn_dx:{k}", dx + torch.autograd.grad(penalty / 4, x)[0]))
-        dx, dweight = torch.autograd.grad(by_position, (x, norm.weight), dy)
-        results += [(f"position_y:{k}", by_position), (f"position_dx:{k}", dx),
-                    (f"position_dweight:{k}", dweight),
-                    (f"position_running_mean:{k}", features.running_mean.clone()),
-                    (f"position_running_var:{k}", features.running_var.clone())]
+        for prefix, module, shape in both:
+            module.train(k < batches)
+            x = torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + c
+            x.requires_grad_()
+            y = module(x.reshape(shape)).reshape(x.shape)
+            if k == batches:
+                results.append((f"{prefix}eval_y:{k}", y))
+                continue
+            dx, *gradients = torch.autograd.grad(y, (x, module.weight, module.bias),
+                                                 torch.cos(0.3 * n * c + k), retain_graph=True)
+            results += [(f"{prefix}y:{k}", y), (f"{prefix}dx:{k}", dx)]
+            results += [(f"{prefix}d{name}:{k}", gradient)
+                        for name, gradient in zip(("weight", "bias"), gradients)
+                        if not prefix or name == "weight"]
+            results += [(f"{prefix}{name}:{k}", getattr(module, name).clone())
+                        for name in ("running_mean", "running_var")]
+            if not prefix:
+                of_penalty, = torch.autograd.grad(module.penalty / 4, x)
+                results.append((f"rbn_dx:{k}", dx + of_penalty))
     return flatten(results)
 
 
-# Norms alone, of (B,T,C): PyTorch's own where it has one, the others as the line of their formula.
+# Norms alone, of (B,T,C).
 ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS = 2, 3, 6, 2
-
-
-class Formula(nn.Module):
-    """A function of x and some learned tensors, by name."""
-
-    def __init__(self, function, **shapes):
-        super().__init__()
-        self.function = function
-        for name, shape in shapes.items():
-            self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
-
-    def forward(self, x):
-        return self.function(x, **dict(self.named_parameters()))
-
-
-class TokenGroupNorm(nn.GroupNorm):
-    """GroupNorm of (B T, C): each token alone."""
-
-    def forward(self, x):
-        return super().forward(x.reshape(-1, ALONE_C)).reshape(x.shape)
-
-
-class TimeInstanceNorm(nn.InstanceNorm1d):
-    """InstanceNorm1d over time, which it wants last."""
-
-    def forward(self, x):
-        return super().forward(x.transpose(1, 2)).transpose(1, 2)
-
-
-def scale_norm(x, scale):
-    return scale * x / x.norm(dim=-1, keepdim=True).clamp(min=EPS)
-
-
-def dyt(x, alpha, weight, bias):
-    return weight * torch.tanh(alpha * x) + bias
-
-
-def derf(x, alpha, shift, weight, bias):
-    return weight * torch.erf(alpha * x + shift) + bias
-
-
-def norms_alone():
-    width = (ALONE_C,)
-    return {
-        "ln": nn.LayerNorm(ALONE_C, eps=EPS),
-        "rms": RMSNorm(ALONE_C),
-        "scale": Formula(scale_norm, scale=()),
-        "gn": TokenGroupNorm(ALONE_GROUPS, ALONE_C, eps=EPS),
-        "in": TimeInstanceNorm(ALONE_C, eps=EPS, momentum=BN_MOMENTUM, affine=True,
-                               track_running_stats=True),
-        "dyt": Formula(dyt, alpha=(1,), weight=width, bias=width),
-        "derf": Formula(derf, alpha=(1,), shift=(1,), weight=width, bias=width),
-    }
+ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf")
 
 
 # Element i of a parameter starts at this and 0.1 i.
@@ -378,71 +207,73 @@ def norm_case(norm):
 
 
 def norms_case():
-    return [(f"{kind}:{key}", values) for kind, norm in norms_alone().items()
-            for key, values in norm_case(norm)]
+    return [(f"{kind}:{key}", values) for kind in ALONE for key, values in norm_case(
+        normlab.make_norm(kind, ALONE_C, config(norm_groups=ALONE_GROUPS)))]
 
 
 def power_case():
     """PowerNorm (Shen et al. 2020) in both divisors with group scaling: training on batches
     k = 0 .. 4, of which the first two are warm-up, each with a backward of its own; then evaluation
     on batch 5. DIVISOR:KEY:K."""
-    samples, channels, heads, batches, warmup, alpha_fwd, alpha_bkw = 5, 4, 2, 5, 2, 0.9, 0.8
+    samples, channels, batches = 5, 4, 5
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
-    gamma, beta = 1 + 0.1 * c, 0.2 * c
     results = []
     for divisor in ("psi", "batch"):
-        phi, nu = torch.ones(channels), torch.zeros(channels)
+        norm = normlab.PowerNorm(channels, config(
+            pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
+        with torch.no_grad():
+            norm.weight.copy_(1 + 0.1 * c)
+            norm.bias.copy_(0.2 * c)
         for k in range(batches + 1):
             x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c).requires_grad_()
-            groups = x.reshape(samples, heads, -1)
-            u = (groups / (groups.square().mean(-1, keepdim=True) + EPS).sqrt()).reshape(x.shape)
+            y = norm.train(k < batches)(x[None])[0]
             if k == batches:
-                results.append((f"{divisor}:eval_y:{k}", gamma * u / (phi + EPS).sqrt() + beta))
+                results.append((f"{divisor}:eval_y:{k}", y))
                 break
-            square = u.square().mean(0)
-            psi = ((square if k < warmup else phi) + EPS).sqrt()
-            xhat, g = u / psi, gamma * torch.cos(0.3 * n * c + k)
-            lambda_ = (g * xhat).mean(0).detach()
-            if k < warmup:
-                dx, = torch.autograd.grad(xhat, x, g)
-            else:
-                du = (g - nu * xhat) / (psi if divisor == "psi" else (square + EPS).sqrt())
-                dx, = torch.autograd.grad(u, x, du.detach())
-            nu = nu * (1 - (1 - alpha_bkw) * xhat.square().mean(0).detach())
-            nu = nu + (1 - alpha_bkw) * lambda_
-            phi = alpha_fwd * phi + (1 - alpha_fwd) * square.detach()
-            results += [(f"{divisor}:y:{k}", gamma * xhat + beta), (f"{divisor}:dx:{k}", dx),
-                        (f"{divisor}:running_phi:{k}", phi),
-                        (f"{divisor}:ema_gz:{k}", nu / (1 - alpha_bkw))]
+            dx, = torch.autograd.grad(y, x, torch.cos(0.3 * n * c + k))
+            results += [(f"{divisor}:y:{k}", y), (f"{divisor}:dx:{k}", dx),
+                        (f"{divisor}:running_phi:{k}", norm.running_phi.clone()),
+                        (f"{divisor}:ema_gz:{k}", norm.ema_gz.clone())]
     return flatten(results)
 
 
 def prepbn_case():
-    """PRepBN (Guo et al. 2024) with PyTorch's LayerNorm and BatchNorm1d, 3 steps, eta 0.5: training
-    on batches k = 0 .. 3, then evaluation on batch 4."""
-    samples, channels, steps, batches = 5, 4, 3, 4
+    """PRepBN (Guo et al. 2024), 3 steps, eta 0.5: training on batches k = 0 .. 3, then evaluation
+    on batch 4."""
+    samples, channels, batches = 5, 4, 4
     n = torch.arange(samples).unsqueeze(1).double()
     c = torch.arange(channels).double()
-    norm1, eta = nn.LayerNorm(channels, eps=EPS), torch.tensor(0.5, requires_grad=True)
-    norm2 = nn.BatchNorm1d(channels, eps=EPS, momentum=BN_MOMENTUM)
+    norm = normlab.PRepBN(channels, config(prepbn_steps=3, prepbn_eta=0.5))
     with torch.no_grad():
-        norm1.weight.copy_(1 + 0.1 * c)
-        norm2.weight.copy_(1 - 0.1 * c)
+        norm.norm1.weight.copy_(1 + 0.1 * c)
+        norm.norm2.bn.weight.copy_(1 - 0.1 * c)
     results = []
     for k in range(batches + 1):
-        norm2.train(k < batches)
         x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c).requires_grad_()
-        mix = max(0, 1 - k / steps) if k < batches else 0
-        y = mix * norm1(x) + (1 - mix) * (norm2(x) + eta * x)
+        y = norm.train(k < batches)(x[None])[0]
         results.append((f"y:{k}", y))
         if k < batches:
-            parameters = (x, norm1.weight, norm1.bias, eta, norm2.weight, norm2.bias)
-            keys = ("dx", "norm1.weight", "norm1.bias", "norm2.alpha", "norm2.bn.weight",
-                    "norm2.bn.bias")
-            gradients = torch.autograd.grad(y, parameters, torch.cos(0.3 * n * c + k))
+            keys = ["dx", *(name for name, _ in norm.named_parameters())]
+            gradients = torch.autograd.grad(y, (x, *norm.parameters()), torch.cos(0.3 * n * c + k))
             results += [(f"{key}:{k}", gradient) for key, gradient in zip(keys, gradients)]
     return flatten(results)
+
+
+def compare_with_pytorch():
+    """Exits where a norm is not what PyTorch's own is, in training and then in evaluation."""
+    x = torch.sin(torch.arange(4.0 * 5 * C)).reshape(4, 5, C)
+    tokens_last, time_last = (lambda z: z.reshape(-1, C)), (lambda z: z.transpose(1, 2))
+    theirs = {"ln": (nn.LayerNorm(C, EPS), lambda z: z),
+              "gn": (nn.GroupNorm(NH, C, EPS), tokens_last),
+              "bn": (nn.BatchNorm1d(C, EPS, BN_MOMENTUM), tokens_last),
+              "in": (nn.InstanceNorm1d(C, EPS, BN_MOMENTUM, True, True), time_last)}
+    for kind, (module, view) in theirs.items():
+        ours = normlab.make_norm(kind, C, config())
+        for training in (True, True, False):
+            apart = view(ours.train(training)(x)) - module.train(training)(view(x))
+            if not apart.abs().max() < 1e-12:
+                sys.exit(f"make_golden: normlab.py's {kind} is not PyTorch's")
 
 
 def flatten(results):
@@ -523,6 +354,7 @@ def main():
 
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)  # the order of sums, and so the last digits, on every machine alike
+    compare_with_pytorch()
     cases = all_cases()
     if arguments.check:
         wrong = check(arguments.folder, cases)

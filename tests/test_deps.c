@@ -123,7 +123,7 @@ Test(deps, macs_bash_is_too_old_for_ablations) {
 }
 
 Test(deps, groups) {
-    static const char *const groups[] = {"clang16", "arm", "notebook", "fuzz", "lint"};
+    static const char *const groups[] = {"clang", "arm", "notebook", "lint"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         struct ending ending = script("deps.sh %s", groups[i]);
         cr_expect(ending.status == 0 || ending.status == 1, "%s: %d", groups[i], ending.status);
@@ -133,7 +133,7 @@ Test(deps, groups) {
     struct ending ending = script("deps.sh arms");
     expect(&ending, 2, "",
            "deps: no group or package 'arms' (groups: build test data plot ablate golden "
-           "lint fuzz clang16 arm notebook)\n");
+           "lint clang arm notebook)\n");
 }
 
 /* ---- the Makefile ---- */

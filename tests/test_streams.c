@@ -182,7 +182,7 @@ static size_t repeated(const struct corpus *corpus, uint64_t seed, uint64_t othe
 
 Test(streams, random_characters_are_drawn_anew) {
     struct corpus corpus;
-    corpus_random(&corpus, 60);
+    corpus_random(&corpus, 60, NULL);
     cr_expect(repeated(&corpus, 1, 1, 0) == 0, "two sequences of a batch are alike");
     cr_expect(repeated(&corpus, 1, 1, 1) == 0, "the next batch is the same");
     cr_expect(repeated(&corpus, 1, 2, 0) == 0, "another seed gives the same");

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Compares normlab.py with ./train, for every norm in every placement and for what goes with them.
+
+  scripts/check_normlab.py                all variants: a line for each that differs, a summary
+  scripts/check_normlab.py =pn keel       those whose options contain one of these words
+  scripts/check_normlab.py --part=2/4     every fourth variant, from the second on
+
+Each variant is a tiny model that ./train trains for some updates, so that weights and running
+statistics are no longer what they were at first. normlab.py loads it and computes, in double
+precision, the loss of a text that the model has not seen: in evaluation mode, where ./train says
+what --evaluate does, and in training mode, where it says what --evaluate --stats=own does. The two
+losses must agree to TOLERANCE. TRAIN names another ./train than that of the project.
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+except ImportError as error:
+    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
+    system = "/usr/bin/python3"
+    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
+        os.execv(system, [system, *sys.argv])
+    sys.exit(f"check_normlab: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
+import normlab  # noqa: E402
+import normlab_text  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
+TOLERANCE = 1e-5  # relative
+B, T = 4, 8
+TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
+        "--norm-eps=0.01 --max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 "
+        "--eval-iters=1 --checkpoint-interval=0 --sample=0 --quiet")
+
+
+def train(*words):
+    """What ./train prints."""
+    try:
+        done = subprocess.run([TRAIN, *words], capture_output=True, text=True,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+    except OSError as error:
+        sys.exit(f"check_normlab: {TRAIN}: {error.strerror} (make builds it)")
+    if done.returncode:
+        sys.exit(f"check_normlab: ./train {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def names(option):
+    """The first words of what --list-norms or --list-placements prints."""
+    return [line.split()[0] for line in train(option).splitlines() if not line.startswith(" ")]
+
+
+def variants():
+    norms, placements = names("--list-norms"), names("--list-placements")
+    for norm in norms:
+        for placement in placements:
+            yield f"--norm={norm} --placement={placement}"
+        yield f"--norm={norm} --placement=mix --mix-fraction=0.67 --qk-norm=on --ffn-norm=on"
+        yield f"--norm=ln --qk-norm={norm} --ffn-norm={norm} --placement=post --init=gpt2"
+        yield f"--norm={norm} --bias=off --qk-norm=on --act=relu"
+        yield f"--norm={norm} --affine=off --placement=sandwich --ffn-norm=on --act=gelu-tanh"
+        yield f"--norm={norm} --items --qk-norm=on --placement=reordered"
+        yield f"--norm={norm} --items --ffn-norm=on --pad-stats=include --pad-to=block"
+        yield f"--norm={norm} --norm-attn=rms --norm-final=bn --placement=peri"
+        yield f"--norm=ln --norm-ffn={norm} --norm-final={norm} --placement=residual --level=byte"
+    for placement in placements:
+        yield f"--norm=bn --bn-axis=batch --placement={placement} --qk-norm=on"
+        yield f"--final-norm=on --placement={placement} --dropout=0.2"
+        yield f"--final-norm=off --placement={placement} --init=gpt2"
+    yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
+    yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
+    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
+    yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
+    yield "--norm=gn --norm-groups=4 --ffn-norm=on"
+    yield "--norm=scale --norm-eps=1 --init=gpt2"
+    yield "--norm=pn --pn-warmup=2 --pn-group-scaling=off --pn-alpha-fwd=0.5"
+    yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"
+    yield "--norm=prepbn --prepbn-steps=3 --prepbn-eta=0.7 --norm-eps=0.1"
+    yield "--norm=derf --dyt-alpha=1.3"
+
+
+def make_texts(folder):
+    """Words to train on, and whole batches of them to measure; likewise items, one batch."""
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 7))) for _ in range(400)]
+    lines = ["".join(draw.choices("abcdefgh", k=draw.randint(1, T + 2))) for _ in range(60)]
+    texts = {"text": " ".join(words), "measured-text": " ".join(reversed(words))[:2 * B * T + 1],
+             "items": "\n".join(lines), "measured-items": "\n".join(lines[:7] + ["", "\t", "a\r"])}
+    for name, text in texts.items():
+        with open(os.path.join(folder, name), "w", newline="") as file:
+            file.write(text + "\n" * name.endswith("items"))
+
+
+def run(folder, number, options):
+    """Trains a variant. Its folder, the text to measure, and ./train's losses of that text: in
+    evaluation, and by the batches' own statistics."""
+    kind, out = "items" if "--items" in options else "text", os.path.join(folder, str(number))
+    train(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
+    path = os.path.join(folder, "measured-" + kind)
+    batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
+    said = train(f"--evaluate={out}", batch, "--stats=all", path)
+    losses = {line.split()[0]: line.split()[1] for line in said.splitlines()}
+    return out, path, float(losses["loss"]), float(losses["own"])
+
+
+def normlab_losses(out, path):
+    """The same two losses by normlab.py."""
+    with open(path, newline="") as file:
+        text = file.read()
+    # As --stats=own has them; in evaluation mode they are without effect.
+    model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, prepbn_steps=0).double()
+    batch_size = 2 * B if model.config.items else B
+    return [normlab_text.evaluate(model.train(training), text, batch_size)
+            for training in (False, True)]
+
+
+def part(text):
+    """(2, 4) of "2/4"."""
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError
+    return first, step
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("words", nargs="*", metavar="WORD", help="compare only what contains one")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N",
+                        help="every N-th variant, from number K on")
+    options = parser.parse_args()
+    (first, step), words = options.part, options.words
+    torch.set_num_threads(1)
+    chosen = [variant for variant in variants()
+              if not words or any(word in variant for word in words)][first - 1::step]
+    if not chosen:
+        parser.error("no such variant")
+    wrong, largest = 0, 0.0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        make_texts(folder)
+        runs = pool.map(lambda job: run(folder, *job), enumerate(chosen))
+        for options, (out, path, *theirs) in zip(chosen, runs):
+            modes = ("evaluation", "training")
+            for mode, loss, ours in zip(modes, theirs, normlab_losses(out, path)):
+                apart = abs(ours - loss) / loss
+                largest = max(largest, apart)
+                if not apart <= TOLERANCE:
+                    wrong += 1
+                    print(f"check_normlab: {options}: in {mode} mode ./train says {loss:.9g}, "
+                          f"normlab.py {ours:.9g}", file=sys.stderr)
+    print(f"{len(chosen)} variants in 2 modes: {wrong} differ by more than {TOLERANCE:g}; "
+          f"largest relative difference {largest:.1e}")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""Every norm and every placement of ./train in PyTorch: to read, to copy from, to load runs with.
+
+    import normlab, normlab_text              # with scripts/ on sys.path
+    model = normlab.load("runs/bn-pre-s1")    # a run's folder or a safetensors file; in eval mode
+    ids = normlab_text.encode(model, "To be or not to be")[None]    # (B,T)
+    logits = model(ids)                       # (B,T,V)
+    seen = model.activations(ids)             # {"h.0.ln_1": (B,T,C), "h.0.ln_1.in": (B,T,C), ...}
+
+The formulas come from the papers (./train --list-norms and --list-placements name them), not from
+the C code; scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's usual
+weights at first; to start with those of ./train, load a run of --max-iters=0.
+
+B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C): S is T, but
+T NH for queries and keys, a row for each head of a token. `valid` (B,S) is False at pads, or None.
+
+model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
+over tokens use the statistics of the batch in training, and each forward moves their running ones,
+which they use in evaluation; but pn uses the running ones in training too, once it is warm.
+Dropout is on in training only; PyTorch draws its masks, so they are not those of ./train.
+"""
+import contextlib
+import functools
+import math
+import types
+
+import torch
+from torch import nn
+
+import load_pytorch
+
+OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
+    n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
+    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", qk_norm="off", ffn_norm="off",
+    placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
+    bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, dyt_alpha=0.5,
+    prepbn_steps=2000, prepbn_eta=0.0, pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
+    pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
+    level="char")
+
+
+class Config(types.SimpleNamespace):
+    """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" where none is."""
+    def __init__(self, vocab_size=256, **options):
+        assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
+        super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
+        for site in ("norm_attn", "norm_ffn", "norm_final"):
+            setattr(self, site, getattr(self, site).replace("auto", self.norm))
+        self.qk_norm = {"off": "none", "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
+        self.ffn_norm = {"off": "none", "on": self.norm_ffn}.get(self.ffn_norm, self.ffn_norm)
+        self.norm_groups = self.norm_groups or self.n_head
+
+
+# ---- norms --------------------------------------------------------------------------------------
+class Norm(nn.Module):
+    """What norms of C channels share. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
+    learns, keeps = ("weight", "bias"), ()
+
+    def __init__(self, C, config):
+        super().__init__()
+        self.config, self.eps = config, config.norm_eps
+        one, count = torch.zeros(1), torch.tensor(0)
+        starts = {"weight": torch.ones(C), "bias": torch.zeros(C), "scale": torch.tensor(C ** 0.5),
+                  "alpha": one + config.dyt_alpha, "shift": one, "running_mean": torch.zeros(C),
+                  "running_var": torch.ones(C), "num_batches_tracked": count,
+                  "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
+        fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
+        for name in self.learns:
+            if name in fixed.split():
+                self.register_buffer(name, starts[name], persistent=False)
+            else:
+                self.register_parameter(name, nn.Parameter(starts[name]))
+        for name in self.keeps:
+            self.register_buffer(name, starts[name])
+
+
+def standardize(x, eps):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, False, keepdim=True) + eps).sqrt()
+
+
+def over_rms(x, eps):
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def in_groups(function, x, groups, eps):
+    return function(x.unflatten(-1, (groups, -1)), eps).flatten(-2)
+
+
+# Norms that see one token at a time: what they learn, and the formula, n being the module. scale,
+# alpha and shift are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
+# and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025.
+TOKEN_NORMS = {
+    "none": ("", lambda n, x: x),
+    "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
+    "gn": ("weight bias", lambda n, x: n.weight * in_groups(
+        standardize, x, n.config.norm_groups, n.eps) + n.bias),
+    "rms": ("weight", lambda n, x: n.weight * over_rms(x, n.eps)),
+    "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
+    "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
+    "derf": ("alpha shift weight bias",
+             lambda n, x: n.weight * torch.erf(n.alpha * x + n.shift) + n.bias),
+}
+
+
+class TokenNorm(Norm):
+    def __init__(self, kind, C, config):
+        self.kind, self.learns = kind, TOKEN_NORMS[kind][0].split()
+        super().__init__(C, config)
+
+    def forward(self, x, valid=None):
+        return TOKEN_NORMS[self.kind][1](self, x)
+
+
+def moments(x, dims, valid=None):
+    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, kept as 1."""
+    count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
+    n = count.sum(dims, keepdim=True)
+    mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
+    var = (count * (x - mean).square()).sum(dims, keepdim=True) / n.clamp(min=1)
+    return mean, var, n
+
+
+class BatchNorm(Norm):
+    """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
+    tokens; in evaluation the running ones. As in BatchNorm1d, var is biased, but the running var
+    averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
+    Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
+    keeps = ("running_mean", "running_var", "num_batches_tracked")
+    dims, penalty = (0, 1), 0.0
+
+    def running(self, x):
+        """Running mean and var as (1,C), or (S,C) by position: views of the buffers."""
+        both = self.running_mean, self.running_var
+        return [r[None] if r.dim() == 1 else r[:x.shape[1]] for r in both]
+
+    @torch.no_grad()
+    def track(self, x, mean, var, n):
+        unbiased = var * n / (n - 1).clamp(min=1)
+        for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # of in: over sequences
+            running += self.config.bn_momentum * (average - running) * known.any(0)
+        self.num_batches_tracked += 1
+
+    def forward(self, x, valid=None):
+        running_mean, running_var = mean, var = self.running(x)
+        if self.training:
+            mean, var, n = moments(x, self.dims, valid)
+            self.track(x, mean, var, n)  # the penalty is of the running ones as they are now
+            apart = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
+            if self.config.rbn_mean or self.config.rbn_var:
+                self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
+                                + self.config.rbn_var * apart.square().sum())
+        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
+
+
+class PositionBatchNorm(BatchNorm):
+    """--bn-axis=batch: mean and var over the batch alone, at each position. Causal."""
+    dims = (0,)
+
+    def __init__(self, C, config):
+        super().__init__(C, config)
+        self.running_mean = torch.zeros(config.block_size, C)
+        self.running_var = torch.ones(config.block_size, C)
+
+
+class InstanceNorm(BatchNorm):
+    """Mean and var over each sequence's own time in training (Ulyanov et al. 2016); in evaluation
+    running ones, the same for all, as InstanceNorm1d(track_running_stats=True) does."""
+    dims = (1,)
+
+
+class PowerNormV(Norm):
+    """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation
+    the running phi. Shen et al. 2020, PN-V."""
+    keeps = ("running_phi",)
+
+    def track(self, phi):
+        self.running_phi += (1 - self.config.pn_alpha_fwd) * (phi.detach()[0, 0] - self.running_phi)
+
+    def forward(self, x, valid=None):
+        phi = self.running_phi
+        if self.training:
+            phi = moments(x.square(), (0, 1), valid)[0]
+            self.track(phi)
+        return self.weight * x / (phi + self.eps).sqrt() + self.bias
+
+
+class PowerDivide(torch.autograd.Function):
+    """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
+    Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
+    is a running mean of mean_n(g xhat). In warm-up both are PN-V's."""
+
+    @staticmethod
+    def forward(ctx, u, valid, norm):
+        ctx.norm, ctx.valid, ctx.warm = norm, valid, bool(norm.iters < norm.config.pn_warmup)
+        square = moments(u.square(), (0, 1), valid)[0]
+        psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
+        own = (square + norm.eps).sqrt()
+        ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
+        norm.track(square)
+        norm.iters += 1
+        return u / psi
+
+    @staticmethod
+    def backward(ctx, g):
+        (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
+        along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
+        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as the authors have it
+        norm.ema_gz += along - nu * gamma
+        return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
+
+
+class PowerNorm(PowerNormV):
+    """xhat = u / sqrt(phi + eps), phi the running mean_n u^2, u = x over its root mean square in
+    its head (group scaling). Shen et al. 2020."""
+    keeps = ("running_phi", "ema_gz", "iters")
+
+    def forward(self, x, valid=None):
+        scaling = self.config.pn_group_scaling
+        u = in_groups(over_rms, x, self.config.n_head, self.eps) if scaling else x
+        xhat = u / (self.running_phi + self.eps).sqrt()
+        xhat = PowerDivide.apply(u, valid, self) if self.training else xhat
+        return self.weight * xhat + self.bias
+
+
+class PRepBN(Norm):
+    """y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), eta one number; in training lambda falls
+    from 1 to 0, in evaluation it is 0. Guo et al. 2024; the names are those of the authors."""
+    learns = ()
+
+    def __init__(self, C, config):
+        super().__init__(C, config)
+        self.norm1, self.norm2 = TokenNorm("ln", C, config), nn.Module()
+        self.norm2.alpha = nn.Parameter(torch.full((1,), float(config.prepbn_eta)))
+        self.norm2.bn = BatchNorm(C, config)
+
+    def forward(self, x, valid=None):
+        bn, eta, steps = self.norm2.bn, self.norm2.alpha, self.config.prepbn_steps
+        k = int(bn.num_batches_tracked)
+        mix = 1 - k / steps if self.training and k < steps else 0
+        return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
+
+
+POOLED_NORMS = {"bn": BatchNorm, "in": InstanceNorm, "pn-v": PowerNormV, "pn": PowerNorm,
+                "prepbn": PRepBN}
+
+
+def make_norm(kind, C, config):
+    if kind in TOKEN_NORMS:
+        return TokenNorm(kind, C, config)
+    by_position = kind == "bn" and config.bn_axis == "batch"
+    return (PositionBatchNorm if by_position else POOLED_NORMS[kind])(C, config)
+
+
+# ---- placements ---------------------------------------------------------------------------------
+# Of a sub-layer F, attention or MLP: what follows ln_1 or ln_2 in the names of its norms N and M;
+# whether there is a norm before the head; the formula. D is dropout, L the number of layers,
+# l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
+PLACEMENTS = {
+    "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
+    "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
+    "sandwich": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
+    "peri": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
+    "reordered": ([""], True, lambda x, F, N, M, D, L, l: x + D(N(F(x)))),
+    "deepnorm": ([""], False, lambda x, F, N, M, D, L, l: N((2 * L) ** 0.25 * x + D(F(x)))),
+    "mix": ([""], True, None),
+    "residual": ([""], True, None),
+    "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
+    "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
+}
+
+
+class Layer(nn.Module):
+    def __init__(self, config, l):
+        super().__init__()
+        self.l, self.depth, self.drop = l, config.n_layer, nn.Dropout(config.dropout)
+        self.place, self.suffixes = config.placement, PLACEMENTS[config.placement][0]
+        if self.place == "mix":
+            first = l <= math.floor(config.mix_fraction * config.n_layer)
+            self.place = "post" if first else "pre"
+        for name, kind in (("ln_1", config.norm_attn), ("ln_2", config.norm_ffn)):
+            for suffix in self.suffixes:
+                setattr(self, name + suffix, make_norm(kind, config.n_embd, config))
+            if name == "ln_1":
+                self.attn = Attention(config)
+        self.mlp = MLP(config)
+
+    def forward(self, x, r, valid=None):
+        """x (B,T,C) after the layer, and r (B,T,C): x too, but in ResiDual the second stream."""
+        for name, function in (("ln_1", self.attn), ("ln_2", self.mlp)):
+            F, N, M = (functools.partial(f, valid=valid) for f in (
+                function, getattr(self, name), getattr(self, name + self.suffixes[-1])))
+            if self.place == "residual":
+                y = self.drop(F(x))
+                x, r = N(x + y), r + y
+            else:
+                x = r = PLACEMENTS[self.place][2](x, F, N, M, self.drop, self.depth, self.l)
+        return x, r
+
+
+# ---- the Transformer ----------------------------------------------------------------------------
+class Attention(nn.Module):
+    """softmax(q k^T / sqrt(HS)) v in each head, over the positions up to its own; HS = C / NH."""
+    def __init__(self, config):
+        super().__init__()
+        C, self.heads = config.n_embd, config.n_head
+        of_head = Config(**{**vars(config), "n_head": 1, "norm_groups": 1,
+                            "block_size": config.block_size * self.heads})
+        self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
+        self.q_norm, self.k_norm = (make_norm(config.qk_norm, C // self.heads, of_head)
+                                    for _ in range(2))
+        self.c_proj = nn.Linear(C, C, bias=config.bias)
+        self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
+
+    def forward(self, x, valid=None):
+        (B, T, C), NH = x.shape, self.heads
+        rows = None if valid is None else valid.repeat_interleave(NH, 1)
+        q, k, v = (z.reshape(B, T * NH, C // NH) for z in self.c_attn(x).split(C, -1))
+        q, k = self.q_norm(q, rows), self.k_norm(k, rows)
+        q, k, v = (z.reshape(B, T, NH, C // NH).transpose(1, 2) for z in (q, k, v))
+        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(C // NH)
+        weights = self.drop(self.softmax(scores.masked_fill(future, -math.inf)))  # (B,NH,T,T)
+        return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class MLP(nn.Module):
+    """c_proj(N(act(c_fc(x))))"""
+    def __init__(self, config):
+        super().__init__()
+        C = config.n_embd
+        self.c_fc = nn.Linear(C, 4 * C, bias=config.bias)
+        self.act = nn.ReLU() if config.act == "relu" else nn.GELU(
+            "tanh" if config.act == "gelu-tanh" else "none")
+        self.norm = make_norm(config.ffn_norm, 4 * C, config)
+        self.c_proj = nn.Linear(4 * C, C, bias=config.bias)
+
+    def forward(self, x, valid=None):
+        return self.c_proj(self.norm(self.act(self.c_fc(x)), valid))
+
+
+class Model(nn.Module):
+    """nanoGPT's Transformer, with its names of the weights. `vocabulary`: the code points or bytes
+    that ids stand for."""
+    def __init__(self, config, vocabulary=None):
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+        C, kind, final = config.n_embd, config.norm_final, PLACEMENTS[config.placement][1]
+        final = {"on": True, "off": False, "auto": final}[config.final_norm]
+        of_embedding = kind if config.placement == "peri" else "none"
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(config.vocab_size, C),
+            "wpe": nn.Embedding(config.block_size, C),
+            "drop": nn.Dropout(config.dropout),
+            "ln_e": make_norm(of_embedding, C, config),
+            "h": nn.ModuleList(Layer(config, l + 1) for l in range(config.n_layer)),
+            "ln_f": make_norm(kind if final else "none", C, config),
+        })
+        self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
+        self.lm_head.weight = self.transformer["wte"].weight  # tied
+
+    def forward(self, ids, valid=None):
+        """Logits (B,T,V) of ids (B,T)."""
+        valid = valid if self.config.pad_stats == "mask" else None
+        t = self.transformer
+        x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
+        x = r = t["ln_e"](t["drop"](x), valid)
+        for layer in t["h"]:
+            x, r = layer(x, r, valid)
+        last = t["ln_f"](r, valid)  # r is x, but in ResiDual
+        return self.lm_head(x + last if self.config.placement == "residual" else last)
+
+    def activations(self, ids, valid=None):
+        """What each module gave last in forward(ids), and as NAME.in what it was given:
+        {"h.0.ln_1": (B,T,C), "h.0.attn.softmax": (B,NH,T,T), "logits": (B,T,V), ...}."""
+        seen = {}
+        with contextlib.ExitStack() as hooks:
+            for name, module in self.named_modules():
+                def keep(module, inputs, output, name=name.replace("transformer.", "") or "logits"):
+                    seen[name] = output[0] if isinstance(output, tuple) else output
+                    seen[name + ".in"] = inputs[0]
+                hooks.callback(module.register_forward_hook(keep).remove)
+            self(ids, valid)
+        return seen
+
+
+def load(run, **changes):
+    """The model of a run's folder or of a safetensors file, its running statistics with it, in eval
+    mode. `changes` are options that are to be others than the file says."""
+    path, texts, arrays = load_pytorch.read(run, "plain")
+    arrays = {name: array for name, array in load_pytorch.plain_names(arrays).items()
+              if not name.startswith("probe.")}
+    options = load_pytorch.sizes_of(path, arrays, texts, 0)
+    for name, usual in OPTIONS.items():
+        text = texts.get(name.replace("_", "-"))
+        if text is not None and name not in options:
+            options[name] = text == "on" if isinstance(usual, bool) else type(usual)(text)
+    vocabulary = load_pytorch.symbols_of({"vocabulary": "", **texts})  # empty if there is none
+    model = Model(Config(**{**options, **changes}), vocabulary)
+    model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+    return model.eval()
