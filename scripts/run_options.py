@@ -5,10 +5,11 @@ An option that is unknown here is taken to matter.
 """
 import math
 
-# These change what is measured, shown or kept, and not what is learned.
+# These change what is measured, shown or kept, and not what is learned. (--max-tokens is stored as
+# the --max-iters that it asks for.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
-            "checkpoint-interval", "keep-best", "sample", "temperature", "top-k", "num-items",
-            "num-chars", "threads", "quiet", "profile", "out", "force"}
+            "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
+            "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
 
 # Left to "auto", ./train computes these from other options and stores the result.
 DERIVED = {
@@ -73,12 +74,25 @@ def is_derived(name, options):
         return False
 
 
+def equal_tokens(runs):
+    """Whether one --max-tokens gives every run its --max-iters: the fewest updates that train on at
+    least that many."""
+    try:
+        batches = [run["batch-size"] * run["block-size"] * run["grad-accum"] for run in runs]
+        return max((run["max-iters"] - 1) * size for run, size in zip(runs, batches)) < \
+            min(run["max-iters"] * size for run, size in zip(runs, batches))
+    except (KeyError, TypeError):
+        return False
+
+
 def differing(runs):
     """The options whose effective values differ among the runs, each run a dictionary of options.
     An option that has no effect in a run does not count there, and one that follows its rule in
-    every run says nothing new."""
+    every run says nothing new, nor does the number of updates where all have as many tokens."""
     names = []
     for name in runs[0] if runs else ():
+        if name == "max-iters" and equal_tokens(runs):
+            continue
         having = [options for options in runs if name in options and is_active(name, options)]
         if len({str(options[name]) for options in having}) > 1 and \
                 all(name in options for options in runs) and \

@@ -126,7 +126,7 @@ static void expect_same_best(const char *one, const char *other) {
     expect_same_file(one, other, "best.safetensors");
     expect_same_file(one, other, "checkpoint.safetensors");
     expect_same_file(one, other, "model.safetensors");
-    cr_expect(files_in(one) == 6 && files_in(other) == 6, "something is left");
+    cr_expect(files_in(one) == 7 && files_in(other) == 7, "something is left");
 }
 
 static void check_resume(const char *options, const char *corpus) {

@@ -87,6 +87,26 @@ Test(plot_labels, options_without_effect_make_no_variant) {
     expect_part(picture, ">bn, bn-momentum 0.01: 2.750<");
 }
 
+/* Grids at equal tokens: larger batches have fewer updates, which says nothing new. */
+Test(plot_labels, updates_that_equal_tokens_ask_for_make_no_variant) {
+    static const int batch[] = {1, 4, 6}, updates[] = {1000, 250, 167};
+    for (int more = 0; more < 2; more++) {
+        mkdir("runs", 0777);
+        for (int i = 0; i < 3; i++) {
+            char folder[32];
+            snprintf(folder, sizeof folder, "runs/%d", i);
+            run_put_options(folder, 1, 2 + 0.25 * i,
+                            "\"norm\": \"ln\", \"placement\": \"pre\", \"batch-size\": %d, "
+                            "\"grad-accum\": 1, \"block-size\": 16, \"max-iters\": %d",
+                            batch[i], updates[i] + more * i);
+        }
+        struct ending ending = script("table.py runs");
+        expect_success(&ending);
+        cr_expect(strstr(ending.out, "batch-size"));
+        cr_expect(!strstr(ending.out, "max-iters") == !more, "%s", ending.out);
+    }
+}
+
 /* ---- the loss of the training part ---- */
 
 Test(plot_labels, the_training_part_is_drawn_where_it_was_measured) {

@@ -210,7 +210,7 @@ Test(run, a_file_that_cannot_be_replaced) {
 
 /* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
 Test(run, a_log_that_was_cut_has_its_checksum) {
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", false);
     run_start_probes(&run, 0);
     for (int step = 0; step < 6; step++) {
