@@ -50,7 +50,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c)) tests/fuzz/readers.c
 MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c test_gradient_model.c \
                   test_matmul.c test_model.c test_norm.c test_norm_power.c test_operations.c \
-                  test_measure.c test_pads.c test_probe.c)
+                  test_measure.c test_pads.c test_probe.c test_rounding.c)
 FLOAT_TESTS  := $(filter-out tests/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
