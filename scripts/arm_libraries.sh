@@ -37,7 +37,7 @@ for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder/root"; d
 rm -rf "$folder/lists" "$folder/cache" "$folder/packages"
 # One folder each of libraries, where both the linker and the emulator's loader look.
 mkdir -p "$folder/lib" "$folder/include"
-cp -a "$folder"/root/usr/lib/aarch64-linux-gnu/. "$folder"/root/lib/aarch64-linux-gnu/. "$folder/lib/"
+cp -a "$folder"/root/usr/lib/aarch64-linux-gnu/*.so* "$folder"/root/lib/aarch64-linux-gnu/*.so* "$folder/lib/"
 ln -sf libcriterion.so.3 "$folder/lib/libcriterion.so"
 cp -r /usr/include/criterion /usr/include/boxfort.h "$folder/include/" # the same for all machines
 rm -rf "$folder/root"

@@ -47,13 +47,14 @@ Test(norm_kinds, every_name_means_one_kind) {
 
 /* A scalar's dimensions are a shape, not a count of numbers, of a parameter and of a state. */
 Test(norm_kinds, scalars_hold_one_number) {
-    static const struct norm_kind kind = {
-        .name = "shapes",
-        .param = {{"none", .scalar = true}, {"one", .scalar = true, .dimensions = 1}, {"each"}},
-        .state = {{"none", .scalar = true},
-                  {"one", .scalar = true, .dimensions = 1},
-                  {"each"},
-                  {"all", .positions = true}}};
+    static const struct norm_kind kind = {.name = "shapes",
+                                          .param = {{"none", .scalar = true},
+                                                    {"one", .scalar = true, .dimensions = 1},
+                                                    {.name = "each"}},
+                                          .state = {{"none", .scalar = true},
+                                                    {"one", .scalar = true, .dimensions = 1},
+                                                    {.name = "each"},
+                                                    {"all", .positions = true}}};
     static const int param[] = {0, 1, 1}, state[] = {0, 1, 1, 2};
     static const size_t param_size[] = {1, 1, 6}, state_size[] = {1, 1, 6, 30};
     const struct norm_options options = {.affine = 1, .bias = 1};
