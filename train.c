@@ -20,10 +20,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Asks for the end. A second Ctrl-C ends the program at once; a second SIGTERM does not, since some
+   programs send it to a process and then to its group. */
 static void stop(int number) {
-    training_stopped = number;
-    signal(SIGINT, SIG_DFL); // a second one ends the program at once
-    signal(SIGTERM, SIG_DFL);
+    if (!training_stopped) training_stopped = number;
+    signal(SIGINT, SIG_DFL);
 }
 
 /* A closed standard stream would lend its number to the next file, and messages would end up there.

@@ -442,6 +442,20 @@ Test(resume, a_second_signal_ends_at_once) {
     cr_expect(ending.status == 130 && !file_there("out/summary.json"), "status %d", ending.status);
 }
 
+/* As timeout does: to the process, and to its group. The run still ends with its update saved. */
+Test(resume, a_second_sigterm_changes_nothing) {
+    struct process process =
+        train_start(LIVELY "--grad-accum=2000 --max-iters=1000000 --eval-iters=1 --sample=0 "
+                           "--checkpoint-interval=0 --out=out text.txt");
+    process_wait(process, "out/config.ini", 1);
+    sleep_for(200000);
+    kill(process.id, SIGTERM);
+    sleep_for(1000);
+    struct ending ending = process_end(process, SIGTERM);
+    cr_expect(ending.status == 143, "status %d", ending.status);
+    cr_expect(file_there("out/summary.json") && file_there("out/checkpoint.safetensors"));
+}
+
 /* At config.ini, which a long name of the corpus makes long, and at the checkpoint. */
 Test(resume, a_full_disk) {
     expect_done(train(LIVELY "--out=out text.txt"));
