@@ -122,7 +122,8 @@ for word; do
     common+=" $quoted"
     [ -z "$operands" ] || continue
     name=${word#--}
-    name=${name%%=*}
+    own_names "${name%%=*}"
+    name=$names
     case $word in
     --) operands=1 ;;
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;

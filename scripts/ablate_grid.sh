@@ -58,8 +58,16 @@ assign() {
 declare -A values=()  # the values of each list as given, by its names
 declare -A list_of=() # the names of the list that an option is in
 
+own_names() { # sets $names: the comma list $1 with the options' own names for aliases
+    names=,$1,
+    names=${names//,lr,/,learning-rate,}
+    names=${names#,} names=${names%,}
+}
+
 add_list() { # add_list NAMES VALUES
-    local name part
+    local name part names
+    own_names "$1"
+    set -- "$names" "$2"
     split "$1"
     for name in "${parts[@]}"; do
         case $1,$name in

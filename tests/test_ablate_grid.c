@@ -85,24 +85,37 @@ Test(ablate_grid, a_tied_grid_can_become_the_full_one) {
     expect_part(ending.out, "a/grid.txt, 4 runs\n");
 }
 
+/* --lr is --learning-rate: one list, of which the last counts. */
+Test(ablate_grid, an_alias_is_no_list_of_its_own) {
+    struct ending ending =
+        script("ablate.sh --norm=ln --placement=pre --learning-rate=1e-2 --lr=1e-3 "
+               "--out=a --seeds=1 --list -- " RUN);
+    expect_status(&ending, 0);
+    cr_expect_str_eq(file_text("a/grid.txt", NULL),
+                     "ln-pre-learning-rate=1e-3-s1 --norm=ln --placement=pre --learning-rate=1e-3 "
+                     "--seed=1 " RUN "\n");
+}
+
 Test(ablate_grid, wrong_tied_lists) {
     static const struct {
         const char *lists, *complaint;
-    } wrong[] = {{"--batch-size,max-iters=1:24,4", "ablate: --batch-size,max-iters: '4' needs 2 "
-                                                   "values separated by colons, one for each "
-                                                   "name\n"},
-                 {"--batch-size,max-iters=1:2:3", "'1:2:3' needs 2 values"},
-                 {"--batch-size,max-iters=", "ablate: --batch-size,max-iters: needs values ("},
-                 {"--batch-size,max-iters=1:2,1:2", "'1:2' is there twice"},
-                 {"--norm=", "ablate: --norm: needs values ("},
-                 {"--max-iters,max-iters=1:2", "'max-iters' is there twice"},
-                 {"--max-iters,seed=1:2",
-                  "ablate: --max-iters,seed: --seed cannot vary together with others\n"},
-                 {"--max-iters=1 --batch-size,max-iters=1:2",
-                  "ablate: --max-iters: is in two lists, --max-iters and --batch-size,max-iters\n"},
-                 {"--batch-size,=1:2", "ablate: --batch-size,=1:2: no such option"},
-                 {"--batch-size,max-iters=1:2 -- --max-iters=3",
-                  "ablate: --max-iters: is in the grid and "}};
+    } wrong[] = {
+        {"--batch-size,max-iters=1:24,4", "ablate: --batch-size,max-iters: '4' needs 2 "
+                                          "values separated by colons, one for each "
+                                          "name\n"},
+        {"--batch-size,max-iters=1:2:3", "'1:2:3' needs 2 values"},
+        {"--batch-size,max-iters=", "ablate: --batch-size,max-iters: needs values ("},
+        {"--batch-size,max-iters=1:2,1:2", "'1:2' is there twice"},
+        {"--norm=", "ablate: --norm: needs values ("},
+        {"--max-iters,max-iters=1:2", "'max-iters' is there twice"},
+        {"--max-iters,seed=1:2",
+         "ablate: --max-iters,seed: --seed cannot vary together with others\n"},
+        {"--max-iters=1 --batch-size,max-iters=1:2",
+         "ablate: --max-iters: is in two lists, --max-iters and --batch-size,max-iters\n"},
+        {"--batch-size,=1:2", "ablate: --batch-size,=1:2: no such option"},
+        {"--learning-rate=1e-3,1e-2 -- --lr=5e-3", "ablate: --learning-rate: is in the grid and "},
+        {"--batch-size,max-iters=1:2 -- --max-iters=3",
+         "ablate: --max-iters: is in the grid and "}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct ending ending = script("ablate.sh --out=a %s", wrong[i].lists);
         cr_expect(ending.status == STATUS_USAGE, "%s: %d", wrong[i].lists, ending.status);
