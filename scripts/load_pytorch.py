@@ -54,6 +54,25 @@ def need(name):
 
 # ---- loading ------------------------------------------------------------------------------------
 
+SEAL = b'{"__metadata__":{"header_crc32":"'
+
+
+def check_seals(path):
+    """Raises ValueError if the file does not have the checksums that ./train wrote into it
+    (data/safetensors.c); a file of another program has none."""
+    with open(path, "rb") as file:
+        data = file.read()
+    first, at = 8 + int.from_bytes(data[:8], "little"), len(SEAL)
+    header = data[8:first]
+    if not header.startswith(SEAL):
+        return
+    if header[at:at + 8] != b"%08x" % zlib.crc32(header[:at] + b"0" * 8 + header[at + 8:]):
+        raise ValueError("its header was changed")
+    stored = json.loads(header)["__metadata__"].get("data_crc32")
+    if stored not in (None, f"{zlib.crc32(data[first:]):08x}"):
+        raise ValueError("its data was changed")
+
+
 def read_plain(path):
     """The texts and the numpy arrays of a safetensors file, with nothing but numpy."""
     dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bf2", "I64": "<i8", "I32": "<i4",
@@ -92,6 +111,7 @@ def read(path, reader):
         need(module)
     path = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
     try:
+        check_seals(path)
         return path, *(read_plain if reader == "plain" else read_package)(path)
     except OSError as error:
         die(MACHINE, f"{path}: {error.strerror or error}")
