@@ -389,16 +389,3 @@ bool options_set(const struct option *table, void *settings, const char *where, 
     set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
     return true;
 }
-
-void options_agree(const struct option *table, const void *stored, const void *settings,
-                   enum option_scope scope, const char *where) {
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        bool bound = o->scope == OPTION_OF_MODEL || o->scope == scope;
-        char was[64], is[64];
-        const char *before = bound ? option_value(o, stored, was, sizeof was) : NULL;
-        const char *now = bound ? option_value(o, settings, is, sizeof is) : NULL;
-        if (before && now && strcmp(before, now) != 0)
-            die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s", o->name, now, o->name, before,
-                where);
-    }
-}

@@ -76,12 +76,25 @@ void config_start(struct config *config) {
     options_start(config_options, config);
 }
 
+static bool given(const char *name, int argc, char **argv) {
+    return options_given(config_options, options_find(config_options, name), argc, argv);
+}
+
+/* The command line overrides a file of --config: if it names one of --max-iters and --max-tokens,
+   the other is not taken from the file. */
+static void override_length(struct config *config, int argc, char **argv) {
+    const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);
+    if (tokens && !iters) config->max_iters = OPTION_AUTO;
+    if (iters && !tokens) config->max_tokens = OPTION_AUTO;
+}
+
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
     if (config->help || config->version || config->list_norms || config->list_placements) return;
     check_purpose(config);
     if (config_stored(config)) return;
+    override_length(config, argc, argv);
     settle(config);
     check(config);
 }

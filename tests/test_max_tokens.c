@@ -89,6 +89,12 @@ Test(max_tokens, beside_max_iters) {
     expect_refusal(&ending, STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40");
     expect_done(train(RUN "--config=out/config.ini --max-tokens=160 text.txt"));
     expect_member("out", "steps", "10");
+    // the command line overrides a file's number of updates, and its number of tokens
+    expect_done(train("--quiet --config=out/config.ini --max-tokens=320 --out=more text.txt"));
+    expect_member("more", "steps", "20");
+    file_put("tokens.ini", "max-tokens = 320\n", 17);
+    expect_done(train(RUN "--config=tokens.ini --max-iters=3 --out=fewer text.txt"));
+    expect_member("fewer", "steps", "3");
     ending = train(RUN "--max-tokens=-1 text.txt");
     expect_refusal(&ending, STATUS_USAGE, "--max-tokens=-1: must be a whole number from 0");
 }
