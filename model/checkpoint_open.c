@@ -110,7 +110,7 @@ static void path_in(const char *folder, const char *name, char *path, size_t siz
         die(STATUS_USAGE, "%s: the name is too long", folder);
 }
 
-/* A run stopped before its first checkpoint has its options, and begins at its begin. */
+/* A run stopped before its first checkpoint has its options, and starts from step 0. */
 static void begin_again(struct checkpoint *c, const char *folder, struct config *stored) {
     path_in(folder, "model.safetensors", c->path, sizeof c->path);
     if (!access(c->path, F_OK))

@@ -188,7 +188,7 @@ def draw_differences(row, facets, options, table):
     axes.set_xlim(bounds)
     whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value)}"
                       for name, value in wanted.items())
-    axes.set_xlabel(literal(f"final validation loss less that of {whose} "
+    axes.set_xlabel(literal(f"final validation loss minus that of {whose} "
                             f"(nats per {unit_of(runs_of(groups))})"))
     percent = f"{100 * CONFIDENCE:.0f} % Student-t interval"
     style = {"color": "black"}

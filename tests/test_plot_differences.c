@@ -64,7 +64,7 @@ Test(plot_differences, intervals_are_students) {
     expect_line(table, "differences,n1,difference,3,-0.004,,,");
     cr_expect(!strstr(table, "differences,ln,"));
     const char *picture = file_text("a.svg", NULL);
-    expect_part(picture, ">final validation loss less that of ln (nats per character)<");
+    expect_part(picture, ">final validation loss minus that of ln (nats per character)<");
     expect_part(picture, ">mean, 99 % Student-t interval<");
     expect_part(picture, ">arrow: the interval goes on<");
     cr_expect(!strstr(picture, "common seed"));
