@@ -32,7 +32,7 @@ TestSuite(sync, .init = folder_enter, .fini = folder_leave);
 
 static void write_all(void *unused) {
     (void)unused;
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", true);
     run_start_probes(&run, 0);
     calls[0] = 0;
@@ -64,7 +64,7 @@ Test(sync, what_cannot_be_synced_is_taken_as_it_is) {
 
 static void write_one(void *unused) {
     (void)unused;
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", true);
     struct run_file file = file_create(&run, "summary.json");
     file_commit(&file);
@@ -72,7 +72,7 @@ static void write_one(void *unused) {
 
 static void sync_log(void *unused) {
     (void)unused;
-    struct run run;
+    struct run run = {0};
     run_open(&run, "here", "", true);
     run_sync(&run);
 }

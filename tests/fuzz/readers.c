@@ -178,7 +178,7 @@ static void read_vocabulary(const char *path) {
 static void read_log(const char *path) {
     size_t before, after;
     char *was = bytes_of(path, &before), log[4200];
-    struct run run;
+    struct run run = {0};
     snprintf(log, sizeof log, "%s%s", *path == '/' ? "" : "../", path);
     check(!mkdir("run", 0777) || errno == EEXIST, "a folder");
     check((!unlink("run/log.csv") || errno == ENOENT) && !symlink(log, "run/log.csv"), "a log");
