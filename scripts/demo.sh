@@ -3,7 +3,7 @@
 # (`make demo`): scripts/demo.sh [OPTION of ./train]...
 #
 # The norms are none, LayerNorm and BatchNorm; the text is the built-in grammar, whose entropy is the lowest
-# possible loss. It takes about a minute on two cores. The runs and loss.png go to runs/demo, or, if that
+# possible loss. It takes one to two minutes on two cores. The runs and loss.png go to runs/demo, or, if that
 # exists, to runs/demo-2 and so on. It runs under bash 3.2.
 set -eu
 export LC_ALL=C
