@@ -30,6 +30,10 @@ read_command() {
             ;;
         --out=?*) folder=${argument#--out=} ;;
         --seeds=* | --jobs=*) front+=("$argument") ;;
+        --max-tokens=* | --max-iters=auto)
+            say "$argument: the picture's steps follow from the number of updates (--max-iters=N)"
+            exit 2
+            ;;
         --*=*) common+=("$argument") ;;
         -*) say "$argument: no such option (--help tells)" && exit 2 ;;
         *)

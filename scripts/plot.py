@@ -134,6 +134,8 @@ def panels_of(runs, options):
             names = [*names, options.sweep]  # follows from another, but is what is asked for
     if options.columns:
         return [Panel("curves", facets_of(runs, names, options.columns))]
+    if options.lines == ["eval-train"] and not any(run.measured("eval_train_loss") for run in runs):
+        raise RunError("--lines=eval-train: none of these runs measured it (./train --eval-train=on)")
     panels = []
     for chart in chosen_charts(runs, names, by_run, options):
         if chart == "sweep":

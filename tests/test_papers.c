@@ -58,6 +58,11 @@ Test(papers, nothing_is_trained_for_no_picture) {
         {"xiong.sh --max-iters=50",
          "xiong: --max-iters=50: must be above 50, half of the warm-up, at which the picture shows "
          "the gradients\n"},
+        {"xiong.sh --max-tokens=500",
+         "xiong: --max-tokens=500: the picture's steps follow from the "
+         "number of updates (--max-iters=N)\n"},
+        {"powernorm.sh --max-iters=auto", "powernorm: --max-iters=auto: the picture's steps follow "
+                                          "from the number of updates (--max-iters=N)\n"},
         {"xiong.sh --probe-interval=0",
          "xiong: --probe-interval: must be 1 or more, since the picture shows what was probed\n"},
         {"powernorm.sh --probe-interval=0", "powernorm: --probe-interval: must be 1 or more, since "

@@ -231,6 +231,8 @@ Test(plot, wrong_commands) {
     } wrong[] = {
         {2, "plot.py run -o a.gif", "not a kind of picture (.png, .svg, .pdf)"},
         {2, "plot.py run --chart=bars", "'bars' is not one or more of curves, dots, sweep"},
+        {1, "plot.py run --lines=eval-train",
+         "none of these runs measured it (./train --eval-train"},
         {1, "plot.py run --sweep=norm", "these runs do not differ in a number"},
         {1, "plot.py run -o nosuch/a.png", "nosuch/a.png: No such file or directory"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
