@@ -3,6 +3,7 @@
 #   make ARCH=x86-64-v3     for another processor than this one (-march)
 #   make CC=clang-16        with another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
+#   make V=1                to see the commands
 #   make fuzz FUZZ_SECONDS=300
 
 ARCH     := native
@@ -27,7 +28,7 @@ BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
-# No product and sum are fused but where the source says so: see model/real.h.
+# No product and sum are fused but where the source says so: see model/math/real.h.
 OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 # Where the compiler has it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
@@ -38,51 +39,62 @@ endif
 # For `make fuzz`, which sets it: what runs is counted, files are noted (tests/fuzz/fuzz.c).
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 WRAPPED  := -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
-COMPILE  := $(CC) -std=gnu11 $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
+COMPILE  := $(CC) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
 
-SOURCES  := $(wildcard model/*.c data/*.c)
+SOURCES  := $(wildcard model/*.c model/*/*.c data/*.c data/*/*.c)
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
 # Every test runs on floats; those of the mathematics run on doubles too. What dies comes back to
 # the tests where they catch it: tests/death.c stands in for data/die.c.
-TESTS        := $(filter-out tests/bench.c,$(wildcard tests/*.c)) tests/fuzz/readers.c
-MATHEMATICS  := $(addprefix tests/,support.c test_attention.c test_golden.c test_gradient.c test_gradient_model.c \
-                  test_matmul.c test_model.c test_norm.c test_norm_power.c test_operations.c \
-                  test_measure.c test_pads.c test_probe.c test_rounding.c)
-FLOAT_TESTS  := $(filter-out tests/test_gradient%.c,$(TESTS))
+TESTS        := $(filter-out tests/bench.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
+MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
+FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint install uninstall clean FORCE
+.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
 	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
+# A line for each file, the whole command with V=1, nothing with -s.
+SILENT := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))
+SAY    := @$(if $(V)$(SILENT),:,printf '  %-5s %s\n')
+Q      := $(if $(V),,@)
+LINK    = $(COMPILE) $(CFLAGS) $^ -o $@
+
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
-	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
+	$(SAY) LINK $@
+	$(Q)$(LINK) $(LDLIBS)
 
 $(BUILD)/bench: $(BUILD)/float/tests/bench.o $(OBJECTS)
-	$(COMPILE) $(CFLAGS) $^ -o $@ $(LDLIBS)
+	$(SAY) LINK $@
+	$(Q)$(LINK) $(LDLIBS)
 
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(LIVING)
-	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+	$(SAY) LINK $@
+	$(Q)$(LINK) -lcriterion $(LDLIBS)
 
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
-	$(COMPILE) $(CFLAGS) $^ -o $@ -lcriterion $(LDLIBS)
+	$(SAY) LINK $@
+	$(Q)$(LINK) -lcriterion $(LDLIBS)
 
 $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o death.o) $(LIVING)
-	$(COMPILE) $(CFLAGS) -fsanitize=fuzzer $(WRAPPED) $^ -o $@ $(LDLIBS)
+	$(SAY) LINK $@
+	$(Q)$(LINK) -fsanitize=fuzzer $(WRAPPED) $(LDLIBS)
 
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) $(CFLAGS) -c $< -o $@
+	$(SAY) CC $<
+	$(Q)$(COMPILE) $(CFLAGS) -c $< -o $@
 
 $(BUILD)/double/%.o: %.c
 	@mkdir -p $(@D)
-	$(COMPILE) $(CFLAGS) -DREAL=double -c $< -o $@
+	$(SAY) CC "$< (double)"
+	$(Q)$(COMPILE) $(CFLAGS) -DREAL=double -c $< -o $@
 
 help:
 	@echo 'make          build ./train'
@@ -95,7 +107,8 @@ help:
 	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
 	@echo 'make fuzz     feed the readers of files damaged ones, each for FUZZ_SECONDS=$(FUZZ_SECONDS) (clang)'
 	@echo 'make archs    the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)'
-	@echo 'make lint     formatting and scripts'
+	@echo 'make lint     layout of the code, order of the folders, lengths, scripts'
+	@echo 'make format   lay out the code'
 	@echo 'make install  ./train as $(PREFIX)/bin/normlab-train, its man page and bash completion'
 	@echo 'make uninstall  remove these three'
 	@echo 'make clean    remove what was built (runs and corpora stay)'
@@ -137,10 +150,11 @@ plots:
 
 lint:
 	@scripts/deps.sh lint
-	@! grep -n '#include "../model' data/*.[ch] || { echo 'lint: data/ knows no model'; exit 1; }
-	clang-format --dry-run --Werror train.c model/*.[ch] data/*.[ch] tests/*.[ch] tests/fuzz/*.[ch]
-	shellcheck -x scripts/*.sh scripts/*.slurm data/*.sh .ci/run
-	/usr/bin/python3 -m pyflakes scripts/*.py
+	@scripts/lint.sh
+
+format:
+	@scripts/deps.sh lint
+	$(Q)clang-format -i train.c $(wildcard */*.[ch] */*/*.[ch])
 
 MANUALS := share/man/man1/normlab-train.1 share/bash-completion/completions/normlab-train
 install uninstall: PLACE = $(DESTDIR)$(PREFIX)

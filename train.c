@@ -5,12 +5,12 @@
    A stored model can go on with its run (--resume), write (--generate) or be measured (--evaluate).
  */
 #include "data/die.h"
-#include "data/notice.h"
-#include "data/quote.h"
-#include "model/best.h"
-#include "model/help.h"
-#include "model/profile.h"
-#include "model/use.h"
+#include "data/files/notice.h"
+#include "data/files/quote.h"
+#include "model/lab/best.h"
+#include "model/lab/help.h"
+#include "model/lab/use.h"
+#include "model/math/profile.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Sixteen bytes at a time by tables ("slicing", Kounavis and Berry 2005): by_place[k][b] is the CRC
    of byte b with k zero bytes after it. */
-#include "crc32.h"
+#include "data/crc32.h"
 #include <string.h>
 
 enum { PIECE = 16 };

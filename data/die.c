@@ -1,4 +1,4 @@
-#include "die.h"
+#include "data/die.h"
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What the Transformer is made of: its tensors and its memory. */
-#include "model.h"
-#include "simd.h"
+#include "model/model.h"
+#include "model/math/simd.h"
 #include <math.h>
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {

@@ -3,8 +3,8 @@
 #ifndef MODEL_H
 #define MODEL_H
 
-#include "../data/batch.h"
-#include "sublayer.h"
+#include "data/text/batch.h"
+#include "model/sublayer.h"
 
 enum { HEAD_ROWS = 1024 }; // tokens whose logits' gradients are in hand at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };

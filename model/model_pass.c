@@ -3,14 +3,14 @@
 
    Logits are never stored as a whole: the head takes HEAD_ROWS tokens at a time from logits to
    dlogits to its gradients, and a thread keeps the logits of ROWS tokens. */
-#include "embedding.h"
-#include "loss.h"
-#include "matmul.h"
-#include "model.h"
-#include "profile.h"
-#include "reduce.h"
-#include "residual.h"
-#include "simd.h"
+#include "model/layer/embedding.h"
+#include "model/layer/loss.h"
+#include "model/layer/residual.h"
+#include "model/math/matmul.h"
+#include "model/math/profile.h"
+#include "model/math/reduce.h"
+#include "model/math/simd.h"
+#include "model/model.h"
 #include <string.h>
 
 static size_t least(size_t a, size_t b) {

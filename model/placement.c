@@ -1,4 +1,4 @@
-#include "placement.h"
+#include "model/placement.h"
 #include <math.h>
 #include <string.h>
 

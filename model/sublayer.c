@@ -1,5 +1,5 @@
 /* What a sub-layer is made of: its tensors and its memory. */
-#include "sublayer.h"
+#include "model/sublayer.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -8,12 +8,12 @@
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
-#include "activation.h"
-#include "attention.h"
-#include "linear.h"
-#include "norm.h"
-#include "placement.h"
-#include "qk_norm.h"
+#include "model/layer/activation.h"
+#include "model/layer/attention.h"
+#include "model/layer/linear.h"
+#include "model/norm/norm.h"
+#include "model/norm/qk_norm.h"
+#include "model/placement.h"
 
 struct sublayer {
     size_t C, hidden, mixed;             // widths behind `in` and before proj: 3C, C or 4C, 4C

@@ -14,11 +14,11 @@
    and a thread takes one sequence after the other through all stages. Backward goes slab by slab,
    and after each slab all threads add its part to the weights' gradients, from values that were
    just made; the sum over tokens runs from slab to slab in order. */
-#include "cache.h"
-#include "profile.h"
-#include "reduce.h"
-#include "residual.h"
-#include "sublayer.h"
+#include "model/layer/residual.h"
+#include "model/math/cache.h"
+#include "model/math/profile.h"
+#include "model/math/reduce.h"
+#include "model/sublayer.h"
 
 static real *own_scratch(const struct sublayer_scratch *w) {
     return w->own + (size_t)omp_get_thread_num() * w->own_size;

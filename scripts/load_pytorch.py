@@ -59,7 +59,7 @@ SEAL = b'{"__metadata__":{"header_crc32":"'
 
 def check_seals(path):
     """Raises ValueError if the file does not have the checksums that ./train wrote into it
-    (data/safetensors.c); a file of another program has none."""
+    (data/files/safetensors.c); a file of another program has none."""
     with open(path, "rb") as file:
         data = file.read()
     first, at = 8 + int.from_bytes(data[:8], "little"), len(SEAL)

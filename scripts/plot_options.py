@@ -138,7 +138,7 @@ def read_command(arguments):
              "(of batch to running statistics), discrepancy (the same in deviations), terms (of the "
              "gradient, through the statistics), updates (relative to weights); over depth layers "
              "(stream, sub-layers, gradients); by head attention")
-    add("--metrics", type=words, metavar="NAME,...", help="only these rows (model/probe.h)")
+    add("--metrics", type=words, metavar="NAME,...", help="only these rows (model/lab/probe.h)")
     add("--sites", type=words, metavar="NAME,...", help="only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",
         help="probed steps, for layers (default: first and last) and attention (last)")

@@ -1,6 +1,6 @@
 """probes.csv as scripts see it, what ./train --probe-interval=K measured; the numbers behind pictures.
 
-model/probe.h says what the metrics are. A last row without its end is left out, as in log.csv; a run
+model/lab/probe.h says what the metrics are. A last row without its end is left out, as in log.csv; a run
 that was resumed measures again what came after its checkpoint, and the last of such rows counts.
 """
 import csv

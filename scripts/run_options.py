@@ -1,5 +1,5 @@
 """What the options of a run mean for comparisons: which only watch, which follow from another, which
-have no effect. This is the only place that names them; model/config.c declares the options.
+have no effect. This is the only place that names them; model/lab/config.c declares the options.
 
 An option that is unknown here is taken to matter.
 """

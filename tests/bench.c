@@ -8,13 +8,13 @@
    Floating-point operations per character = 6 P + 12 L C T, with P the matrices' parameters, the
    head included and embeddings not: a multiply and an add for each in the forward pass and twice
    that in the backward pass; the second term is attention's, its masked half included. */
-#include "../data/corpus.h"
-#include "../data/die.h"
-#include "../data/random.h"
-#include "../model/config.h"
-#include "../model/matmul.h"
-#include "../model/profile.h"
-#include "../model/simd.h"
+#include "data/die.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "model/lab/config.h"
+#include "model/math/matmul.h"
+#include "model/math/profile.h"
+#include "model/math/simd.h"
 #include <errno.h>
 #include <math.h>
 #include <omp.h>

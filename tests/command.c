@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // nftw
-#include "command.h"
+#include "tests/command.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>

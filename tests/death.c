@@ -1,4 +1,4 @@
-#include "death.h"
+#include "tests/death.h"
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 // the program's own, by another name
 #define die die_at_once
-#include "../data/die.c"
+#include "data/die.c"
 #undef die
 
 _Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,6 +1,6 @@
 /* A recursive descent over RFC 8259: each function takes the first byte of something and returns
    the byte behind it, or NULL if it is not that. */
-#include "json.h"
+#include "tests/json.h"
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-#include "logs.h"
-#include "scripts.h"
+#include "tests/logs.h"
+#include "tests/scripts.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-#include "runs.h"
-#include "command.h"
-#include "json.h"
+#include "tests/runs.h"
+#include "tests/command.h"
+#include "tests/json.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // realpath, setenv
-#include "scripts.h"
+#include "tests/scripts.h"
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef SCRIPTS_H
 #define SCRIPTS_H
 
-#include "command.h"
+#include "tests/command.h"
 
 enum { WORDS = 32 }; // of a command, at most
 

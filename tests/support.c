@@ -1,6 +1,6 @@
-#include "support.h"
-#include "../data/corpus.h"
-#include "../data/random.h"
+#include "tests/support.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>

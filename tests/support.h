@@ -2,7 +2,7 @@
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
-#include "../model/model.h"
+#include "model/model.h"
 #include <criterion/criterion.h>
 
 /* True where the model computes in double: the same test then asks for more digits. */

@@ -5,8 +5,8 @@
    must have given them back. That finds leaks too (libFuzzer's own detection would take what a
    death left for one). */
 #define _GNU_SOURCE // memfd_create
-#include "../death.h"
-#include "readers.h"
+#include "tests/death.h"
+#include "tests/fuzz/readers.h"
 #include <omp.h>
 #include <sanitizer/allocator_interface.h>
 #include <stdint.h>

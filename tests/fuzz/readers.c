@@ -1,9 +1,9 @@
-#include "readers.h"
-#include "../../data/items.h"
-#include "../../data/run.h"
-#include "../../data/safetensors.h"
-#include "../../data/utf8.h"
-#include "../../model/config.h"
+#include "tests/fuzz/readers.h"
+#include "data/files/run.h"
+#include "data/files/safetensors.h"
+#include "data/text/items.h"
+#include "data/text/utf8.h"
+#include "model/lab/config.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,391 @@
+#include "data/files/options.h"
+#include "data/crc32.h"
+#include "data/die.h"
+#include "data/files/notice.h"
+#include "data/files/suggest.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option *find(const struct option *table, const char *name, size_t length) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING && strlen(o->name) == length &&
+            !memcmp(o->name, name, length))
+            return o;
+    return NULL;
+}
+
+const struct option *options_find(const struct option *table, const char *name) {
+    return find(table, name, strlen(name));
+}
+
+/* The option that an alias stands for; any other row itself. */
+static const struct option *meant(const struct option *table, const struct option *o) {
+    return o->kind == OPTION_ALIAS ? find(table, o->start, strcspn(o->start, "=")) : o;
+}
+
+/* The value that the row stands for, "pre" of an alias for "placement=pre"; NULL: none. */
+static const char *fixed_value(const struct option *o) {
+    const char *equals = o->kind == OPTION_ALIAS ? strchr(o->start, '=') : NULL;
+    return equals ? equals + 1 : NULL;
+}
+
+/* Dies; `where` is "--" on the command line, "FILE:LINE: " in a file. */
+static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
+    struct suggestions found = {0};
+    char text[256];
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING) suggest_consider(&found, name, o->name);
+    die(STATUS_USAGE, "%s%s: no such option (%s)", where, name,
+        suggest_text(&found, "--", "--help=all lists them", text, sizeof text));
+}
+
+static _Noreturn void refuse(const struct option *o, const char *where, const char *value) {
+    const char *automatic = o->start && !strcmp(o->start, "auto") ? ", or auto" : "";
+    if (o->kind == OPTION_INT)
+        die(STATUS_USAGE, "%s%s=%s: must be a whole number from %.0f to %.0f%s", where, o->name,
+            value, o->least, o->most, automatic);
+    if (o->kind == OPTION_REAL)
+        die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
+            o->least, o->most, automatic);
+    if (option_is_text(o) || o->kind == OPTION_HELP)
+        die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
+    struct suggestions found = {0};
+    char text[256];
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++) {
+        suggest_consider(&found, value, o->choice(i));
+        if (o->synonym && o->synonym(i)) suggest_consider(&found, value, o->synonym(i));
+    }
+    const char *near = suggest_text(&found, "", NULL, text, sizeof text);
+    die(STATUS_USAGE, "%s%s=%s: must be one of %s%s%s%s", where, o->name, value, option_choices(o),
+        near ? " (" : "", near ? near : "", near ? ")" : "");
+}
+
+static bool is_switch(const char *value) {
+    return !strcmp(value, "on") || !strcmp(value, "off");
+}
+
+/* Whether the text is a whole number, as digits or as in 2.5e3; then *number is it. */
+static bool parse_whole(const char *text, int64_t *number) {
+    char *end;
+    if (text[strspn(text, "0123456789+-.eE")]) return false; // strtold() reads more: nan, 0x1p3
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (end != text && !*end) return errno != ERANGE;
+    errno = 0;
+    long double value = strtold(text, &end);
+    if (end == text || *end || errno == ERANGE || value != truncl(value) || fabsl(value) > 9e18L)
+        return false;
+    *number = (int64_t)value;
+    return true;
+}
+
+static bool parse_real(const char *text, double *number) {
+    char *end;
+    errno = 0;
+    *number = strtod(text, &end);
+    return end != text && !*end && !isspace((unsigned char)*text) && errno != ERANGE;
+}
+
+static void set_number(const struct option *o, void *settings, const char *where,
+                       const char *value) {
+    bool whole = o->kind == OPTION_INT;
+    bool automatic = !strcmp(value, "auto") && o->start && !strcmp(o->start, "auto");
+    int64_t integer = OPTION_AUTO;
+    double number = OPTION_AUTO;
+    if (!automatic) {
+        if (whole ? !parse_whole(value, &integer) : !parse_real(value, &number))
+            refuse(o, where, value);
+        if (whole ? integer < (int64_t)o->least || integer > (int64_t)o->most
+                  : !(number >= o->least && number <= o->most))
+            refuse(o, where, value);
+    }
+    if (whole)
+        *option_int(o, settings) = integer;
+    else
+        *option_real(o, settings) = number;
+}
+
+/* Sets the option that `row` is or stands for. */
+static void set(const struct option *table, const struct option *row, void *settings,
+                const char *where, const char *value) {
+    const struct option *o = meant(table, row);
+    if (fixed_value(row)) value = fixed_value(row);
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_STOP:
+        *option_int(o, settings) = 1;
+        return;
+    case OPTION_TEXT:
+    case OPTION_OPERAND:
+    case OPTION_FILE:
+        if (!*value) refuse(o, where, value);
+        *option_text(o, settings) = value;
+        return;
+    case OPTION_HELP:
+        if (value && !*value) refuse(o, where, value);
+        *option_text(o, settings) = value ? value : "";
+        return;
+    case OPTION_INT:
+    case OPTION_REAL:
+        set_number(o, settings, where, value);
+        return;
+    case OPTION_SWITCH:
+        if (!is_switch(value)) refuse(o, where, value);
+        *option_int(o, settings) = !strcmp(value, "on");
+        return;
+    case OPTION_CHOICE:
+        if (option_choice(o, value) < 0) refuse(o, where, value);
+        *option_int(o, settings) = option_choice(o, value);
+        return;
+    case OPTION_ALIAS:
+    case OPTION_END:
+    case OPTION_HEADING:
+        return;
+    }
+}
+
+/* The text of a value in a config file: as it stands, or between quotes with \ before " and \.
+   Changes `value`; NULL if a quote is missing. */
+static char *unquoted(char *value) {
+    if (*value != '"') return value;
+    char *to = value, *from = value + 1;
+    for (; *from && *from != '"'; from++) {
+        if (*from == '\\' && from[1]) {
+            from++;
+            *to++ = *from == 'n' ? '\n' : *from;
+        } else {
+            *to++ = *from;
+        }
+    }
+    if (*from != '"' || from[1]) return NULL;
+    *to = 0;
+    return value;
+}
+
+struct text {
+    struct text *before;
+    char value[];
+};
+
+/* A copy of a text that a file gave. It stays in use, so it lives as long as the program. */
+static const char *kept(const char *value) {
+    static struct text *last;
+    struct text *text = malloc(sizeof *text + strlen(value) + 1);
+    if (!text) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    strcpy(text->value, value);
+    text->before = last;
+    last = text;
+    return text->value;
+}
+
+bool options_load(const struct option *table, void *settings, const char *path) {
+    FILE *file = fopen(path, "r");
+    if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
+    char *line = NULL, where[512], seal[64] = "";
+    size_t size = 0;
+    ssize_t length;
+    uint32_t crc = 0; // of the lines before
+    bool changed = false;
+    for (int number = 1; (length = getline(&line, &size, file)) >= 0; number++) {
+        snprintf(where, sizeof where, "%.480s:%d: ", path, number);
+        if (strlen(line) != (size_t)length)
+            die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
+        if (*seal || !strncmp(line, OPTIONS_SEAL, strlen(OPTIONS_SEAL))) {
+            snprintf(seal, sizeof seal, OPTIONS_SEAL "%08x\n", crc);
+            changed |= strcmp(line, seal) != 0;
+        }
+        crc = crc32_of(crc, line, (size_t)length);
+        while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
+        bool marked = number == 1 && !strncmp(line, "\xef\xbb\xbf", 3); // a byte order mark
+        char *name = line + (marked ? 3 : 0);
+        name += strspn(name, " \t");
+        if (!*name || *name == '#' || *name == ';' || *name == '[') continue;
+        char *equals = strchr(name, '=');
+        if (!equals || equals == name) die(STATUS_USAGE, "%smust be \"name = value\"", where);
+        char *name_end = equals, *value = equals + 1 + strspn(equals + 1, " \t");
+        while (name_end > name && isspace((unsigned char)name_end[-1])) name_end--;
+        *name_end = 0;
+        const struct option *o = find(table, name, strlen(name));
+        if (!o) unknown(table, where, name);
+        if (!fixed_value(o)) o = meant(table, o);
+        if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
+            die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
+        value = unquoted(value);
+        if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
+        set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
+    }
+    free(line);
+    if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
+    fclose(file);
+    return !changed;
+}
+
+void options_read(const struct option *table, void *settings, const char *path) {
+    if (!options_load(table, settings, path))
+        notice("%s was changed after the program wrote it: its checksum differs", path);
+}
+
+/* One thing that argv says: the row that it names, and the value, NULL if it has none. */
+struct argument {
+    const struct option *row;
+    const char *value;
+    bool named; // not an operand
+};
+
+/* What has been read of argv so far. */
+struct reader {
+    const struct option *table;
+    int argc, next;
+    char **argv;
+    bool operands; // after "--"
+};
+
+static struct reader reader_of(const struct option *table, int argc, char **argv) {
+    return (struct reader){.table = table, .argc = argc, .next = 1, .argv = argv};
+}
+
+/* The row that "--name", "--name=value" or "-h" names. */
+static const struct option *named_row(const struct option *table, const char *argument) {
+    const struct option *o;
+    if (argument[1] != '-') {
+        for (o = table; o->kind != OPTION_END; o++)
+            if (o->letter && argument[1] == o->letter && !argument[2]) return o;
+        o = find(table, argument + 1, strcspn(argument + 1, "="));
+        if (o)
+            die(STATUS_USAGE, "%s: options begin with -- (did you mean -%s?)", argument, argument);
+        die(STATUS_USAGE, "%s: options begin with -- (--help=all lists them)", argument);
+    }
+    size_t length = strcspn(argument + 2, "=");
+    o = find(table, argument + 2, length);
+    if (o) return o;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), argument + 2);
+    unknown(table, "--", name);
+}
+
+/* Whether the next word is the value of an option that may go without one. */
+static bool next_is_value(const struct reader *r, const struct option *o) {
+    if (r->next == r->argc) return false;
+    const char *word = r->argv[r->next];
+    if (o->kind == OPTION_SWITCH) return is_switch(word);
+    return o->kind == OPTION_HELP && options_topic(r->table, word);
+}
+
+/* The next argument; false at the end, which is also after an option that stops. */
+static bool next_argument(struct reader *r, struct argument *a) {
+    if (r->next < r->argc && !r->operands && !strcmp(r->argv[r->next], "--")) {
+        r->operands = true;
+        r->next++;
+    }
+    if (r->next >= r->argc) return false;
+    const char *word = r->argv[r->next++];
+    *a = (struct argument){.named = !r->operands && word[0] == '-' && word[1]};
+    if (!a->named) {
+        a->row = r->table;
+        while (a->row->kind != OPTION_OPERAND && a->row->kind != OPTION_END) a->row++;
+        a->value = word;
+        return true;
+    }
+    a->row = named_row(r->table, word);
+    const struct option *o = meant(r->table, a->row);
+    bool takes = option_takes_value(o) && !fixed_value(a->row);
+    bool may_go_without = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
+    const char *equals = strchr(word, '=');
+    if (equals && !takes && !may_go_without)
+        die(STATUS_USAGE, "--%s: takes no value", a->row->name);
+    if (equals)
+        a->value = equals + 1;
+    else if (may_go_without && !next_is_value(r, o))
+        a->value = o->kind == OPTION_SWITCH ? "on" : NULL;
+    else if (takes || may_go_without) {
+        if (r->next == r->argc)
+            die(STATUS_USAGE, "--%s: needs a value (--%s=...)", a->row->name, a->row->name);
+        a->value = r->argv[r->next++];
+    }
+    if (o->kind == OPTION_STOP || o->kind == OPTION_HELP) r->next = r->argc;
+    return true;
+}
+
+static bool same_value(const struct option *o, const char *one, const char *other) {
+    if (o->kind == OPTION_CHOICE && option_choice(o, one) >= 0)
+        return option_choice(o, one) == option_choice(o, other);
+    return !strcmp(one, other);
+}
+
+/* Dies if an argument before `now` said what `now` may not say again: a second operand, or another
+   value where an alias like --preln names one. The reader is at the start. */
+static void check_repeated(struct reader r, const struct argument *now, int end) {
+    struct argument earlier;
+    const struct option *o = meant(r.table, now->row);
+    const char *now_fixed = fixed_value(now->row);
+    while (next_argument(&r, &earlier) && r.next < end) {
+        const char *fixed = fixed_value(earlier.row);
+        if (meant(r.table, earlier.row) != o) continue;
+        if (o->kind == OPTION_OPERAND)
+            die(STATUS_USAGE, "%s%s%s%s: one corpus is enough, and %s was given already",
+                now->named ? "--" : "", now->named ? o->name : "", now->named ? "=" : "",
+                now->value, earlier.value);
+        if ((fixed || now_fixed) &&
+            !same_value(o, fixed ? fixed : earlier.value, now_fixed ? now_fixed : now->value))
+            die(STATUS_USAGE, "--%s%s%s: contradicts --%s%s%s (give one of them)", now->row->name,
+                now_fixed ? "" : "=", now_fixed ? "" : now->value, earlier.row->name,
+                fixed ? "" : "=", fixed ? "" : earlier.value);
+    }
+}
+
+void options_start(const struct option *table, void *settings) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (option_is_text(o) || o->kind == OPTION_HELP)
+            *option_text(o, settings) = o->start;
+        else if (o->start && o->kind != OPTION_ALIAS)
+            set(table, o, settings, "--", o->start);
+    }
+}
+
+void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
+    const struct reader start = reader_of(table, argc, argv);
+    struct argument a;
+    for (struct reader r = start; next_argument(&r, &a);) {
+        if (a.row->kind != OPTION_FILE) continue;
+        set(table, a.row, settings, "--", a.value);
+        options_read(table, settings, a.value);
+    }
+    for (struct reader r = start; next_argument(&r, &a);) {
+        check_repeated(start, &a, r.next);
+        set(table, a.row, settings, a.named ? "--" : "", a.value);
+    }
+}
+
+bool options_given(const struct option *table, const struct option *option, int argc, char **argv) {
+    struct argument a;
+    for (struct reader r = reader_of(table, argc, argv); next_argument(&r, &a);)
+        if (meant(table, a.row) == option) return true;
+    return false;
+}
+
+bool options_hold(const struct option *table, const void *settings, const char *condition) {
+    bool negated = *condition == '!';
+    const char *name = condition + negated, *rest = name + strcspn(name, "=");
+    char text[64];
+    const char *value =
+        option_value(find(table, name, (size_t)(rest - name)), settings, text, sizeof text);
+    bool holds = value && !*rest;
+    while (value && *rest && !holds) {
+        size_t length = strcspn(++rest, "|");
+        holds = strlen(value) == length && !memcmp(value, rest, length);
+        rest += length;
+    }
+    return holds != negated;
+}
+
+bool options_set(const struct option *table, void *settings, const char *where, const char *name,
+                 const char *value) {
+    const struct option *o = find(table, name, strlen(name));
+    if (!o || o->scope == OPTION_OF_CALL || !option_takes_value(o)) return false;
+    set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
+    return true;
+}

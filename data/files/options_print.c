@@ -1,0 +1,148 @@
+/* The table of options as text: values, config files, JSON. */
+#include "data/crc32.h"
+#include "data/die.h"
+#include "data/files/json.h"
+#include "data/files/options.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t *option_int(const struct option *o, void *settings) {
+    return (int64_t *)((char *)settings + o->offset);
+}
+
+double *option_real(const struct option *o, void *settings) {
+    return (double *)((char *)settings + o->offset);
+}
+
+const char **option_text(const struct option *o, void *settings) {
+    return (const char **)((char *)settings + o->offset);
+}
+
+bool option_is_text(const struct option *o) {
+    return o->kind == OPTION_TEXT || o->kind == OPTION_OPERAND || o->kind == OPTION_FILE;
+}
+
+bool option_takes_value(const struct option *o) {
+    return option_is_text(o) || o->kind == OPTION_SWITCH || o->kind == OPTION_INT ||
+           o->kind == OPTION_REAL || o->kind == OPTION_CHOICE;
+}
+
+const char *option_choices(const struct option *o) {
+    static char list[256];
+    if (o->kind == OPTION_SWITCH) return "on|off";
+    size_t used = 0;
+    list[0] = 0;
+    for (int64_t i = 0; o->choice(i) && used < sizeof list; i++)
+        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "", o->choice(i));
+    return list;
+}
+
+int64_t option_choice(const struct option *o, const char *name) {
+    for (int64_t i = 0; o->choice(i); i++) {
+        const char *synonym = o->synonym ? o->synonym(i) : NULL;
+        if (!strcmp(o->choice(i), name) || (synonym && !strcmp(synonym, name))) return i;
+    }
+    return -1;
+}
+
+const char *option_value(const struct option *o, const void *settings, char *text, size_t size) {
+    void *s = (void *)settings;
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_STOP:
+    case OPTION_SWITCH:
+        snprintf(text, size, "%s", *option_int(o, s) ? "on" : "off");
+        return text;
+    case OPTION_INT:
+        if (*option_int(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        snprintf(text, size, "%lld", (long long)*option_int(o, s));
+        return text;
+    case OPTION_REAL:
+        if (*option_real(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
+        for (int digits = 6; digits <= 17; digits++) { // the fewest that read back as the same
+            snprintf(text, size, "%.*g", digits, *option_real(o, s));
+            if (strtod(text, NULL) == *option_real(o, s)) break;
+        }
+        return text;
+    case OPTION_CHOICE:
+        return o->choice(*option_int(o, s));
+    case OPTION_TEXT:
+    case OPTION_OPERAND:
+    case OPTION_FILE:
+    case OPTION_HELP:
+        return *option_text(o, s);
+    case OPTION_ALIAS:
+    case OPTION_HEADING:
+    case OPTION_END:
+        break;
+    }
+    return NULL;
+}
+
+static bool of_run(const struct option *o) {
+    return o->scope != OPTION_OF_CALL && option_takes_value(o);
+}
+
+static void put_options(const struct option *table, const void *settings, FILE *file) {
+    char text[64];
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        const char *value = of_run(o) ? option_value(o, settings, text, sizeof text) : NULL;
+        if (!value) continue;
+        fprintf(file, "%s = ", o->name);
+        if (option_is_text(o)) {
+            fputc('"', file);
+            for (const char *c = value; *c; c++) {
+                if (*c == '"' || *c == '\\' || *c == '\n') fputc('\\', file);
+                fputc(*c == '\n' ? 'n' : *c, file);
+            }
+            fputs("\"\n", file);
+        } else {
+            fprintf(file, "%s\n", value);
+        }
+    }
+}
+
+void options_write(const struct option *table, const void *settings, FILE *file) {
+    char *lines = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&lines, &length);
+    if (memory) put_options(table, settings, memory);
+    if (!memory || fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    fwrite(lines, 1, length, file);
+    fprintf(file, OPTIONS_SEAL "%08x\n", crc32_of(0, lines, length));
+    free(lines);
+}
+
+void options_write_json(const struct option *table, const void *settings, FILE *file) {
+    char text[64];
+    const char *separator = "";
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (!of_run(o)) continue;
+        const char *value = option_value(o, settings, text, sizeof text);
+        bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+        fprintf(file, "%s\n    \"%s\": ", separator, o->name);
+        if (!value)
+            fputs("null", file);
+        else if (o->kind == OPTION_SWITCH)
+            fputs(*value == 'o' && value[1] == 'n' ? "true" : "false", file);
+        else if (number && strcmp(value, "auto") != 0)
+            fputs(value, file);
+        else
+            json_string(file, value);
+        separator = ",";
+    }
+}
+
+void options_agree(const struct option *table, const void *stored, const void *settings,
+                   enum option_scope scope, const char *where) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        bool bound = o->scope == OPTION_OF_MODEL || o->scope == scope;
+        char was[64], is[64];
+        const char *before = bound ? option_value(o, stored, was, sizeof was) : NULL;
+        const char *now = bound ? option_value(o, settings, is, sizeof is) : NULL;
+        if (before && now && strcmp(before, now) != 0)
+            die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s", o->name, now, o->name, before,
+                where);
+    }
+}

@@ -1,0 +1,369 @@
+#include "data/files/run.h"
+#include "data/die.h"
+#include "data/files/notice.h"
+#include "data/files/sync.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void path_of(const struct run *run, const char *name, char *path, size_t size) {
+    if ((size_t)snprintf(path, size, "%s/%s", run->folder, name) >= size)
+        die(STATUS_USAGE, "run: %s: the name is too long", run->folder);
+}
+
+#define COLUMNS "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
+static const char *const headers[] = {COLUMNS "\n", COLUMNS ",eval_train_loss\n"};
+static const char probes_header[] = "step,layer,site,metric,value\n";
+
+static const char *first_line(const struct run *run, int table) {
+    return table == TABLE_LOG ? headers[run->eval_train] : probes_header;
+}
+
+static _Noreturn void refuse(const struct run *run, const char *name) {
+    die(STATUS_MACHINE, "run: %s/%s: %s", run->folder, name, strerror(errno));
+}
+
+static _Noreturn void refuse_log(const struct run *run) {
+    refuse(run, "log.csv");
+}
+
+/* A file to read and to write, made if it is missing. */
+static FILE *open_table(const struct run *run, const char *name) {
+    char path[4096];
+    struct stat status;
+    path_of(run, name, path, sizeof path);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r+");
+    if (!file || fstat(descriptor, &status)) refuse(run, name);
+    if (!S_ISREG(status.st_mode)) // a read from a FIFO would wait for ever
+        die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    return file;
+}
+
+/* Opens the log, made if it is missing, and locks it. */
+static void open_log(struct run *run) {
+    run->log = open_table(run, "log.csv");
+    // where the file system has no locks there is none to be had
+    if (flock(fileno(run->log), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
+}
+
+bool run_has(const struct run *run, const char *name) {
+    char path[4096];
+    path_of(run, name, path, sizeof path);
+    return !access(path, F_OK);
+}
+
+/* Any file that a run would replace or remove, or a log in which more stands than its header, which
+   a run killed at its start may have left. */
+static bool holds_run(const struct run *run) {
+    static const char *const names[] = {"config.ini",
+                                        "checkpoint.safetensors",
+                                        "model.safetensors",
+                                        "best.safetensors",
+                                        "summary.json",
+                                        "sample.txt",
+                                        "probes.csv",
+                                        "log.crc32",
+                                        NULL};
+    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = ""; // one character more than a header
+    for (int i = 0; names[i]; i++)
+        if (run_has(run, names[i])) return true;
+    rewind(run->log);
+    size_t length = fread(start, 1, sizeof start - 1, run->log);
+    return strlen(start) != length ||
+           (strncmp(headers[0], start, length) != 0 && strncmp(headers[1], start, length) != 0);
+}
+
+static void remove_files(const struct run *run, const char *const *names) {
+    char path[4096];
+    for (; *names; names++) {
+        path_of(run, *names, path, sizeof path);
+        if (unlink(path) && errno != ENOENT)
+            die(STATUS_MACHINE, "run: %s: %s", path, strerror(errno));
+    }
+}
+
+void run_remove(const struct run *run, const char *name) {
+    remove_files(run, (const char *const[]){name, NULL});
+}
+
+static void write_seals(const struct run *run) {
+    struct run_file file = file_create(run, "log.crc32");
+    table_seals_write(file.stream, run->seal);
+    file_commit(&file);
+}
+
+/* A file of the folder to read: its descriptor, or -1 if it is missing. A FIFO does not block. */
+static int open_regular(const struct run *run, const char *name) {
+    char path[4096];
+    struct stat status;
+    path_of(run, name, path, sizeof path);
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0 && errno == ENOENT) return -1;
+    if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, name);
+    if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    return descriptor;
+}
+
+/* The checksums of the tables; a run of an older version has none. */
+static void read_seals(struct run *run) {
+    int descriptor = open_regular(run, "log.crc32");
+    if (descriptor < 0) {
+        notice("%s/log.crc32 is missing: damage in log.csv and probes.csv would not be found",
+               run->folder);
+        return;
+    }
+    FILE *file = fdopen(descriptor, "r");
+    if (!file) refuse(run, "log.crc32");
+    bool whole = table_seals_read(file, run->seal);
+    fclose(file);
+    if (!whole)
+        die(STATUS_MACHINE,
+            "run: %s/log.crc32: is damaged (delete it to go on without a check of log.csv and "
+            "probes.csv)",
+            run->folder);
+}
+
+static void check_seals(const struct run *run) {
+    for (int i = 0; i < TABLES; i++) {
+        const char *name = table_names[i];
+        struct table_seal found = {0};
+        if (!run->seal[i].bytes) continue;
+        int descriptor = open_regular(run, name);
+        if (descriptor < 0) refuse(run, name);
+        bool read = table_seal_extend(&found, descriptor, run->seal[i].bytes);
+        if (!read && errno) refuse(run, name);
+        close(descriptor);
+        if (!read || found.crc32 != run->seal[i].crc32)
+            die(STATUS_MACHINE,
+                "run: %s/%s: was changed or damaged after the last checkpoint (delete %s/log.crc32 "
+                "to go on with it as it is)",
+                run->folder, name, run->folder);
+    }
+}
+
+/* Keeps the first `length` bytes of a table; more rows follow them. Where less is kept than
+   its checksum covers, the checksum of what is kept is written first: a kill in between is safe. */
+static void cut(struct run *run, FILE *file, int table, size_t length) {
+    const char *name = table_names[table];
+    if (length < run->seal[table].bytes) {
+        run->seal[table] = (struct table_seal){0};
+        if (!table_seal_extend(&run->seal[table], fileno(file), length)) refuse(run, name);
+        write_seals(run);
+    }
+    if (ftruncate(fileno(file), (off_t)length) || fseeko(file, (off_t)length, SEEK_SET))
+        refuse(run, name);
+    if (!length) fputs(first_line(run, table), file);
+    if (fflush(file)) refuse(run, name);
+}
+
+static void cut_log(struct run *run, size_t length) {
+    cut(run, run->log, TABLE_LOG, length);
+}
+
+/* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
+ */
+static bool make_folder(char *folder, bool fresh) {
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(folder, 0777) && errno != EEXIST && errno != EISDIR ? errno : 0;
+        *slash = '/';
+        if (failed) die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(failed));
+    }
+    if (!mkdir(folder, 0777)) return true;
+    struct stat status;
+    if (errno == EEXIST && fresh) return false;
+    if (errno == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
+    die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(errno));
+}
+
+static const char *const of_end[] = {"summary.json",         "summary.json.tmp",
+                                     "sample.txt",           "sample.txt.tmp",
+                                     "model.safetensors",    "model.safetensors.tmp",
+                                     "best.safetensors.tmp", "checkpoint.safetensors.tmp",
+                                     "log.crc32.tmp",        NULL};
+
+void run_open(struct run *run, const char *out, const char *name, bool force) {
+    run->probes = NULL;
+    memset(run->seal, 0, sizeof run->seal);
+    int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
+                     : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
+    if (length >= (int)sizeof run->folder - 32)
+        die(STATUS_USAGE, "run: --out: the name is too long");
+    if (out) {
+        while (length > 1 && run->folder[length - 1] == '/') run->folder[--length] = 0;
+        make_folder(run->folder, false);
+    } else {
+        for (int number = 2; !make_folder(run->folder, true); number++)
+            snprintf(run->folder + length, sizeof run->folder - length, "-%d", number);
+    }
+    open_log(run);
+    if (!force && holds_run(run))
+        die(STATUS_USAGE,
+            "run: %s: holds a run already (--resume=%s goes on with it, --force writes over it)",
+            run->folder, run->folder);
+    // what an earlier run left there would speak of another model; without its options first, so
+    // that a kill in between leaves none for --resume to begin it again with
+    remove_files(run, (const char *const[]){"config.ini", NULL});
+    remove_files(run, of_end);
+    remove_files(run, (const char *const[]){"checkpoint.safetensors", "best.safetensors",
+                                            "probes.csv", "log.crc32", NULL});
+    cut_log(run, 0);
+}
+
+void run_lock(struct run *run, const char *folder) {
+    run->log = run->probes = NULL;
+    memset(run->seal, 0, sizeof run->seal);
+    if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
+        die(STATUS_USAGE, "run: --resume: the name is too long");
+    if (run_has(run, "log.csv")) open_log(run);
+}
+
+/* Whether this many bytes of a table may stay: all of them, where nothing is known of it. */
+static bool may_stay(const struct run *run, int table, size_t bytes) {
+    return !run->seal[table].bytes || bytes <= run->seal[table].bytes;
+}
+
+/* The rows of updates before `step` stay in the log: returns their length with the header's, and
+   the seconds of the last of them. Nothing changes. */
+static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
+    char *line = NULL;
+    size_t size = 0, kept = 0;
+    for (int number = 1;; number++) {
+        ssize_t length = getline(&line, &size, run->log);
+        if (length <= 0) break;
+        bool whole = line[length - 1] == '\n'; // not cut short
+        long long at = -1;
+        double elapsed = -1;
+        if (number == 1 ? strncmp(line, headers[run->eval_train], (size_t)length) != 0
+                        : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
+                                    !(elapsed >= 0 && isfinite(elapsed))))
+            die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
+                number);
+        if (!whole || !may_stay(run, TABLE_LOG, kept + (size_t)length)) break;
+        if (number > 1 && at >= step) break;
+        if (number > 1) *seconds = elapsed;
+        kept += (size_t)length;
+    }
+    free(line);
+    if (ferror(run->log)) refuse_log(run);
+    return kept;
+}
+
+double run_resume(struct run *run, int64_t step) {
+    double seconds = 0;
+    if (step > 0) read_seals(run);
+    if (!run->log) {
+        check_seals(run); // before a log that is missing is made
+        open_log(run);
+    }
+    size_t kept = scan_log(run, step, &seconds);
+    check_seals(run);
+    remove_files(run, of_end);
+    if (!step) remove_files(run, (const char *const[]){"log.crc32", NULL}); // no row stays
+    cut_log(run, kept);
+    return seconds;
+}
+
+void run_start_probes(struct run *run, int64_t step) {
+    char *line = NULL;
+    size_t size = 0, kept = 0;
+    run->probes = open_table(run, "probes.csv");
+    for (int number = 1;; number++) {
+        long long at = -1;
+        ssize_t length = getline(&line, &size, run->probes);
+        if (length <= 0 || line[length - 1] != '\n') break;
+        if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
+            die(STATUS_MACHINE, "run: %s/probes.csv:%d: is no row of a run's probes", run->folder,
+                number);
+        if (at >= step || !may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
+        kept += (size_t)length;
+    }
+    free(line);
+    if (ferror(run->probes)) refuse(run, "probes.csv");
+    cut(run, run->probes, TABLE_PROBES, kept);
+}
+
+void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
+               double value) {
+    fprintf(run->probes, "%lld,", (long long)step);
+    if (layer >= 0) fprintf(run->probes, "%d", layer);
+    fprintf(run->probes, ",%s,%s,", site, metric);
+    if (isnan(value))
+        fputs("nan\n", run->probes);
+    else
+        fprintf(run->probes, "%.9g\n", value);
+    if (fflush(run->probes) || ferror(run->probes)) refuse(run, "probes.csv");
+}
+
+static void cell(FILE *log, const char *format, double value) {
+    fputc(',', log);
+    if (isnan(value))
+        fputs("nan", log); // a measurement, and printf may give it a sign
+    else if (value >= 0)
+        fprintf(log, format, value);
+}
+
+void run_log(struct run *run, const struct log_row *row) {
+    fprintf(run->log, "%lld", (long long)row->step);
+    cell(run->log, "%.3f", row->seconds);
+    cell(run->log, "%.0f", (double)row->tokens);
+    cell(run->log, "%.6g", row->lr);
+    cell(run->log, "%.9g", row->train_loss);
+    cell(run->log, "%.9g", row->val_loss);
+    cell(run->log, "%.9g", row->grad_norm);
+    cell(run->log, "%.0f", row->tokens_per_second);
+    if (run->eval_train) cell(run->log, "%.9g", row->eval_train_loss);
+    fputc('\n', run->log);
+    if (fflush(run->log) || ferror(run->log)) refuse_log(run);
+}
+
+void run_sync(struct run *run) {
+    if (!sync_file(fileno(run->log))) refuse_log(run);
+    if (run->probes && !sync_file(fileno(run->probes))) refuse(run, "probes.csv");
+}
+
+void run_seal(struct run *run) {
+    FILE *const files[TABLES] = {run->log, run->probes};
+    struct stat status;
+    for (int i = 0; i < TABLES; i++)
+        if (files[i] && (fstat(fileno(files[i]), &status) ||
+                         !table_seal_extend(&run->seal[i], fileno(files[i]), status.st_size)))
+            refuse(run, table_names[i]);
+    write_seals(run);
+}
+
+void run_close(struct run *run) {
+    if (run->probes && fclose(run->probes)) refuse(run, "probes.csv");
+    if (fclose(run->log)) refuse_log(run);
+}
+
+struct run_file file_create(const struct run *run, const char *name) {
+    struct run_file file = {.folder = run->folder};
+    path_of(run, name, file.path, sizeof file.path);
+    char temporary[256];
+    snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    path_of(run, temporary, file.temporary, sizeof file.temporary);
+    file.stream = fopen(file.temporary, "wb");
+    if (!file.stream) die(STATUS_MACHINE, "run: %s: %s", file.temporary, strerror(errno));
+    return file;
+}
+
+void file_commit(struct run_file *file) {
+    bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
+    int why = errno;
+    if (fclose(file->stream) && !failed) failed = true, why = errno;
+    if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
+    if (!failed && !sync_folder(file->folder))
+        die(STATUS_MACHINE, "run: %s: %s", file->folder, strerror(errno));
+    if (failed) {
+        unlink(file->temporary);
+        die(STATUS_MACHINE, "run: %s: %s", file->path, strerror(why));
+    }
+}

@@ -1,0 +1,366 @@
+/* The format (Hugging Face safetensors): an unsigned little-endian 64-bit length, so many bytes of
+   JSON, padded with spaces to a multiple of 8, then the arrays one after the other without holes.
+   The JSON maps each name to its dtype, shape and [begin, end) offsets behind the header. Numbers
+   are little-endian, as is every machine that this program is built for.
+
+   The files written here begin with two texts under `__metadata__`: `header_crc32`, the CRC-32 of
+   the header with eight zeros in its place, and `data_crc32`, that of all bytes after the header.
+   To others they are texts among the rest. Each is looked for only where the one before it is
+   right, as other programs copy texts to files with other bytes. */
+#include "data/files/safetensors.h"
+#include "data/crc32.h"
+#include "data/die.h"
+#include "data/files/element.h"
+#include "data/files/json.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LONGEST_HEADER = 100000000 }; // the format's own limit
+
+static const struct {
+    const char *name;
+    size_t size;
+} types[] = {
+    [STORED_F32] = {"F32", 4},
+    [STORED_F64] = {"F64", 8},
+    [STORED_F16] = {"F16", 2},
+    [STORED_BF16] = {"BF16", 2},
+    [STORED_I64] = {"I64", 8},
+    [STORED_OTHER] = {"BOOL", 1},
+    {"U8", 1},
+    {"I8", 1},
+    {"U16", 2},
+    {"I16", 2},
+    {"U32", 4},
+    {"I32", 4},
+    {"U64", 8},
+    {"C64", 8},
+    {"F8_E4M3", 1},
+    {"F8_E5M2", 1},
+};
+
+static const char seal[] = "{\"__metadata__\":{\"header_crc32\":\"00000000\"";
+enum { SEAL_DIGITS = 8, SEAL_AT = sizeof seal - 1 - 1 - SEAL_DIGITS };
+
+size_t stored_count(const struct stored *array) {
+    size_t count = 1;
+    for (int i = 0; i < array->dimensions; i++) count *= array->shape[i];
+    return count;
+}
+
+bool stored_is_numeric(const struct stored *array) {
+    return array->type < STORED_OTHER;
+}
+
+const char *stored_type_name(const struct stored *array) {
+    return types[array->type].name;
+}
+
+static size_t bytes_of(const struct stored *array) {
+    return stored_count(array) * types[array->type].size;
+}
+
+void safetensors_write(FILE *stream, const struct stored_text *texts, size_t text_count,
+                       const struct stored *arrays, size_t array_count) {
+    char *header = NULL;
+    size_t length = 0, offset = 0;
+    FILE *json = open_memstream(&header, &length);
+    if (!json) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    uint32_t data_crc = 0;
+    for (size_t i = 0; i < array_count; i++)
+        data_crc = crc32_of(data_crc, arrays[i].data, bytes_of(&arrays[i]));
+    fprintf(json, "%s,\"data_crc32\":\"%08x\"", seal, data_crc);
+    for (size_t i = 0; i < text_count; i++) {
+        fputc(',', json);
+        json_string(json, texts[i].name);
+        fputc(':', json);
+        json_string(json, texts[i].text);
+    }
+    fputc('}', json);
+    for (size_t i = 0; i < array_count; i++) {
+        const struct stored *array = &arrays[i];
+        fputc(',', json);
+        json_string(json, array->name);
+        fprintf(json, ":{\"dtype\":\"%s\",\"shape\":[", types[array->type].name);
+        for (int d = 0; d < array->dimensions; d++)
+            fprintf(json, "%s%zu", d ? "," : "", array->shape[d]);
+        fprintf(json, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes_of(array));
+        offset += bytes_of(array);
+    }
+    fputc('}', json);
+    while (ftello(json) % 8) fputc(' ', json);
+    if (fclose(json)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    char digits[SEAL_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%08x", crc32_of(0, header, length));
+    memcpy(header + SEAL_AT, digits, SEAL_DIGITS);
+    for (int i = 0; i < 8; i++) fputc((int)(length >> 8 * i & 255), stream);
+    fwrite(header, 1, length, stream);
+    for (size_t i = 0; i < array_count; i++)
+        fwrite(arrays[i].data, 1, bytes_of(&arrays[i]), stream);
+    free(header);
+}
+
+static _Noreturn void refuse(const struct safetensors *file, const char *why) {
+    die(STATUS_MACHINE, "%s: not a whole safetensors file: %s", file->path, why);
+}
+
+static _Noreturn void refuse_json(const struct safetensors *file, const struct json *json) {
+    die(STATUS_MACHINE, "%s: not a whole safetensors file: byte %zu of the header: %s", file->path,
+        (size_t)(json->at - file->header), json->problem);
+}
+
+static _Noreturn void refuse_array(const struct safetensors *file, const struct stored *array,
+                                   const char *why) {
+    die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: %s", file->path, array->name, why);
+}
+
+/* Looks whether the header is sealed, and intact. */
+static void check_seal(struct safetensors *file, uint64_t length) {
+    if (length < sizeof seal - 1 || memcmp(file->header, seal, SEAL_AT)) return;
+    char digits[SEAL_DIGITS + 1] = "";
+    uint32_t crc = crc32_of(0, file->header, SEAL_AT);
+    crc = crc32_of(crc, seal + SEAL_AT, SEAL_DIGITS);
+    crc = crc32_of(crc, file->header + SEAL_AT + SEAL_DIGITS, length - SEAL_AT - SEAL_DIGITS);
+    snprintf(digits, sizeof digits, "%08x", crc);
+    if (memcmp(file->header + SEAL_AT, digits, SEAL_DIGITS)) refuse(file, "its header was changed");
+    file->sealed = true;
+}
+
+/* Looks whether the data, `bytes` bytes after the header, is sealed, and intact. */
+static void check_data(struct safetensors *file, uint64_t bytes) {
+    const char *stored = file->sealed ? safetensors_text(file, "data_crc32") : NULL;
+    char piece[1 << 16], digits[SEAL_DIGITS + 1];
+    uint32_t crc = 0;
+    if (!stored) return;
+    for (size_t count; bytes; bytes -= count) {
+        count = bytes < sizeof piece ? bytes : sizeof piece;
+        if (fread(piece, 1, count, file->stream) != count) refuse(file, "it is cut short");
+        crc = crc32_of(crc, piece, count);
+    }
+    snprintf(digits, sizeof digits, "%08x", crc);
+    if (strcmp(stored, digits) != 0) refuse(file, "its data was changed");
+    file->data_sealed = true;
+}
+
+/* Room for one more behind `count` of `size` bytes: twice as much whenever a power of 2 is full. */
+static void *grown(void *list, size_t count, size_t size) {
+    if (count & (count - 1)) return list;
+    list = realloc(list, (count ? 2 * count : 1) * size);
+    if (!list) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    return list;
+}
+
+static int text_by_name(const void *one, const void *other) {
+    const struct stored_text *a = one, *b = other;
+    return strcmp(a->name, b->name);
+}
+
+static void read_texts(struct safetensors *file, struct json *json) {
+    if (!json_take(json, '{')) refuse_json(file, json);
+    for (bool first = true; json_more(json, '}', first); first = false) {
+        struct stored_text text = {.name = json_text(json)};
+        if (!text.name || !json_take(json, ':') || !(text.text = json_text(json)))
+            refuse_json(file, json);
+        file->texts = grown(file->texts, file->text_count, sizeof *file->texts);
+        file->texts[file->text_count++] = text;
+    }
+    if (json->problem) refuse_json(file, json);
+    size_t count = file->text_count;
+    if (count) qsort(file->texts, count, sizeof *file->texts, text_by_name);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(file->texts[i - 1].name, file->texts[i].name))
+            die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: stands there twice",
+                file->path, file->texts[i].name);
+}
+
+static void read_shape(struct safetensors *file, struct json *json, struct stored *array) {
+    if (!json_take(json, '[')) refuse_json(file, json);
+    for (bool first = true; json_more(json, ']', first); first = false) {
+        if (array->dimensions == STORED_DIMENSIONS)
+            refuse_array(file, array, "has more than 8 dimensions");
+        if (!json_count(json, &array->shape[array->dimensions++])) refuse_json(file, json);
+    }
+    if (json->problem) refuse_json(file, json);
+}
+
+/* {"dtype": ..., "shape": [...], "data_offsets": [begin, end]}, each once, in any order. */
+static void read_array(struct safetensors *file, struct json *json, struct stored *array) {
+    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    int seen = 0;
+    if (!json_take(json, '{')) refuse_json(file, json);
+    for (bool first = true; json_more(json, '}', first); first = false) {
+        const char *key = json_text(json);
+        if (!key || !json_take(json, ':')) refuse_json(file, json);
+        int member = !strcmp(key, "dtype")          ? DTYPE
+                     : !strcmp(key, "shape")        ? SHAPE
+                     : !strcmp(key, "data_offsets") ? OFFSETS
+                                                    : 0;
+        if (!member || seen & member) refuse_array(file, array, "has other members than it may");
+        seen |= member;
+        if (member == DTYPE) {
+            const char *name = json_text(json);
+            if (!name) refuse_json(file, json);
+            const int count = sizeof types / sizeof *types;
+            for (array->type = 0; array->type < count; array->type++)
+                if (!strcmp(name, types[array->type].name)) break;
+            if (array->type == count) refuse_array(file, array, "is of a type that is not known");
+        } else if (member == SHAPE) {
+            read_shape(file, json, array);
+        } else if (!json_take(json, '[') || !json_count(json, &array->begin) ||
+                   !json_more(json, ']', false) || !json_count(json, &array->end) ||
+                   !json_take(json, ']')) {
+            if (!json->problem) refuse_array(file, array, "has one offset only");
+            refuse_json(file, json);
+        }
+    }
+    if (json->problem) refuse_json(file, json);
+    if (seen != (DTYPE | SHAPE | OFFSETS))
+        refuse_array(file, array, "lacks its dtype, shape or data_offsets");
+}
+
+static int by_place(const void *one, const void *other) {
+    const struct stored *a = one, *b = other;
+    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+static int array_by_name(const void *one, const void *other) {
+    const struct stored *const *a = one, *const *b = other;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* Sorts the arrays by their place, and pointers to them by name, of which none may stand twice. */
+static void sort_arrays(struct safetensors *file) {
+    size_t count = file->array_count;
+    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
+    file->named = calloc(count + 1, sizeof *file->named);
+    if (!file->named) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    for (size_t i = 0; i < count; i++) file->named[i] = &file->arrays[i];
+    qsort(file->named, count, sizeof *file->named, array_by_name);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(file->named[i - 1]->name, file->named[i]->name))
+            refuse_array(file, file->named[i], "stands there twice");
+}
+
+/* That the arrays fill `bytes` bytes without holes. */
+static void check_arrays(struct safetensors *file, uint64_t bytes) {
+    size_t count = file->array_count;
+    uint64_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct stored *array = &file->arrays[i];
+        if (array->begin != end) refuse_array(file, array, "does not begin where another ends");
+        uint64_t size = types[array->type].size;
+        for (int d = 0; d < array->dimensions; d++)
+            if (__builtin_mul_overflow(size, array->shape[d], &size))
+                refuse_array(file, array, "is larger than any file");
+        if (array->end < array->begin || array->end - array->begin != size)
+            refuse_array(file, array, "has other offsets than its shape asks for");
+        end = array->end;
+    }
+    if (end < bytes) refuse(file, "bytes are left behind the last array");
+    if (end > bytes) refuse(file, "it is cut short");
+}
+
+static void read_header(struct safetensors *file, uint64_t length) {
+    struct json json = {file->header, file->header + length, NULL};
+    if (file->header[0] != '{') refuse(file, "its header does not begin with {");
+    bool described = false;
+    json.at++;
+    for (bool first = true; json_more(&json, '}', first); first = false) {
+        char *name = json_text(&json);
+        if (!name || !json_take(&json, ':')) refuse_json(file, &json);
+        if (!strcmp(name, "__metadata__")) {
+            if (described) refuse(file, "__metadata__ stands there twice");
+            described = true;
+            read_texts(file, &json);
+            continue;
+        }
+        struct stored array = {.name = name};
+        read_array(file, &json, &array);
+        file->arrays = grown(file->arrays, file->array_count, sizeof *file->arrays);
+        file->arrays[file->array_count++] = array;
+    }
+    if (json.problem) refuse_json(file, &json);
+    if (!json_done(&json)) refuse(file, "its header goes on behind the last }");
+}
+
+void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
+    *file = (struct safetensors){.stream = stream, .path = path};
+    unsigned char prefix[8];
+    if (fseeko(stream, 0, SEEK_END)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    off_t size = ftello(stream);
+    rewind(stream);
+    if (size < (off_t)sizeof prefix || fread(prefix, 1, sizeof prefix, stream) != sizeof prefix)
+        refuse(file, "it is shorter than 8 bytes");
+    uint64_t length = 0, rest = (uint64_t)size - sizeof prefix;
+    for (int i = 0; i < 8; i++) length |= (uint64_t)prefix[i] << 8 * i;
+    if (length > LONGEST_HEADER) refuse(file, "its header would have more than 100000000 bytes");
+    if (length > rest) refuse(file, "it is cut short");
+    file->first = sizeof prefix + length;
+    file->header = calloc(length + 1, 1);
+    if (!file->header) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
+    check_seal(file, length);
+    read_header(file, length);
+    sort_arrays(file);
+    check_arrays(file, rest - length);
+    check_data(file, rest - length);
+}
+
+void safetensors_open(struct safetensors *file, const char *path) {
+    struct stat status;
+    if (stat(path, &status)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(status.st_mode)) die(STATUS_MACHINE, "%s: %s", path, strerror(EISDIR));
+    if (!S_ISREG(status.st_mode)) // to open a FIFO would wait for ever
+        die(STATUS_MACHINE, "%s: is no regular file", path);
+    FILE *stream = fopen(path, "rb");
+    if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
+    safetensors_open_stream(file, path, stream);
+}
+
+void safetensors_close(struct safetensors *file) {
+    if (file->stream) fclose(file->stream);
+    free(file->header);
+    free(file->texts);
+    free(file->arrays);
+    free(file->named);
+    *file = (struct safetensors){0};
+}
+
+const char *safetensors_text(const struct safetensors *file, const char *name) {
+    struct stored_text key = {.name = name}, *found = NULL;
+    if (file->text_count)
+        found = bsearch(&key, file->texts, file->text_count, sizeof key, text_by_name);
+    return found ? found->text : NULL;
+}
+
+const struct stored *safetensors_find(const struct safetensors *file, const char *name) {
+    const struct stored key = {.name = name}, *const pointer = &key, **found = NULL;
+    if (file->array_count)
+        found = bsearch(&pointer, file->named, file->array_count, sizeof pointer, array_by_name);
+    return found ? *found : NULL;
+}
+
+void safetensors_read(const struct safetensors *file, const struct stored *array,
+                      enum stored_type as, void *to) {
+    enum { PIECE = 4096 };
+    unsigned char bytes[PIECE * 8];
+    size_t size = types[array->type].size, count = stored_count(array);
+    if (fseeko(file->stream, (off_t)(file->first + array->begin), SEEK_SET))
+        die(STATUS_MACHINE, "%s: %s", file->path, strerror(errno));
+    for (size_t done = 0; done < count;) {
+        size_t piece = count - done < PIECE ? count - done : PIECE;
+        if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "it is cut short");
+        for (size_t i = 0; i < piece; i++, done++) {
+            const unsigned char *element = bytes + i * size;
+            if (as == STORED_I64)
+                ((int64_t *)to)[done] = element_integer(array->type, element);
+            else if (as == STORED_F64)
+                ((double *)to)[done] = element_number(array->type, element);
+            else
+                ((float *)to)[done] = (float)element_number(array->type, element);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+/* A probabilistic context-free grammar of English-like prose, a sampler for it and its entropy.
+
+   A model has to look far back in this text: a verb agrees in number with its noun across relative
+   clauses and asides ("the dogs that the cat (...) chases sleep."), as do "itself" and
+   "themselves"; brackets of two kinds and quotes of two kinds close what was opened; "does" and
+   "is" at the start ask for a question mark, "either" for "or", "if" for "then".
+
+   Entropy. Sentences are independent, each a derivation D of the start with probability p(D), the
+   product of its choices' probabilities, and a length |D| in characters. By renewal the endless
+   text has the rate
+
+       H = E[-ln p(D)] / E|D|   nats per character,
+
+   if the text has no other derivation. With p(r) the probability of rule r of head A, both
+   expectations solve one linear system in the heads, c the rule's -ln p(r) or its characters:
+
+       x(A) = sum_r p(r) (c(r) + sum_{heads B in r} x(B)),    (I - M) x = c.
+
+   M(A,B), the expected number of Bs that an A becomes at once, is not negative. So I - M is an
+   M-matrix, with positive pivots in elimination without exchange, just when the spectral radius of
+   M is below 1, that is, when expected sizes are finite (Berman and Plemmons, Nonnegative Matrices
+   in the Mathematical Sciences, chapter 6).
+
+   Why a text has one derivation only, reading from the left:
+   - ". ", "? ", "! " and the same with an empty line for the space stand at the end of sentences
+   and nowhere else, so sentences are told apart. Capitals but for names stand at the start of a
+     sentence and behind an opening quote, and there always; no two words differ in case alone. So
+     text with capitals and text with the marks '^' determine each other.
+   - A word is in one row of the lexicon, so it tells its class, and its form tells its number
+   ("the" has the number of its noun). Two rules that differ in number alone are therefore told
+   apart; what is left is to tell apart rules with numbers ignored.
+   - A noun takes one modifier at most, right behind it. Modifiers begin with "that", a preposition
+     or an opening bracket, and nothing else that may follow a noun phrase does; so what begins
+     like a modifier behind a noun is one, and belongs to that noun, the nearest.
+   - "that" behind a verb of thinking begins its clause, behind a noun a relative clause, whose noun
+     is its subject if a verb comes next and its object if a determiner does.
+   - A verb's class says whether a noun phrase, a clause or neither follows. Only verbs of the last
+     class take an adverb or a place, right behind them, where no noun is that could have it.
+   - A second clause is joined on only in a statement, once, and a statement ends at a mark: at a
+     full stop or a quote. Verbs of saying occur with quotes only.
+   - The start of a sentence: a quote, "if", "either", "how" before an adjective, a question word or
+     "does", "do", "is", "are", or else a noun phrase; its verb says whether it is one that speaks.
+   tests/data/test_grammar.c counts derivations with a chart parser. */
+#include "data/text/grammar.h"
+#include "data/die.h"
+#include "data/random.h"
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+const struct grammar_rule grammar_rules[] = {
+    {"sentence",    36, "^<statement>.<gap>"},
+    {"sentence",     8, "^<question>?<gap>"},
+    {"sentence",     2, "^how <adjective> <one> is!<gap>|^how <adjective> <many> are!<gap>"},
+    {"sentence",     3, "\"^<line>,\" <say>s <speaker>.<gap>|\"^<line>,\" <say> <many>.<gap>"},
+    {"sentence",     2, "\"^<question>?\" asks <speaker>.<gap>|\"^<question>?\" ask <many>.<gap>"},
+    {"sentence",     3, "^<speaker> <say>s: \"^<line>\".<gap>|^<many> <say>: \"^<line>\".<gap>"},
+    {"gap",          5, " "},
+    {"gap",          1, "\n\n"},
+
+    {"line",         4, "<statement>"},
+    {"line",         1, "<speaker> <say>s: '^<clause>'|<many> <say>: '^<clause>'"},
+    {"statement",    8, "<clause><join>"},
+    {"statement",    1, "if <clause>, then <clause>|either <clause> or <clause>"},
+    {"join",        20, ""},
+    {"join",         1, ", and <clause>|, but <clause>| because <clause>| while <clause>"},
+    {"question",     3, "<ask>does <one> <act>|<ask>do <many> <act>"},
+    {"question",     1, "<ask>is <one> <adjective>|<ask>are <many> <adjective>"},
+    {"ask",          6, ""},
+    {"ask",          1, "why |when |where "},
+    {"clause",       5, "<one> <does>"},
+    {"clause",       4, "<many> <do>"},
+
+    // Noun phrases: one, many, either as an object, and who may speak.
+    {"one",          1, "<a> <adjectives><noun.one><after.one>"},
+    {"many",         1, "<some> <adjectives><noun.many><after.many>"},
+    {"object",       4, "<one>|<many>"},
+    {"object",       1, "<name>"},
+    {"speaker",      1, "<one>|<name>"},
+    {"adjectives",   3, ""},
+    {"adjectives",   1, "<adjective> <adjectives>"},
+    {"after.one",   14, ""},
+    {"after.one",    3, " that <does>|<after>"},
+    {"after.many",  14, ""},
+    {"after.many",   3, " that <do>|<after>"},
+    {"after",        2, " that <one> <chase>s| that <many> <chase>"},
+    {"after",        3, " <near> <object>"},
+    {"after",        1, " (<clause>)| [<clause>]"},
+
+    // What one does, what many do, and the bare act.
+    {"does",         7, "<chase>s <object>|<run>s<way>"},
+    {"does",         2, "<chase>s itself|is <adjective>|<think>s that <clause>|does not <act>"},
+    {"does",         1, "will <act>|can <act>"},
+    {"do",           7, "<chase> <object>|<run><way>"},
+    {"do",           2, "<chase> themselves|are <adjective>|<think> that <clause>|do not <act>"},
+    {"do",           1, "will <act>|can <act>"},
+    {"act",          1, "<chase> <object>|<run><way>"},
+    {"way",          5, ""},
+    {"way",          2, " <adverb>"},
+    {"way",          1, " <near> <object>"},
+
+    // The lexicon: every word in one place, but for "the", which takes its number from its noun.
+    {"a",            6, "the"},
+    {"a",            1, "every|this|one|another"},
+    {"some",         6, "the"},
+    {"some",         1, "some|these|many|two"},
+    {"noun.one",     9, "<noun>"},
+    {"noun.one",     1, "mouse|goose|fox|ox"},
+    {"noun.many",    9, "<noun>s"},
+    {"noun.many",    1, "mice|geese|foxes|oxen"},
+    {"noun",         4, "dog|cat|bird|horse"},
+    {"noun",         2, "rabbit|duck|frog|tiger|monkey"},
+    {"noun",         1, "zebra|owl|squirrel|beetle|whale|lizard|pig|eagle"},
+    {"name",         1, "Anna|Ben|Clara|David|Emma|Felix|Grace|Hugo|Iris|Jack|Kim|Laura"},
+    {"adjective",    3, "old|young|happy|small"},
+    {"adjective",    1, "lazy|quick|brown|clever|hungry|brave|grey|white"},
+    {"chase",        3, "chase|see|follow|like"},
+    {"chase",        1, "help|fear|find|hear|greet|trust|avoid|visit"},
+    {"run",          3, "sleep|run|sing|wait"},
+    {"run",          1, "jump|dance|dream|listen|swim|laugh"},
+    {"think",        1, "think|know|hope|believe"},
+    {"say",          1, "say|whisper|shout|explain"},
+    {"near",         1, "near|behind|beside|with"},
+    {"adverb",       1, "quietly|slowly|often|today|here|all day"},
+};
+// clang-format on
+const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
+
+/* A grammar as read from its rows. */
+
+enum symbol_kind { TEXT, CAPITAL, HEAD, END };
+
+struct symbol {
+    enum symbol_kind kind;
+    size_t size;      // TEXT: its characters; HEAD: its number
+    const char *text; // TEXT
+};
+
+struct alternative {
+    size_t head;
+    unsigned weight;
+    const struct symbol *body; // up to END
+};
+
+struct head {
+    const char *name;
+    size_t weight;               // sum over its alternatives
+    const struct symbol **picks; // (weight) each alternative's body as often as it weighs
+};
+
+struct grammar {
+    struct head *heads; // heads[0] is the start
+    struct alternative *alternatives;
+    struct symbol *symbols;
+    const struct symbol **picks; // of all heads
+    size_t head_count, alternative_count, symbol_count;
+};
+
+static void *need(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    return memory;
+}
+
+static size_t head_number(const struct grammar *g, const char *name, size_t length) {
+    for (size_t i = 0; i < g->head_count; i++)
+        if (strlen(g->heads[i].name) == length && !memcmp(g->heads[i].name, name, length)) return i;
+    return g->head_count;
+}
+
+/* Appends the symbols of the body at `c`; returns its end, '|' or 0. */
+static const char *read_body(struct grammar *g, const char *c) {
+    while (*c && *c != '|') {
+        struct symbol *symbol = &g->symbols[g->symbol_count++];
+        size_t length = strcspn(c, *c == '<' ? ">" : "|^<");
+        if (*c == '^') {
+            symbol->kind = CAPITAL;
+            c++;
+        } else if (*c == '<') {
+            symbol->kind = HEAD;
+            symbol->size = head_number(g, c + 1, length - 1);
+            if (!c[length] || symbol->size == g->head_count)
+                die(STATUS_MACHINE, "grammar: %.*s>: no rule has this head", (int)length, c);
+            c += length + 1;
+        } else {
+            *symbol = (struct symbol){TEXT, length, c};
+            c += length;
+        }
+    }
+    g->symbols[g->symbol_count++].kind = END;
+    return c;
+}
+
+static struct grammar grammar_read(const struct grammar_rule *rules, size_t count) {
+    struct grammar g = {0};
+    size_t characters = 0, weight = 0;
+    for (size_t i = 0; i < count; i++) characters += strlen(rules[i].bodies) + 1;
+    g.heads = need(count, sizeof *g.heads);
+    g.alternatives = need(characters, sizeof *g.alternatives); // bounds for both: each symbol or
+    g.symbols = need(2 * characters, sizeof *g.symbols);       // alternative takes a character
+    for (size_t i = 0; i < count; i++)
+        if (head_number(&g, rules[i].head, strlen(rules[i].head)) == g.head_count)
+            g.heads[g.head_count++].name = rules[i].head;
+    for (size_t i = 0; i < count; i++) {
+        if (!rules[i].weight) die(STATUS_MACHINE, "grammar: <%s>: weight 0", rules[i].head);
+        size_t head = head_number(&g, rules[i].head, strlen(rules[i].head));
+        for (const char *c = rules[i].bodies;; c++) {
+            g.alternatives[g.alternative_count++] =
+                (struct alternative){head, rules[i].weight, &g.symbols[g.symbol_count]};
+            g.heads[head].weight += rules[i].weight;
+            weight += rules[i].weight;
+            c = read_body(&g, c);
+            if (!*c) break;
+        }
+    }
+    g.picks = need(weight, sizeof *g.picks);
+    const struct symbol **pick = g.picks;
+    for (size_t head = 0; head < g.head_count; head++) {
+        g.heads[head].picks = pick;
+        for (size_t i = 0; i < g.alternative_count; i++)
+            for (size_t n = 0; g.alternatives[i].head == head && n < g.alternatives[i].weight; n++)
+                *pick++ = g.alternatives[i].body;
+    }
+    return g;
+}
+
+static void grammar_free(struct grammar *g) {
+    free(g->heads);
+    free(g->alternatives);
+    free(g->symbols);
+    free(g->picks);
+}
+
+/* What is still to be written of bodies that were left for a head inside them. It grows with the
+   depth of the derivation; a head at the end of its body leaves nothing behind. */
+struct stack {
+    const struct symbol **left;
+    size_t depth, room;
+};
+
+static void push(struct stack *stack, const struct symbol *symbol) {
+    if (stack->depth == stack->room) {
+        stack->room = 2 * stack->room + 64;
+        stack->left = realloc(stack->left, stack->room * sizeof *stack->left);
+        if (!stack->left) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    }
+    stack->left[stack->depth++] = symbol;
+}
+
+/* Writes a derivation of the start to text[at .. length), its choices from stream `key`; returns
+   where it ends. */
+static size_t write_derivation(const struct grammar *g, struct stack *stack, uint64_t key,
+                               char *text, size_t at, size_t length) {
+    static const struct symbol start[] = {{HEAD, 0, NULL}, {END, 0, NULL}};
+    const struct symbol *symbol = start;
+    uint64_t choices = 0;
+    bool capital = false;
+    stack->depth = 0;
+    while (at < length) {
+        switch (symbol->kind) {
+        case TEXT: {
+            size_t first = at;
+            for (size_t i = 0; i < symbol->size && at < length; i++) text[at++] = symbol->text[i];
+            if (capital && text[first] >= 'a' && text[first] <= 'z')
+                text[first] = (char)(text[first] - 'a' + 'A');
+            capital = false;
+            symbol++;
+            break;
+        }
+        case CAPITAL:
+            capital = true;
+            symbol++;
+            break;
+        case HEAD: {
+            const struct head *head = &g->heads[symbol->size];
+            if (symbol[1].kind != END) push(stack, symbol + 1);
+            symbol = head->picks[random_below(key, choices++, head->weight)];
+            break;
+        }
+        case END:
+            if (!stack->depth) return at;
+            symbol = stack->left[--stack->depth];
+            break;
+        }
+    }
+    return at;
+}
+
+char *grammar_text_of(const struct grammar_rule *rules, size_t count, uint64_t seed,
+                      size_t length) {
+    char *text = length < SIZE_MAX ? malloc(length + 1) : NULL;
+    if (!text) return NULL;
+    struct grammar g = grammar_read(rules, count);
+    struct stack stack = {0};
+    size_t at = 0;
+    for (uint64_t sentence = 0; at < length; sentence++)
+        at = write_derivation(&g, &stack, random_key(seed, "grammar", sentence), text, at, length);
+    text[length] = 0;
+    free(stack.left);
+    grammar_free(&g);
+    return text;
+}
+
+/* With n heads, row A of the (n,n+2) matrix is head A's equation: its row of I - M, then c for the
+   entropy and c for the length. Columns n-1 .. 1 are eliminated from the rows above their pivots,
+   so that row 0 is left with the start alone. */
+double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
+    struct grammar g = grammar_read(rules, count);
+    size_t n = g.head_count, width = n + 2;
+    double *matrix = need(n * width, sizeof *matrix); // (n,n+2)
+    for (size_t a = 0; a < n; a++) matrix[a * width + a] = 1;
+    for (size_t i = 0; i < g.alternative_count; i++) {
+        const struct alternative *alternative = &g.alternatives[i];
+        double *row = matrix + alternative->head * width;
+        double p = (double)alternative->weight / (double)g.heads[alternative->head].weight;
+        row[n] -= p * log(p);
+        for (const struct symbol *symbol = alternative->body; symbol->kind != END; symbol++) {
+            if (symbol->kind == HEAD) row[symbol->size] -= p;
+            if (symbol->kind == TEXT) row[n + 1] += p * (double)symbol->size;
+        }
+    }
+    bool finite = true;
+    for (size_t k = n - 1; k > 0; k--) {
+        const double *pivot = matrix + k * width;
+        finite = finite && pivot[k] > 0;
+        for (size_t a = 0; a < k; a++) {
+            double *row = matrix + a * width, factor = row[k] / pivot[k];
+            if (factor == 0) continue;
+            for (size_t j = 0; j < k; j++) row[j] -= factor * pivot[j];
+            for (size_t j = n; j < width; j++) row[j] -= factor * pivot[j];
+        }
+    }
+    finite = finite && matrix[0] > 0 && matrix[n + 1] > 0;
+    double entropy = finite ? matrix[n] / matrix[n + 1] : NAN;
+    free(matrix);
+    grammar_free(&g);
+    return entropy;
+}
+
+char *grammar_text(uint64_t seed, size_t length) {
+    return grammar_text_of(grammar_rules, grammar_rule_count, seed, length);
+}
+
+double grammar_entropy(void) {
+    return grammar_entropy_of(grammar_rules, grammar_rule_count);
+}

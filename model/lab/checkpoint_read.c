@@ -1,0 +1,140 @@
+/* Weights, running statistics, Adam's moments and a run's progress, from a file that is open. */
+#include "data/die.h"
+#include "model/lab/checkpoint_parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void read_tensor(const struct checkpoint *c, const struct stored *array, const char *name,
+                        const struct tensor *t, real *values) {
+    if (!array) die(STATUS_MACHINE, "%s: %s: is missing", c->path, name);
+    bool fits = array->dimensions == t->dimensions;
+    for (int d = 0; fits && d < t->dimensions; d++) fits = array->shape[d] == t->shape[d];
+    if (!fits) die(STATUS_MACHINE, "%s: %s: has another shape than the model's", c->path, name);
+    if (!stored_is_numeric(array))
+        die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
+    safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values + t->offset);
+    if (t->counts && *(const int64_t *)(values + t->offset) < 0)
+        die(STATUS_MACHINE, "%s: %s: is no number of batches", c->path, name);
+}
+
+static void read_tensors(const struct checkpoint *c, const struct tensor_list *list,
+                         const char *prefix, real *values) {
+    char name[LONGEST_NAME];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tensor *t = &list->tensor[i];
+        snprintf(name, sizeof name, "%s%s", prefix, t->name);
+        read_tensor(
+            c, strcmp(name, EMBEDDING_NAME) ? checkpoint_find(c, name) : checkpoint_embedding(c),
+            name, t, values);
+    }
+    const struct tensor *bad = tensor_nonfinite(list, values);
+    if (bad) die(STATUS_MACHINE, "%s: %s%s: holds nan or infinity", c->path, prefix, bad->name);
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), behind = strlen(end);
+    return length >= behind && !strcmp(name + length - behind, end);
+}
+
+static bool holds(const struct tensor_list *list, const char *name) {
+    for (size_t i = 0; i < list->count; i++)
+        if (!strcmp(list->tensor[i].name, name)) return true;
+    return false;
+}
+
+/* That nothing in the file was left out: it would be a weight of another model. */
+static void check_all_used(const struct checkpoint *c, const struct model *model) {
+    for (size_t i = 0; i < c->file.array_count; i++) {
+        const char *name = c->file.arrays[i].name;
+        if (!strncmp(name, "_orig_mod.", 10)) name += 10;
+        bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
+                    !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
+                    ends_with(name, ".attn.bias") || // nanoGPT's causal mask, without torch's own
+                    holds(&model->lists.param, name) || holds(&model->lists.state, name);
+        if (!used) die(STATUS_MACHINE, "%s: %s: is no part of this model", c->path, name);
+    }
+}
+
+/* The head must be the token embedding: the model has one matrix for both. */
+static void check_tied(const struct checkpoint *c, const struct model *model) {
+    const struct stored *array = checkpoint_find(c, HEAD_NAME);
+    if (!array || !checkpoint_find(c, EMBEDDING_NAME)) return;
+    size_t size = model->V * model->C;
+    real *weight = checkpoint_room(size, sizeof *weight);
+    bool same = stored_is_numeric(array) && array->dimensions == 2 && array->shape[0] == model->V &&
+                array->shape[1] == model->C;
+    if (same) safetensors_read(&c->file, array, stored_real(), weight);
+    same = same && !memcmp(weight, model->wte.value, size * sizeof *weight);
+    free(weight);
+    if (!same)
+        die(STATUS_MACHINE,
+            "%s: lm_head.weight: is not transformer.wte.weight, as a tied head would be", c->path);
+}
+
+void checkpoint_read_model(const struct checkpoint *c, struct model *model) {
+    check_all_used(c, model);
+    read_tensors(c, &model->lists.param, "", model->lists.param.value);
+    read_tensors(c, &model->lists.state, "", model->lists.state.value);
+    model->lists.param.version++;
+    check_tied(c, model);
+}
+
+static double number_of(const struct checkpoint *c, const char *name) {
+    const char *text = safetensors_text(&c->file, name);
+    char *end;
+    double number = text ? strtod(text, &end) : NAN;
+    if (!text || end == text || *end || !isfinite(number))
+        die(STATUS_MACHINE, "%s: has no number for %s, so no run can go on from it", c->path, name);
+    return number;
+}
+
+/* Of updates or tokens: a whole number. */
+static int64_t count_of(const struct checkpoint *c, const char *name) {
+    double number = number_of(c, name);
+    if (!(number >= 0 && number <= 0x1p53) || number != floor(number))
+        die(STATUS_MACHINE, "%s: %s: is no whole number", c->path, name);
+    return (int64_t)number;
+}
+
+bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
+    char text[16];
+    const char *stored = safetensors_text(&c->file, "corpus_crc32");
+    snprintf(text, sizeof text, "%08x", corpus_crc32);
+    return stored && !strcmp(stored, text);
+}
+
+void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
+                         const struct model *model, struct adam *adam, struct outcome *outcome) {
+    if (!checkpoint_learned(c, outcome->corpus_crc32)) {
+        const char *stored = safetensors_text(&c->file, "corpus_crc32");
+        die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s", outcome->corpus,
+            outcome->corpus_crc32, stored ? stored : "none");
+    }
+    for (int i = 0; i < RANDOM_KEYS; i++) {
+        char text[LONGEST_TEXT];
+        const char *stored = safetensors_text(&c->file, random_key_names[i]);
+        random_key_text(i, config, text);
+        if (!stored || strcmp(stored, text) != 0)
+            die(STATUS_MACHINE, "%s: %s: is not this program's: it draws other random numbers",
+                c->path, random_key_names[i]);
+    }
+    outcome->steps = count_of(c, "step");
+    outcome->train_loss = number_of(c, "train_loss");
+    outcome->val_loss = number_of(c, "val_loss");
+    outcome->val_accuracy = number_of(c, "val_accuracy");
+    outcome->best_val_loss = number_of(c, "best_val_loss");
+    outcome->best_step = count_of(c, "best_step");
+    if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
+    outcome->tokens = count_of(c, "tokens");
+    outcome->pads = count_of(c, "pads");
+    read_tensors(c, &model->lists.param, FIRST_MOMENT, adam->m);
+    read_tensors(c, &model->lists.param, SECOND_MOMENT, adam->v);
+    read_tensors(c, &model->lists.tracked, TRACKED, model->lists.tracked.value);
+    adam->step = outcome->steps;
+}
+
+void checkpoint_read_best(const struct checkpoint *c, struct model *best) {
+    read_tensors(c, &best->lists.param, BEST, best->lists.param.value);
+    read_tensors(c, &best->lists.state, BEST, best->lists.state.value);
+}

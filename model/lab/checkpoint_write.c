@@ -1,0 +1,124 @@
+/* A model, or all that a run needs to go on, as a safetensors file. */
+#include "data/die.h"
+#include "data/random.h"
+#include "model/lab/checkpoint_parts.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *checkpoint_room(size_t count, size_t size) {
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    return memory;
+}
+
+static const char *const random_streams[RANDOM_KEYS] = {"epoch", "residual"};
+const char *const random_key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
+
+void random_key_text(int i, const struct config *config, char text[LONGEST_TEXT]) {
+    snprintf(text, LONGEST_TEXT, "%016llx",
+             (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
+}
+
+/* What is about to be written, with room for the names and texts that are made for it. */
+struct writing {
+    struct stored *arrays;
+    struct stored_text *texts;
+    size_t array_count, text_count;
+    char (*names)[LONGEST_NAME];
+    char (*values)[LONGEST_TEXT];
+};
+
+static void add_tensors(struct writing *w, const struct tensor_list *list, const char *prefix,
+                        const real *values) {
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tensor *t = &list->tensor[i];
+        size_t at = w->array_count++;
+        snprintf(w->names[at], LONGEST_NAME, "%s%s", prefix, t->name);
+        w->arrays[at] = (struct stored){.name = w->names[at],
+                                        .type = t->counts ? STORED_I64 : stored_real(),
+                                        .dimensions = t->dimensions,
+                                        .shape = {t->shape[0], t->shape[1]},
+                                        .data = values + t->offset};
+    }
+}
+
+static void add_text(struct writing *w, const char *name, const char *text) {
+    w->texts[w->text_count++] = (struct stored_text){name, text};
+}
+
+static void add_number(struct writing *w, const char *name, const char *format, double number) {
+    char *value = w->values[w->text_count];
+    snprintf(value, LONGEST_TEXT, format, number);
+    add_text(w, name, value);
+}
+
+static void add_options(struct writing *w, const struct config *config) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->scope == OPTION_OF_CALL) continue;
+        const char *value = option_value(o, config, w->values[w->text_count], LONGEST_TEXT);
+        if (value) add_text(w, o->name, value);
+    }
+}
+
+static void add_progress(struct writing *w, const struct config *config, const struct outcome *o) {
+    add_number(w, "train_loss", "%.17g", o->train_loss);
+    add_number(w, "val_loss", "%.17g", o->val_loss);
+    add_number(w, "val_accuracy", "%.17g", o->val_accuracy);
+    add_number(w, "best_val_loss", "%.17g", o->best_val_loss);
+    add_number(w, "best_step", "%.0f", (double)o->best_step);
+    if (config->eval_train) add_number(w, "eval_train_loss", "%.17g", o->eval_train_loss);
+    add_number(w, "tokens", "%.0f", (double)o->tokens);
+    add_number(w, "pads", "%.0f", (double)o->pads);
+    for (int i = 0; i < RANDOM_KEYS; i++) {
+        char *value = w->values[w->text_count];
+        random_key_text(i, config, value);
+        add_text(w, random_key_names[i], value);
+    }
+}
+
+void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
+                      const struct config *config, const struct vocabulary *vocabulary,
+                      const struct outcome *outcome, const struct model *best) {
+    const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
+    size_t arrays = 4 * param->count + 1 + 2 * state->count + model->lists.tracked.count;
+    size_t texts = 17;
+    const bool is_best = model == best;
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
+    struct writing w = {.arrays = checkpoint_room(arrays, sizeof *w.arrays),
+                        .texts = checkpoint_room(texts, sizeof *w.texts),
+                        .names = checkpoint_room(arrays, sizeof *w.names),
+                        .values = checkpoint_room(texts, sizeof *w.values)};
+    char *symbols = vocabulary_text(vocabulary), crc32[16];
+    add_text(&w, "format", "pt");
+    add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));
+    if (is_best) add_number(&w, "val_loss", "%.17g", outcome->best_val_loss);
+    add_text(&w, "vocabulary", symbols);
+    snprintf(crc32, sizeof crc32, "%08x", outcome->corpus_crc32);
+    add_text(&w, "corpus_crc32", crc32);
+    add_options(&w, config);
+    if (adam) add_progress(&w, config, outcome);
+
+    add_tensors(&w, param, "", param->value);
+    for (size_t i = 0; i < param->count; i++)
+        if (!strcmp(w.arrays[i].name, EMBEDDING_NAME)) {
+            w.arrays[w.array_count] = w.arrays[i];
+            w.arrays[w.array_count++].name = HEAD_NAME;
+        }
+    add_tensors(&w, state, "", state->value);
+    if (adam) {
+        add_tensors(&w, param, FIRST_MOMENT, adam->m);
+        add_tensors(&w, param, SECOND_MOMENT, adam->v);
+        add_tensors(&w, &model->lists.tracked, TRACKED, model->lists.tracked.value);
+    }
+    if (adam && best) {
+        add_tensors(&w, param, BEST, best->lists.param.value);
+        add_tensors(&w, state, BEST, best->lists.state.value);
+    }
+    safetensors_write(stream, w.texts, w.text_count, w.arrays, w.array_count);
+    free(w.arrays);
+    free(w.texts);
+    free(w.names);
+    free(w.values);
+    free(symbols);
+}

@@ -1,0 +1,325 @@
+/* The table of options: each is declared here and nowhere else. Defaults are nanoGPT's recipe for
+   tiny Shakespeare on a CPU, with biases. */
+#include "model/lab/config.h"
+
+static const char *norm_choice(int64_t i) {
+    return norm_kinds[i] ? norm_kinds[i]->name : NULL;
+}
+
+static const char *norm_synonym(int64_t i) {
+    return norm_kinds[i]->full_name;
+}
+
+static const char *site_norm_choice(int64_t i) { // model_config.site_norm
+    return i ? norm_choice(i - 1) : "auto";
+}
+
+static const char *site_norm_synonym(int64_t i) {
+    return i ? norm_synonym(i - 1) : NULL;
+}
+
+static const char *inner_norm_choice(int64_t i) { // INNER_NORM_...
+    static const char *const names[] = {"off", "on"};
+    return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
+}
+
+static const char *inner_norm_synonym(int64_t i) {
+    return i < INNER_NORM_KINDS ? NULL : norm_synonym(i - INNER_NORM_KINDS);
+}
+
+static const char *placement_choice(int64_t i) {
+    return placements[i].name;
+}
+
+static const char *placement_synonym(int64_t i) {
+    return placements[i].full_name;
+}
+
+static const char *activation_choice(int64_t i) {
+    return activations[i].name;
+}
+
+static const char *level_choice(int64_t i) {
+    static const char *const names[] = {"char", "byte", NULL}; // LEVEL_CHAR, LEVEL_BYTE
+    return names[i];
+}
+
+static const char *pad_to_choice(int64_t i) {
+    static const char *const names[] = {"longest", "block", NULL}; // PAD_TO_...
+    return names[i];
+}
+
+static const char *pad_stats_choice(int64_t i) {
+    static const char *const names[] = {"mask", "include", NULL}; // PAD_STATS_...
+    return names[i];
+}
+
+static const char *stats_choice(int64_t i) { // enum statistics, and behind them all
+    return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
+}
+
+static const char *init_choice(int64_t i) {
+    static const char *const names[] = {"gpt2", "xavier", NULL}; // INIT_...
+    return names[i];
+}
+
+static const char *final_norm_choice(int64_t i) {
+    static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
+    return names[i];
+}
+
+static const char *bn_axis_choice(int64_t i) {
+    static const char *const names[] = {"batch+time", "batch", NULL}; // BN_AXIS_...
+    return names[i];
+}
+
+static const char *pn_divisor_choice(int64_t i) {
+    static const char *const names[] = {"psi", "batch", NULL}; // PN_DIVISOR_...
+    return names[i];
+}
+
+static const char *schedule_choice(int64_t i) {
+    static const char *const names[] = {"cosine", "linear", "constant", NULL}; // SCHEDULE_...
+    return names[i];
+}
+
+#define AT(member)       .offset = offsetof(struct config, member)
+#define RANGE(low, high) .least = low, .most = high
+#define NORM(prefix)                                                                               \
+    .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
+
+enum { MOST = MOST_ITERS }; // iterations, characters, ...
+
+const struct option config_options[] = {
+    {"data", OPTION_HEADING, .help = "Data"},
+    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
+     .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
+             "made by the built-in grammar; random: characters drawn anew for each batch, which "
+             "only a model that sees the future can predict"},
+    {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice, .scope = OPTION_OF_MODEL,
+     .help = "what a character is: a code point or a byte"},
+    {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
+     .help = "fraction of the text, at its end, for validation; of items, a random fraction, the "
+             "same for every seed"},
+    {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
+     .help =
+         "each line is an item of its own, such as a name: a sequence from its start to a "
+         "learned end marker, its newline. Blank lines are skipped; what is longer than a block "
+         "is cut"},
+    {"pad-to", OPTION_CHOICE, AT(pad_to), "longest", .choice = pad_to_choice,
+     .help = "pad a batch of items to the longest of them, or to a block"},
+    {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask", .choice = pad_stats_choice,
+     .help = "whether norms that pool over tokens leave pads out of their statistics, running "
+             "statistics too, or include them"},
+    {"bucket", OPTION_SWITCH, AT(bucket), "off",
+     .help = "batches of items of similar length: fewer pads"},
+    {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST), .needs = "!corpus",
+     .help = "length of the built-in grammar's text"},
+    {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
+     .help = "number of different characters that --corpus=random draws from"},
+    {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
+     .help = "seed of the built-in grammar's text"},
+
+    {"model", OPTION_HEADING, .help = "Model"},
+    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of layers"},
+    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of attention heads"},
+    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "number of channels"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
+     .basic = true, .help = "context length in characters"},
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+     .help =
+         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
+         "with a stream of about unit variance, as the literature on placements assumes"},
+    {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's"},
+    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
+    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
+     .help = "biases in linear layers and norms (beta)"},
+
+    {"norm", OPTION_HEADING, .help = "Norms"},
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
+     .help =
+         "normalization, see --help=norm; in training bn and in pool over time, so they are not "
+         "causal"},
+    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
+     .metavar = "auto|NORM", .help = "norm of the attention sub-layers; auto: --norm"},
+    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", NORM(site_norm),
+     .metavar = "auto|NORM", .help = "norm of the MLP sub-layers; auto: --norm"},
+    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", NORM(site_norm),
+     .metavar = "auto|NORM",
+     .help = "norm before the head (and after the embedding); auto: --norm"},
+    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+     .help = "normalize queries and keys, head by head; on: by the norm of the attention "
+             "sub-layers"},
+    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
+     .metavar = "on|off|NORM",
+     .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
+    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
+     .help = "learn gamma and beta in norms"},
+    {"norm-eps", OPTION_REAL, AT(model.norms.eps), "1e-5", RANGE(1e-12, 1),
+     .scope = OPTION_OF_MODEL,
+     .help = "epsilon inside the norms' square root; in scale, the minimum length"},
+    {"norm-groups", OPTION_INT, AT(model.norms.groups), "auto", RANGE(1, 1000000),
+     .scope = OPTION_OF_MODEL, .help = "groups of channels; auto: --n-head"},
+    {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
+     .help = "weight of the batch in the running statistics"},
+    {"bn-axis", OPTION_CHOICE, AT(model.norms.bn_axis), "batch+time", .choice = bn_axis_choice,
+     .scope = OPTION_OF_MODEL,
+     .help = "what bn pools over; batch: each position has statistics of its own, which is causal, "
+             "but does not work with --items, where the first position never varies"},
+    {"rbn-mean", OPTION_REAL, AT(model.norms.rbn_mean), "0", RANGE(0, 1e9),
+     .help = "weight of a penalty, beside the mean loss: (mean - running mean)^2 of each channel"},
+    {"rbn-var", OPTION_REAL, AT(model.norms.rbn_var), "0", RANGE(0, 1e9),
+     .help = "weight of the same penalty on the standard deviations"},
+    {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
+     .help = "initial value of alpha"},
+    {"prepbn-steps", OPTION_INT, AT(model.norms.prepbn_steps), "auto", RANGE(0, 1e15),
+     .help = "number of batches in which ln turns into bn; auto: --max-iters times --grad-accum"},
+    {"prepbn-eta", OPTION_REAL, AT(model.norms.prepbn_eta), "0", RANGE(-1000, 1000),
+     .help = "initial value of eta, the weight of x that is added to bn"},
+    {"pn-alpha-fwd", OPTION_REAL, AT(model.norms.pn_alpha_fwd), "0.9", RANGE(0, 1),
+     .help = "weight of the past in the running mean square"},
+    {"pn-alpha-bkw", OPTION_REAL, AT(model.norms.pn_alpha_bkw), "0.9", RANGE(0, 1),
+     .help = "weight of the past in the running gradient along x"},
+    {"pn-warmup", OPTION_INT, AT(model.norms.pn_warmup), "200", RANGE(0, MOST),
+     .help = "number of batches at the start in which pn works as pn-v"},
+    {"pn-group-scaling", OPTION_SWITCH, AT(model.norms.pn_group_scaling), "on",
+     .scope = OPTION_OF_MODEL,
+     .help = "first divide each head's channels of a token by their root mean square"},
+    {"pn-divisor", OPTION_CHOICE, AT(model.norms.pn_divisor), "psi", .choice = pn_divisor_choice,
+     .help = "divisor in backward: the running root mean square, as in forward, or the batch's"},
+
+    {"placement", OPTION_HEADING, .help = "Placement of the norms"},
+    {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
+     .synonym = placement_synonym, .metavar = "PLACEMENT", .scope = OPTION_OF_MODEL,
+     .help = "where the norms stand"},
+    {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
+     .help = "normalize before each sub-layer; short for --placement=pre"},
+    {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
+     .help = "normalize after each addition; short for --placement=post"},
+    {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
+     .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
+    {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
+     .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
+
+    {"training", OPTION_HEADING, .help = "Training"},
+    {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+     .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
+    {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
+     .help = "instead of --max-iters: the fewest updates that train on at least N characters (with "
+             "--items, ends of items count too). config.ini keeps the number of updates"},
+    {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, MOST), .basic = true,
+     .help = "sequences in a batch"},
+    {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
+     .help = "number of batches whose gradients make one update"},
+    {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
+     .help = "learning rate after warm-up; --lr for short"},
+    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
+     .help = "another name of --learning-rate"},
+    {"min-lr", OPTION_REAL, AT(schedule.least), "auto", RANGE(0, 1000),
+     .needs = "!schedule=constant",
+     .help = "the rate after decay; auto: a tenth of --learning-rate"},
+    {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, MOST),
+     .help = "updates of linear warm-up"},
+    {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, MOST),
+     .needs = "!schedule=constant", .help = "the update at which decay ends; auto: --max-iters"},
+    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
+     .help = "how the rate decays"},
+    {"beta1", OPTION_REAL, AT(adam.beta1), "0.9", RANGE(0, 0.999999), .help = "Adam's beta1"},
+    {"beta2", OPTION_REAL, AT(adam.beta2), "0.99", RANGE(0, 0.999999), .help = "Adam's beta2"},
+    {"adam-eps", OPTION_REAL, AT(adam.eps), "1e-8", RANGE(1e-20, 1), .help = "Adam's epsilon"},
+    {"weight-decay", OPTION_REAL, AT(adam.weight_decay), "0.1", RANGE(0, 1000),
+     .help = "decoupled weight decay of matrices"},
+    {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),
+     .help = "maximum norm of the gradient; 0: no limit"},
+    {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
+     .help = "random seed; of weights, batches, dropout and the sample"},
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
+     .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
+             "small for them. The result is the same for any number"},
+
+    {"watching", OPTION_HEADING, .help = "Watching"},
+    {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
+     .help = "the run's folder; without it runs/NORM-PLACEMENT-sSEED"},
+    {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .help = "replace a run in --out"},
+    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, MOST), .scope = OPTION_FREE,
+     .help = "updates between rows of log.csv"},
+    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, MOST), .scope = OPTION_FREE,
+     .help = "updates between evaluations"},
+    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "maximum number of batches in an evaluation, spread evenly; 0: the whole validation "
+             "part"},
+    {"eval-train", OPTION_SWITCH, AT(eval_train), "off",
+     .help = "each evaluation also measures the loss on a slice of the training part, as long as "
+             "what it measures of the validation part: column eval_train_loss of log.csv"},
+    {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, MOST),
+     .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
+             "attention, updates by weight; 0: none"},
+    {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
+     .help = "where the time of training went, by operation, at the end"},
+    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL,
+     .help = "nothing on the terminal but errors"},
+
+    {"keeping", OPTION_HEADING, .help = "Keeping"},
+    {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
+     .help = "options from a file such as a run's config.ini; the command line overrides it"},
+    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
+     .scope = OPTION_FREE,
+     .help =
+         "updates between checkpoints, from which --resume continues; auto: as often as takes a "
+         "hundredth of the time; 0: only when interrupted, or if there is one already"},
+    {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
+     .help = "keep the model with the lowest validation loss so far in best.safetensors"},
+    {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
+     .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
+             "--max-iters, the intervals (but --probe-interval) and --threads may change"},
+
+    {"using", OPTION_HEADING, .help = "Using a model"},
+    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "number of characters to write and show after training; with --items, 0 means no "
+             "sample, anything else --num-items items"},
+    {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
+     .scope = OPTION_FREE, .help = "temperature of sampling; 0: always the likeliest character"},
+    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "sample from the N likeliest characters; 0: from all"},
+    {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
+     .basic = true,
+     .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
+    {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
+     .help =
+         "text that --generate continues, each item if it makes items; without it, the start of "
+         "a line"},
+    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
+     .help = "number of characters that --generate writes"},
+    {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+     .help = "number of items that a model of items writes, each marked as known (in the training "
+             "set) or new; auto: 20"},
+    {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
+     .basic = true,
+     .help = "print such a model's loss; on the whole validation part of its corpus, or on all of "
+             "another corpus"},
+    {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
+     .help = "source of the statistics of norms over tokens in --evaluate: training (running), the "
+             "evaluated batch (own), another batch, the evaluated sequence (single), or the tokens "
+             "at each position; all: a table"},
+    {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
+     .help = "with --evaluate: how much the logits before a position change with the characters "
+             "from that position on"},
+    {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
+     .help = "for a safetensors file of another program: a text with the characters of its "
+             "vocabulary, such as the text it was trained on"},
+
+    {"help", OPTION_HEADING, .help = "Help"},
+    {"list-norms", OPTION_STOP, AT(list_norms), .scope = OPTION_OF_CALL,
+     .help = "name, formula and source of every norm"},
+    {"list-placements", OPTION_STOP, AT(list_placements), .scope = OPTION_OF_CALL,
+     .help = "name, formula and source of every placement"},
+    {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
+     .help = "the first page, a topic, one option by its name, or all"},
+    {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
+    {.kind = OPTION_END},
+};

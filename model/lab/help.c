@@ -1,0 +1,85 @@
+#include "model/lab/help.h"
+#include "data/die.h"
+#include "model/lab/use.h"
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The lists of --help=norm and --help=placement. */
+static const char *entry(const char *topic, int64_t i, char *text, size_t size) {
+    static char name[64];
+    if (!strcmp(topic, "norm") && norm_kinds[i]) {
+        const struct norm_kind *kind = norm_kinds[i];
+        snprintf(name, sizeof name, "%s%s%s", kind->name, kind->full_name ? ", " : "",
+                 kind->full_name ? kind->full_name : "");
+        size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
+        if (kind->options) snprintf(text + used, size - used, "; options: %s", kind->options);
+        return name;
+    }
+    if (!strcmp(topic, "placement") && placements[i].name) {
+        const struct placement *p = &placements[i];
+        snprintf(name, sizeof name, "%s%s%s", p->name, p->full_name ? ", " : "",
+                 p->full_name ? p->full_name : "");
+        snprintf(text, size, "%s", p->formula);
+        return name;
+    }
+    return NULL;
+}
+
+static const char *const sections[][2] = {
+    {"EXIT STATUS",
+     "0: done\n1: a file, memory or the machine failed\n2: wrong usage or impossible values\n"
+     "3: training diverged; the log is kept\n"
+     "130, 143: interrupted by SIGINT or SIGTERM, after a checkpoint was saved"},
+    {"FILES",
+     "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
+     "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
+     "sample.txt and, with --probe-interval, probes.csv."},
+    {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
+                 "normlab-train --resume=runs/try\n"
+                 "normlab-train --generate=runs/try --prompt=\"ROMEO:\""},
+    {NULL, NULL}};
+
+const struct manual help_manual = {
+    .table = config_options,
+    .command = "train",
+    .installed = "normlab-train",
+    .version = "normlab " VERSION,
+    .purpose = "train a small Transformer with any normalization in any placement",
+    .introduction =
+        "Train a character-level Transformer on a text and log its loss. CORPUS is a "
+        "UTF-8 file, - is standard input; without it the built-in grammar makes a text.",
+    .needs = config_needs,
+    .entry = entry,
+    .sections = sections,
+};
+
+/* Who reads the answer has read enough. */
+static void enough(int number) {
+    (void)number;
+    _exit(STATUS_OK);
+}
+
+static void list_row(const char *name, const char *formula, const char *source) {
+    printf("%-10s %s\n%-10s %s\n", name, formula, "", source);
+}
+
+bool help_answer(const struct config *config) {
+    signal(SIGPIPE, enough);
+    if (config->help)
+        options_help(&help_manual, config->help, stdout);
+    else if (config->list_norms)
+        for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
+            list_row((*norm)->name, (*norm)->formula, (*norm)->source);
+    else if (config->list_placements)
+        for (const struct placement *p = placements; p->name; p++)
+            list_row(p->name, p->formula, p->source);
+    else if (config->version)
+        puts("normlab " VERSION);
+    else {
+        signal(SIGPIPE, SIG_DFL);
+        return false;
+    }
+    flush_output();
+    return true;
+}

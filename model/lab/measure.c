@@ -1,0 +1,145 @@
+#include "model/lab/measure.h"
+#include "data/die.h"
+#include "data/random.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const statistics_name[] = {"running", "own", "other", "single", "position"};
+
+bool measure_has(const struct model_config *config, enum statistics source) {
+    return source != STATISTICS_POSITION || model_has_norm(config, norm_find("bn"));
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Running statistics where the measured model has them in the same shape. */
+static void copy_state(const struct model *measured, const struct model *model) {
+    const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
+    for (size_t i = 0; i < least(to->count, from->count); i++) {
+        const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
+        if (t->size == f->size)
+            memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));
+    }
+}
+
+void measure_init(struct model *measured, const struct model *model, enum statistics source) {
+    struct model_config config = model->config;
+    config.dropout = 0;
+    config.norms.watch = 0;
+    config.norms.rbn_mean = config.norms.rbn_var = 0; // of gradients alone, and not by position
+    if (source != STATISTICS_RUNNING) {               // those of one batch, at any time of a run
+        config.norms.pn_warmup = INT64_MAX;
+        config.norms.prepbn_steps = 0;
+    }
+    if (source == STATISTICS_OTHER) { // running statistics that forget all former batches
+        config.norms.bn_momentum = 1;
+        config.norms.pn_alpha_fwd = 0;
+    }
+    if (source == STATISTICS_POSITION) config.norms.bn_axis = BN_AXIS_BATCH;
+    model_init(measured, &config, model->V, model->B, model->seed);
+    measured->threads = model->threads;
+    memcpy(measured->lists.param.value, model->lists.param.value,
+           model->lists.param.size * sizeof(real));
+    memcpy(measured->lists.fixed.value, model->lists.fixed.value,
+           model->lists.fixed.size * sizeof(real));
+    copy_state(measured, model);
+    measured->lists.param.version++;
+}
+
+/* What forward moves in training, kept to be put back. */
+static real *keep(const struct model *m) {
+    real *kept = malloc((m->lists.state.size + 1) * sizeof *kept);
+    if (!kept) die(STATUS_MACHINE, "memory: no room for the running statistics");
+    if (m->lists.state.size) memcpy(kept, m->lists.state.value, m->lists.state.size * sizeof *kept);
+    return kept;
+}
+
+static void put_back(const struct model *m, real *kept) {
+    if (m->lists.state.size) memcpy(m->lists.state.value, kept, m->lists.state.size * sizeof *kept);
+    free(kept);
+}
+
+/* Sequence b of a batch. */
+static struct batch sequence(const struct batch *batch, size_t b) {
+    struct batch one = *batch;
+    one.B = 1;
+    one.ids += b * batch->T;
+    one.targets += b * batch->T;
+    if (one.valid) one.valid += b * batch->T;
+    return one;
+}
+
+static void add_score(struct score *score, struct model *m, const struct batch *batch,
+                      bool training) {
+    double sum;
+    model_forward(m, batch, training, 0);
+    score->targets += model_loss(m, batch, &sum);
+    score->loss += sum;
+    score->correct += model_correct(m, batch);
+}
+
+struct score measure_score(struct model *m, enum statistics source, const struct batch *batch,
+                           const struct batch *other) {
+    struct score score = {0};
+    if (source == STATISTICS_RUNNING) {
+        add_score(&score, m, batch, false);
+        return score;
+    }
+    real *kept = keep(m);
+    if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
+    if (source == STATISTICS_SINGLE)
+        for (size_t b = 0; b < batch->B; b++) {
+            struct batch one = sequence(batch, b);
+            add_score(&score, m, &one, true);
+        }
+    else
+        add_score(&score, m, batch, source != STATISTICS_OTHER);
+    put_back(m, kept);
+    return score;
+}
+
+/* The logits (B,t,V) of all tokens before position t. */
+static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
+    real *kept = keep(m), *logits = malloc(batch->B * t * m->V * sizeof *logits);
+    if (!logits) die(STATUS_MACHINE, "memory: no room for %zu logits", batch->B * t * m->V);
+    model_forward(m, batch, training, 0);
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t i = 0; i < t; i++)
+            memcpy(logits + (b * t + i) * m->V, model_logits(m, b * batch->T + i),
+                   m->V * sizeof *logits);
+    put_back(m, kept);
+    return logits;
+}
+
+struct leak measure_leak(struct model *m, bool training, const struct batch *batch, size_t t) {
+    size_t T = batch->T, N = batch->B * T, counted = 0;
+    struct leak leak = {0, 0};
+    struct batch changed = *batch;
+    changed.ids = malloc(N * sizeof *changed.ids);
+    if (!changed.ids) die(STATUS_MACHINE, "memory: no room for %zu tokens", N);
+    for (size_t n = 0; n < N; n++) {
+        int32_t other = (int32_t)random_below(random_key(1, "leak", t), n, m->V - (m->V > 1));
+        other += other >= batch->ids[n]; // any but itself
+        changed.ids[n] = n % T >= t && m->V > 1 ? other : batch->ids[n];
+    }
+    real *before = logits_before(m, training, batch, t);
+    real *after = logits_before(m, training, &changed, t);
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t i = 0; i < t; i++) {
+            if (batch->valid && !batch->valid[b * T + i]) continue;
+            for (size_t v = (b * t + i) * m->V; v < (b * t + i + 1) * m->V; v++) {
+                double change = fabs((double)after[v] - (double)before[v]);
+                if (!(change <= leak.largest)) leak.largest = change;
+                leak.mean += change;
+                counted++;
+            }
+        }
+    if (counted) leak.mean /= (double)counted;
+    free(before);
+    free(after);
+    free(changed.ids);
+    return leak;
+}

@@ -1,0 +1,191 @@
+#include "model/lab/probe.h"
+#include "model/norm/watch.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOGIT_MAX, ENTROPY, SATURATED, HEAD_MEASURES };
+static const char *const head_names[] = {"logit_max", "entropy", "saturated"};
+
+static void take(struct probe *probe, const struct model *model) {
+    size_t heads = (size_t)model->config.n_head;
+    probe->weights = arena_reals(&probe->arena, model->lists.param.size);
+    probe->heads =
+        arena_take(&probe->arena, model->B * heads * HEAD_MEASURES, sizeof *probe->heads);
+}
+
+void probe_init(struct probe *probe, const struct model *model) {
+    *probe = (struct probe){0};
+    take(probe, model);
+    arena_allocate(&probe->arena, "probes");
+    take(probe, model);
+}
+
+void probe_free(struct probe *probe) {
+    arena_free(&probe->arena);
+}
+
+void probe_keep(struct probe *probe, const struct model *model) {
+    memcpy(probe->weights, model->lists.param.value, model->lists.param.size * sizeof(real));
+}
+
+/* What every row of one probe has in common. */
+struct rows_of {
+    const struct model *model;
+    const struct tokens *tokens;
+    const struct probe_sink *sink;
+    int64_t step;
+    double scale;
+};
+
+static void put(const struct rows_of *r, int layer, const char *site, const char *metric,
+                double value) {
+    r->sink->row(r->sink->context, r->step, layer, site, metric, value);
+}
+
+/* Splits "transformer.h.3.attn.c_attn" into 3 and "attn.c_attn", "transformer.ln_f" into -1 and
+   "ln_f". */
+static int layer_of(const char *name, const char **site) {
+    int layer, length = 0;
+    if (sscanf(name, "transformer.h.%d.%n", &layer, &length) == 1 && length) {
+        *site = name + length;
+        return layer;
+    }
+    *site = strncmp(name, "transformer.", 12) ? name : name + 12;
+    return -1;
+}
+
+/* Root of the mean of (y - a x)^2 over valid tokens; x may be NULL. */
+static double rms(const struct rows_of *r, const real *y, double a, const real *x) {
+    size_t C = r->model->C, N = r->tokens->B * r->tokens->T, valid = 0;
+    double sum = 0;
+    for (size_t n = 0; n < N; n++) {
+        if (!token_counts(r->tokens, n)) continue;
+        valid++;
+        for (size_t i = n * C; i < (n + 1) * C; i++) {
+            double value = (double)y[i] - (x ? a * (double)x[i] : 0);
+            sum += value * value;
+        }
+    }
+    return sqrt(sum / (double)(valid * C));
+}
+
+/* The L2 norm from sums of squares by block of tokens. */
+static double norm_of_blocks(const struct rows_of *r, const real *squares) {
+    double sum = 0;
+    for (size_t i = 0; i < row_blocks(r->tokens->B * r->tokens->T); i++) sum += (double)squares[i];
+    return sqrt(sum) / r->scale;
+}
+
+/* A norm of so many rows a token. */
+static void put_norm(const struct rows_of *r, const struct norm *norm, size_t rows_each) {
+    if (!norm->watch) return;
+    struct measure measures[NORM_MEASURES];
+    const char *site;
+    int layer = layer_of(norm->watch->name, &site);
+    size_t count = norm_watch_measures(norm, r->tokens->B * r->tokens->T * rows_each, measures);
+    for (size_t i = 0; i < count; i++) {
+        bool of_gradient = measures[i].name[0] == 'g';
+        put(r, layer, site, measures[i].name, measures[i].value / (of_gradient ? r->scale : 1));
+    }
+}
+
+static void put_sublayer(const struct rows_of *r, int layer, const struct sublayer *s) {
+    const char *site = s->heads ? "attn" : "mlp";
+    put(r, layer, site, "stream_rms", rms(r, s->y, 0, NULL));
+    put(r, layer, site, "output_rms", rms(r, s->sum, s->a, s->x));
+    put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
+    put_norm(r, &s->pre, 1);
+    for (int i = 0; i < 2; i++) put_norm(r, &s->qk_norm.norm[i], s->heads);
+    put_norm(r, &s->ffn_norm, 1);
+    put_norm(r, &s->out, 1);
+    put_norm(r, &s->post, 1);
+}
+
+/* One head of one sequence: largest logit, and sums over the valid queries that see more than one
+ * key.
+ */
+static void measure_head(const struct rows_of *r, const struct sublayer *s, size_t b, size_t h,
+                         double measures[HEAD_MEASURES]) {
+    size_t T = r->tokens->T, C = s->C, HS = C / s->heads;
+    const real *q = s->before + b * T * 3 * C + h * HS, *k = q + C;
+    double scale = 1 / sqrt((double)HS);
+    measures[LOGIT_MAX] = -INFINITY;
+    measures[ENTROPY] = measures[SATURATED] = 0;
+    for (size_t i = 0; i < T; i++) {
+        double largest = -INFINITY, sum = 0, along = 0;
+        if (!token_counts(r->tokens, b * T + i)) continue;
+        for (size_t j = 0; j <= i;
+             j++) { // sum e^(z - largest), and z e^(z - largest), as they grow
+            double z = 0;
+            for (size_t c = 0; c < HS; c++)
+                z += (double)q[i * 3 * C + c] * (double)k[j * 3 * C + c];
+            z *= scale;
+            double before = fmax(largest, z), shrink = exp(largest - before);
+            sum = sum * shrink + exp(z - before);
+            along = along * shrink + z * exp(z - before);
+            largest = before;
+        }
+        measures[LOGIT_MAX] = fmax(measures[LOGIT_MAX], largest);
+        if (!i) continue;
+        measures[ENTROPY] += largest + log(sum) - along / sum;
+        measures[SATURATED] += 1 / sum > 0.99;
+    }
+}
+
+static void put_heads(const struct rows_of *r, struct probe *probe, int layer,
+                      const struct sublayer *s) {
+    size_t B = r->tokens->B, T = r->tokens->T, queries = 0;
+    for (size_t n = 0; n < B * T; n++) queries += n % T && token_counts(r->tokens, n);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < B * s->heads; i++)
+        measure_head(r, s, i / s->heads, i % s->heads, probe->heads + i * HEAD_MEASURES);
+    for (size_t h = 0; h < s->heads; h++) {
+        double whole[HEAD_MEASURES] = {-INFINITY, 0, 0};
+        char site[32];
+        for (size_t b = 0; b < B; b++) {
+            const double *part = probe->heads + (b * s->heads + h) * HEAD_MEASURES;
+            whole[LOGIT_MAX] = fmax(whole[LOGIT_MAX], part[LOGIT_MAX]);
+            whole[ENTROPY] += part[ENTROPY];
+            whole[SATURATED] += part[SATURATED];
+        }
+        whole[ENTROPY] /= (double)(queries ? queries : 1);
+        whole[SATURATED] /= (double)(queries ? queries : 1);
+        snprintf(site, sizeof site, "head.%zu", h);
+        for (int i = 0; i < HEAD_MEASURES; i++) put(r, layer, site, head_names[i], whole[i]);
+    }
+}
+
+static void put_tensor(const struct rows_of *r, const struct tensor *t, const real *before) {
+    const struct tensor_list *param = &r->model->lists.param;
+    double weights = 0, gradient = 0, update = 0;
+    for (size_t i = t->offset; i < t->offset + t->size; i++) {
+        double w = (double)before[i], g = (double)param->grad[i], u = (double)param->value[i] - w;
+        weights += w * w;
+        gradient += g * g;
+        update += u * u;
+    }
+    const char *site;
+    int layer = layer_of(t->name, &site);
+    put(r, layer, site, "weight_norm", sqrt(weights));
+    put(r, layer, site, "grad_norm", sqrt(gradient));
+    if (weights > 0) put(r, layer, site, "update_ratio", sqrt(update / weights));
+}
+
+void probe_write(struct probe *probe, const struct model *m, const struct batch *batch,
+                 double scale, int64_t step, const struct probe_sink *sink) {
+    const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
+    struct rows_of r = {m, &tokens, sink, step, scale};
+    put(&r, -1, "embd", "stream_rms", rms(&r, m->entrance, 0, NULL));
+    put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->entrance_squares));
+    put_norm(&r, &m->embedding_norm, 1);
+    for (size_t l = 0; l < m->L; l++) {
+        put_sublayer(&r, (int)l, &m->layer[l].attention);
+        put_heads(&r, probe, (int)l, &m->layer[l].attention);
+        put_sublayer(&r, (int)l, &m->layer[l].mlp);
+    }
+    if (m->stream) put(&r, -1, "second", "stream_rms", rms(&r, m->stream, 0, NULL));
+    put_norm(&r, &m->final, 1);
+    for (size_t i = 0; i < m->lists.param.count; i++)
+        put_tensor(&r, &m->lists.param.tensor[i], probe->weights);
+}

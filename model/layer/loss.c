@@ -1,0 +1,63 @@
+/* loss = ln sum_v exp(z_v) - z_target, with the largest z taken out of the sum;
+   dloss/dz_v = softmax(z)_v - [v = target]. */
+#include "model/layer/loss.h"
+#include "model/math/reduce.h"
+#include "model/math/team.h"
+#include "model/math/vecmath.h"
+#include <string.h>
+
+/* Pass by pass through the block of tokens, as norm_layer.c says why. */
+static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
+                  const int32_t *targets, real scale) {
+    size_t row = whole_vectors(V);
+    real *exponentials = dlogits ? dlogits : logits, largest[ROWS], sum[ROWS];
+    for (size_t n = 0; n < N; n++) {
+        real *z = logits + n * row;
+#pragma omp simd
+        for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // no character
+        largest[n] = row_largest(row, z);
+        losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
+    }
+    for (size_t n = 0; n < N; n++)
+#pragma omp simd
+        for (size_t v = 0; v < row; v++)
+            exponentials[n * row + v] = exp_nonpositive(logits[n * row + v] - largest[n]);
+    for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
+    for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
+    for (size_t n = 0; dlogits && n < N; n++) {
+        real *dz = dlogits + n * row, share = scale / sum[n];
+        if (targets[n] < 0) {
+            memset(dz, 0, row * sizeof(real)); // whatever the logits are
+            continue;
+        }
+#pragma omp simd
+        for (size_t v = 0; v < row; v++) dz[v] *= share;
+        dz[targets[n]] -= scale;
+    }
+}
+
+void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
+                        const int32_t *targets, real scale) {
+    size_t row = whole_vectors(V);
+    for (size_t n = 0; n < N; n += ROWS)
+        block(N - n < ROWS ? N - n : ROWS, V, losses + n, dlogits ? dlogits + n * row : NULL,
+              logits + n * row, targets + n, scale);
+}
+
+void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
+                  const int32_t *targets) {
+    for (size_t n = 0; n < N; n++) {
+        const real *z = logits + n * whole_vectors(V);
+        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_largest(V, z);
+    }
+}
+
+size_t loss_sum(size_t N, const real *losses, const int32_t *targets, double *sum) {
+    size_t valid = 0;
+    *sum = 0;
+    for (size_t n = 0; n < N; n++) {
+        *sum += losses[n];
+        valid += targets[n] >= 0;
+    }
+    return valid;
+}

@@ -1,0 +1,21 @@
+#include "model/layer/residual.h"
+#include "model/math/profile.h"
+
+void residual_forward(size_t first, size_t count, real *sum, real a, const real *x, const real *f,
+                      struct dropout drop) {
+    if (drop.threshold) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            sum[i] = mul_add(a, x[i], f[i] * dropout_factor(drop, first + i));
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
+    }
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void residual_backward(size_t count, real *dx, real a, const real *dsum, const real *dinner) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) dx[i] = mul_add(a, dsum[i], dinner[i]);
+    profile_lap(PROFILE_ELEMENTWISE);
+}

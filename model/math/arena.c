@@ -1,0 +1,56 @@
+#include "model/math/arena.h"
+#include "data/die.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    ALIGNMENT = 64,
+    HUGE_PAGE = 1 << 21, // large arenas ask for pages of this size, where the system has them
+};
+
+void *arena_take(struct arena *arena, size_t count, size_t size) {
+    size_t bytes, used;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, ALIGNMENT - 1, &bytes) ||
+        __builtin_add_overflow(arena->used, bytes / ALIGNMENT * ALIGNMENT, &used) ||
+        used > PTRDIFF_MAX)
+        die(STATUS_USAGE, "memory: these sizes need more than any machine can address (try a "
+                          "smaller --batch-size, --block-size, --n-embd or --n-layer)");
+    void *piece = arena->base ? arena->base + arena->used : NULL;
+    arena->used = used;
+    return piece;
+}
+
+static size_t allocated; // by all arenas
+
+void arena_allocate(struct arena *arena, const char *what) {
+    size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    double gib = 1024.0 * 1024 * 1024;
+    if (arena->used > machine || allocated > machine - arena->used)
+        die(STATUS_MACHINE,
+            "memory: %s needs %.1f GiB beside %.1f GiB, this machine has %.1f GiB (try a smaller "
+            "--batch-size, --block-size, --n-embd or --n-layer)",
+            what, (double)arena->used / gib, (double)allocated / gib, (double)machine / gib);
+    arena->bytes = arena->used;
+    allocated += arena->bytes;
+    arena->used = 0;
+    size_t alignment = arena->bytes < HUGE_PAGE ? ALIGNMENT : HUGE_PAGE;
+    size_t whole = (arena->bytes + alignment - 1) / alignment * alignment;
+    arena->base = aligned_alloc(alignment, whole ? whole : alignment);
+    if (!arena->base)
+        die(STATUS_MACHINE, "memory: no %.1f GiB for %s to be had", (double)arena->bytes / gib,
+            what);
+#ifdef MADV_HUGEPAGE
+    if (alignment == HUGE_PAGE) madvise(arena->base, arena->bytes, MADV_HUGEPAGE);
+#endif
+    memset(arena->base, 0, arena->bytes);
+}
+
+void arena_free(struct arena *arena) {
+    free(arena->base);
+    allocated -= arena->bytes;
+    *arena = (struct arena){0};
+}

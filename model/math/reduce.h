@@ -1,0 +1,92 @@
+/* Sums over a row of n numbers: lane by lane, the lanes halved until one is left, then what did not
+   fill a vector. (A loop under `omp simd reduction` adds the lanes one after the other, which takes
+   longer than the loop itself on rows as short as a token's.) */
+#ifndef REDUCE_H
+#define REDUCE_H
+
+#include "model/math/simd.h"
+#include <math.h>
+
+SIMD_INLINE real lanes_sum(vec v) {
+    if (LANES > 8) v += vec_fold(v, 8);
+    if (LANES > 4) v += vec_fold(v, 4);
+    if (LANES > 2) v += vec_fold(v, 2);
+    v += vec_fold(v, 1);
+    return v[0];
+}
+
+SIMD_INLINE real lanes_largest(vec v) {
+    if (LANES > 8) v = vec_larger(v, vec_fold(v, 8));
+    if (LANES > 4) v = vec_larger(v, vec_fold(v, 4));
+    if (LANES > 2) v = vec_larger(v, vec_fold(v, 2));
+    v = vec_larger(v, vec_fold(v, 1));
+    return v[0];
+}
+
+/* max x, n > 0; NaN if x[0] is, other NaNs may be passed over. */
+static inline real row_largest(size_t n, const real *x) {
+    vec most = vec_splat(x[0]);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) most = vec_larger(vec_load(x + i), most);
+    real largest = lanes_largest(most);
+    for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+/* sum x */
+static inline real row_sum(size_t n, const real *x) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) sums += vec_load(x + i);
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* sum a b */
+static inline real row_dot(size_t n, const real *a, const real *b) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) sums = vec_mul_add(vec_load(a + i), vec_load(b + i), sums);
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum = mul_add(a[i], b[i], sum);
+    return sum;
+}
+
+/* sum a (x - mean) */
+static inline real row_dot_about(size_t n, const real *a, const real *x, real mean) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sums = vec_mul_add(vec_load(a + i), vec_load(x + i) - mean, sums);
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum = mul_add(a[i], x[i] - mean, sum);
+    return sum;
+}
+
+/* sum a b (x - mean) */
+static inline real row_dot_product_about(size_t n, const real *a, const real *b, const real *x,
+                                         real mean) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sums = vec_mul_add(vec_load(a + i) * vec_load(b + i), vec_load(x + i) - mean, sums);
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum = mul_add(a[i] * b[i], x[i] - mean, sum);
+    return sum;
+}
+
+/* sum (x - mean)^2 */
+static inline real row_squares_about(size_t n, const real *x, real mean) {
+    vec sums = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec deviation = vec_load(x + i) - mean;
+        sums = vec_mul_add(deviation, deviation, sums);
+    }
+    real sum = lanes_sum(sums);
+    for (; i < n; i++) sum = mul_add(x[i] - mean, x[i] - mean, sum);
+    return sum;
+}
+
+#endif

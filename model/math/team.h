@@ -1,0 +1,91 @@
+/* How threads share a pass over the model.
+
+   A pass, such as model_forward(), model_backward() or adam_step(), opens one parallel region (none
+   for a team of one), and everything below it is called by every thread of the team: each thread
+   does its own share, and calls team_barrier() where it needs what others made. Tokens are shared
+   out in blocks of ROWS rows. From one barrier to the next a thread has the same rows in every
+   operation, so that it meets again what it wrote, and a chain of operations runs block by block
+   while the rows lie in the cache.
+
+   Blocks have fixed places, and sums over tokens are made block by block and added in order, so no
+   bit depends on the number of threads. */
+#ifndef TEAM_H
+#define TEAM_H
+
+#include "model/math/profile.h"
+#include "model/math/real.h"
+#include <omp.h>
+#include <stddef.h>
+
+enum {
+    ROWS = 32,    // tokens in a block
+    BLOCK = 2048, // elements in a block of a loop that knows no tokens
+};
+
+/* Tokens begin .. end, or whatever is shared out; a block begins at a multiple of ROWS. */
+struct rows {
+    size_t begin, end;
+};
+
+static inline size_t row_blocks(size_t N) {
+    return (N + ROWS - 1) / ROWS;
+}
+
+/* Waits until all threads of the team are here. Every work of a team ends with it. */
+void team_wait(void);
+
+static inline void team_barrier(void) {
+    if (omp_get_num_threads() == 1) return;
+    team_wait();
+    profile_lap(PROFILE_WAIT);
+}
+
+/* The share of one of so many threads of 0 .. count, in whole units. */
+static inline struct rows share_of(size_t thread, size_t threads, size_t count, size_t unit) {
+    size_t units = (count + unit - 1) / unit;
+    size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
+    return (struct rows){begin < count ? begin : count, end < count ? end : count};
+}
+
+/* The calling thread's share. */
+static inline struct rows team_share(size_t count, size_t unit) {
+    return share_of((size_t)omp_get_thread_num(), (size_t)omp_get_num_threads(), count, unit);
+}
+
+/* The calling thread's share of some rows, in blocks counted from the first of them. */
+static inline struct rows team_rows(struct rows all) {
+    struct rows own = team_share(all.end - all.begin, ROWS);
+    return (struct rows){all.begin + own.begin, all.begin + own.end};
+}
+
+static inline struct rows own_rows(size_t N) {
+    return team_rows((struct rows){0, N});
+}
+
+/* Whether every thread's share of them is made of whole units, counted from 0. */
+static inline bool team_rows_whole(struct rows all, size_t unit) {
+    size_t threads = (size_t)omp_get_num_threads();
+    bool whole = all.end % unit == 0;
+    for (size_t thread = 0; thread < threads; thread++) {
+        struct rows own = share_of(thread, threads, all.end - all.begin, ROWS);
+        whole &= own.begin == own.end || (all.begin + own.begin) % unit == 0;
+    }
+    return whole;
+}
+
+/* The block that starts at `begin`. */
+static inline struct rows row_block(size_t begin, struct rows own) {
+    return (struct rows){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
+}
+
+/* Sums over tokens of `columns` quantities: partial (row_blocks(N), columns), a row for each block,
+   written by the thread that owns it. Adds them to sum (columns), each thread its own columns;
+   after a barrier. */
+static inline void team_add_blocks(size_t N, size_t columns, real *sum, const real *partial) {
+    struct rows own = team_share(columns, 64 / sizeof(real));
+    for (size_t block = 0; block < row_blocks(N); block++)
+#pragma omp simd
+        for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[block * columns + c];
+}
+
+#endif

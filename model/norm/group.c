@@ -1,0 +1,84 @@
+/* GroupNorm of a token: LayerNorm (norm_layer.c) within each of G groups of neighbouring channels.
+
+     mean = sum_c x / K,  var = sum_c (x - mean)^2 / K,  rstd = 1 / sqrt(var + eps)
+     xhat = (x - mean) rstd,  y = gamma xhat + beta       c over the K = C / G channels of a group
+
+   Backward, the groups being independent: with g = gamma dy,
+     dx = rstd (g - mean_c(g) - xhat mean_c(g xhat))
+     dgamma += sum over tokens of dy xhat,  dbeta += sum over tokens of dy
+
+   Wu and He 2018, equations 1, 2, 6 and 7 (arXiv:1803.08494), which also pools over an image's
+   places; over the time steps of a text that would let a token see what follows it, so each token
+   is an image of one place, as PyTorch's GroupNorm makes of (B T, C). One group is LayerNorm;
+   groups of one channel leave nothing but beta. */
+#include "data/die.h"
+#include "model/math/reduce.h"
+#include "model/math/vecmath.h"
+#include "model/norm/norm.h"
+
+static void check(const struct norm_options *options, size_t C) {
+    if (C % (size_t)options->groups)
+        die(STATUS_USAGE,
+            "--norm-groups=%lld: cannot share %zu channels out evenly (the channels must be a "
+            "multiple)",
+            (long long)options->groups, C);
+}
+
+static size_t saved(const struct norm *norm, size_t B, size_t T) {
+    return 2 * B * T * (size_t)norm->options.groups; // mean, rstd of each
+}
+
+static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
+                    const real *x) {
+    (void)tokens;
+    size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;
+    const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
+    real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->options.eps;
+    for (size_t n = rows.begin; n < rows.end; n++)
+        for (size_t first = 0; first < C; first += K, x += K, y += K, saved += 2) {
+            real mean = row_sum(K, x) / (real)K;
+            real rstd = 1 / sqrt_real(row_squares_about(K, x, mean) / (real)K + eps);
+#pragma omp simd
+            for (size_t k = 0; k < K; k++)
+                y[k] = (x[k] - mean) * rstd * gamma[first + k] + beta[first + k];
+            saved[0] = mean;
+            saved[1] = rstd;
+        }
+}
+
+static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                     real *dx, const real *dy, const real *x, real *const *sum) {
+    (void)tokens;
+    size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;
+    const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * G * rows.begin;
+    for (size_t n = rows.begin; n < rows.end; n++)
+        for (size_t first = 0; first < C; first += K, x += K, dy += K, dx += K, saved += 2) {
+            real mean = saved[0], rstd = saved[1];
+            real *dgamma = sum[0] + first, *dbeta = sum[1] + first; // (K)
+#pragma omp simd
+            for (size_t k = 0; k < K; k++) {
+                dgamma[k] += dy[k] * ((x[k] - mean) * rstd);
+                dbeta[k] += dy[k];
+                dx[k] = gamma[first + k] * dy[k]; // g
+            }
+            real all = row_sum(K, dx) / (real)K;
+            real along = row_dot_about(K, dx, x, mean) * rstd / (real)K;
+#pragma omp simd
+            for (size_t k = 0; k < K; k++)
+                dx[k] = rstd * (dx[k] - all - (x[k] - mean) * rstd * along);
+        }
+}
+
+const struct norm_kind norm_group = {
+    .name = "gn",
+    .full_name = "groupnorm",
+    .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta, c over a group of a token's "
+               "channels",
+    .source = "Wu and He 2018 (arXiv:1803.08494)",
+    .options = "norm-eps norm-groups",
+    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
+    .saved = saved,
+    .check = check,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,128 @@
+/* Norms without statistics: each number is squashed alone, in the place of a norm.
+
+     z = alpha x + s,  y = gamma f(z) + beta       alpha and s one learned number each
+
+   dyt (Dynamic Tanh): f = tanh, without s. derf (Dynamic erf): f = erf, which is steeper.
+
+   Backward. With h = gamma dy f'(z)
+     dx = alpha h
+     dalpha += sum over tokens and channels of h x,  ds += sum over tokens and channels of h
+     dgamma += sum over tokens of dy f(z),  dbeta += sum over tokens of dy
+   where tanh' = 1 - tanh^2 and erf' = 2 / sqrt(pi) exp(-z^2). f(z) is computed again, which takes
+   less than to keep it.
+
+   Zhu et al. 2025 (arXiv:2503.10622) and Chen et al. 2025 (arXiv:2512.10938); names and shapes of
+   the tensors as in the authors' code, where the shift is one number too. Their recipes for
+   language models also multiply the embedding by a learned number that starts at sqrt(C), and
+   derf's starts alpha at 1; here the embedding is not scaled. */
+#include "model/math/reduce.h"
+#include "model/math/simd.h"
+#include "model/math/vecmath.h"
+#include "model/norm/norm.h"
+
+struct curve {
+    real f, slope; // f(z), f'(z)
+};
+
+static inline struct curve tanh_curve(real z) {
+    real f = tanh_real(z);
+    return (struct curve){f, 1 - f * f};
+}
+
+static inline struct curve erf_curve(real z) {
+    return (struct curve){erf_real(z), (real)1.12837916709551257390 * exp_nonpositive(-z * z)};
+}
+
+typedef struct curve curve_of(real z);
+
+/* What follows is compiled for each f. Parameters are alpha, s if there is one, gamma, beta. */
+
+SIMD_INLINE void forward_by(curve_of *f, bool shifted, const struct norm *norm, struct rows rows,
+                            real *y, const real *x) {
+    size_t C = norm->C;
+    const real *gamma = norm->param[1 + shifted].value; // (C)
+    const real *beta = norm->param[2 + shifted].value;  // (C)
+    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
+    for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C)
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f(alpha * x[c] + s).f + beta[c];
+}
+
+SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm, struct rows rows,
+                             real *dx, const real *dy, const real *x, real *const *sum) {
+    size_t C = norm->C;
+    const real *gamma = norm->param[1 + shifted].value;         // (C)
+    real *dgamma = sum[1 + shifted], *dbeta = sum[2 + shifted]; // (C)
+    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
+    for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) {
+            struct curve at = f(alpha * x[c] + s);
+            dgamma[c] += dy[c] * at.f;
+            dbeta[c] += dy[c];
+            dx[c] = gamma[c] * dy[c] * at.slope; // h
+        }
+        *sum[0] += row_dot(C, dx, x);
+        if (shifted) *sum[1] += row_sum(C, dx);
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) dx[c] *= alpha;
+    }
+}
+
+static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                         real *y, const real *x) {
+    (void)tokens;
+    forward_by(tanh_curve, false, norm, rows, y, x);
+}
+
+static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                          real *dx, const real *dy, const real *x, real *const *sum) {
+    (void)tokens;
+    backward_by(tanh_curve, false, norm, rows, dx, dy, x, sum);
+}
+
+static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                        real *y, const real *x) {
+    (void)tokens;
+    forward_by(erf_curve, true, norm, rows, y, x);
+}
+
+static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+                         real *dx, const real *dy, const real *x, real *const *sum) {
+    (void)tokens;
+    backward_by(erf_curve, true, norm, rows, dx, dy, x, sum);
+}
+
+static double start_of_alpha(const struct norm_options *options, size_t C) {
+    (void)C;
+    return options->dyt_alpha;
+}
+
+const struct norm_kind norm_dyt = {
+    .name = "dyt",
+    .full_name = "dynamictanh",
+    .formula = "y = gamma tanh(alpha x) + beta, alpha one learned number",
+    .source = "Zhu et al. 2025, Dynamic Tanh (arXiv:2503.10622)",
+    .options = "dyt-alpha",
+    .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
+               .start_of = start_of_alpha},
+              {"weight", .start = 1},
+              {"bias", .role = NORM_BETA}},
+    .forward = tanh_forward,
+    .backward = tanh_backward,
+};
+
+const struct norm_kind norm_derf = {
+    .name = "derf",
+    .full_name = "dynamicerf",
+    .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
+    .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
+    .options = "dyt-alpha",
+    .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
+               .start_of = start_of_alpha},
+              {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},
+              {"weight", .start = 1},
+              {"bias", .role = NORM_BETA}},
+    .forward = erf_forward,
+    .backward = erf_backward,
+};

@@ -1,0 +1,95 @@
+#include "model/norm/qk_norm.h"
+#include "model/math/profile.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Rows of heads instead of tokens. */
+static struct tokens of_heads(const struct qk_norm *qk, const struct tokens *tokens) {
+    struct tokens heads = *tokens;
+    heads.T *= qk->heads;
+    heads.rows_each = qk->heads;
+    return heads;
+}
+
+void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
+                    const struct norm_options *options, const char *name, size_t B, size_t T,
+                    size_t C, size_t heads, struct tensor_lists *lists, struct arena *arena) {
+    *qk = (struct qk_norm){.C = C, .heads = kind->forward ? heads : 0};
+    if (!qk->heads) return;
+    struct norm_options of_head = *options;
+    of_head.groups = of_head.heads = 1;
+    for (int i = 0; i < 2; i++) {
+        char site[64];
+        snprintf(site, sizeof site, "%s.%c_norm", name, "qk"[i]);
+        norm_attach(&qk->norm[i], kind, &of_head, site, B, T * heads, C / heads, lists, arena);
+        qk->raw[i] = arena_reals(arena, B * T * C);
+    }
+}
+
+/* Rows (M,C) from and to columns of rows (M,3C). */
+static void gather(size_t M, size_t C, real *rows, const real *columns) {
+    for (size_t m = 0; m < M; m++) memcpy(rows + m * C, columns + m * 3 * C, C * sizeof(real));
+}
+
+static void scatter(size_t M, size_t C, real *columns, const real *rows) {
+    for (size_t m = 0; m < M; m++) memcpy(columns + m * 3 * C, rows + m * C, C * sizeof(real));
+}
+
+void qk_norm_keep(const struct qk_norm *qk, struct rows rows, const real *qkv) {
+    size_t C = qk->C;
+    for (size_t i = 0; qk->heads && i < 2; i++)
+        gather(rows.end - rows.begin, C, qk->raw[i] + rows.begin * C, qkv + i * C);
+    if (qk->heads) profile_lap(PROFILE_NORM);
+}
+
+void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens) {
+    struct tokens heads = of_heads(qk, tokens);
+    for (int i = 0; qk->heads && i < 2; i++) norm_statistics(&qk->norm[i], &heads, qk->raw[i]);
+}
+
+void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+                     real *qkv, real *scratch) {
+    struct tokens heads = of_heads(qk, tokens);
+    size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
+    struct rows all = {begin, rows.end * qk->heads};
+    for (size_t i = 0; qk->heads && i < 2; i++) {
+        for (size_t n = begin; n < all.end; n += ROWS)
+            norm_forward(&qk->norm[i], &heads, row_block(n, all), scratch + (n - begin) * HS,
+                         qk->raw[i] + n * HS);
+        scatter(rows.end - rows.begin, C, qkv + i * C, scratch);
+    }
+    if (qk->heads) profile_lap(PROFILE_NORM);
+}
+
+void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *tokens,
+                                 real *const dnormed[2], const real *dqkv) {
+    if (!qk->heads) return;
+    struct tokens heads = of_heads(qk, tokens);
+    struct rows own = own_rows(tokens->B * tokens->T);
+    size_t C = qk->C;
+    for (size_t i = 0; i < 2; i++)
+        gather(own.end - own.begin, C, dnormed[i] + own.begin * C,
+               dqkv + own.begin * 3 * C + i * C);
+    profile_lap(PROFILE_NORM);
+    team_barrier();
+    for (int i = 0; i < 2; i++)
+        norm_gradient_statistics(&qk->norm[i], &heads, dnormed[i], qk->raw[i]);
+}
+
+void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+                      real *dqkv, real *const dnormed[2], real *scratch) {
+    struct tokens heads = of_heads(qk, tokens);
+    size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
+    struct rows all = {begin, rows.end * qk->heads};
+    for (size_t i = 0; qk->heads && i < 2; i++) {
+        for (size_t n = begin; n < all.end; n += ROWS)
+            norm_backward(&qk->norm[i], &heads, row_block(n, all), scratch + (n - begin) * HS,
+                          dnormed[i] + n * HS, qk->raw[i] + n * HS);
+        scatter(rows.end - rows.begin, C, dqkv + i * C, scratch);
+    }
+    if (qk->heads) profile_lap(PROFILE_NORM);
+}
+
+void qk_norm_gradient(const struct qk_norm *qk, size_t N) {
+    for (int i = 0; qk->heads && i < 2; i++) norm_gradient(&qk->norm[i], N * qk->heads);
+}

@@ -1,0 +1,130 @@
+#include "model/norm/watch.h"
+#include "model/math/reduce.h"
+#include "model/math/vecmath.h"
+#include <math.h>
+#include <stdio.h>
+
+struct norm_watch *norm_watch_attach(const char *name, size_t B, size_t T, size_t C,
+                                     struct tensor_lists *lists, struct arena *arena) {
+    struct norm_watch uncounted, *watch = arena_take(arena, 1, sizeof *watch);
+    struct norm_watch *w = watch ? watch : &uncounted;
+    struct tensor_list *tracked = &lists->tracked;
+    snprintf(w->name, sizeof w->name, "%s", name);
+    size_t terms = B * T > C ? B * T : C;
+    char full[sizeof tracked->tensor->name];
+    snprintf(full, sizeof full, "%s.mean", name);
+    w->tracked_mean = tensor_take(tracked, full, C, 0, 0, 0).value;
+    snprintf(full, sizeof full, "%s.var", name);
+    w->tracked_var = tensor_take(tracked, full, C, 0, 1, 0).value;
+    w->moments = arena_reals(arena, pool_size(B, T, C));
+    w->expected_mean = arena_reals(arena, C);
+    w->expected_var = arena_reals(arena, C);
+    w->centre = arena_reals(arena, C);
+    w->g_mean = arena_reals(arena, terms);
+    w->g_var = arena_reals(arena, terms);
+    return watch;
+}
+
+void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x) {
+    const struct norm_watch *w = norm->watch;
+    const struct pool pool = pool_at(w->moments, norm->C);
+    struct rows channels = pool_channels(norm->C);
+    size_t valid = pool_moments(&pool, tokens, x, true);
+    real momentum = (real)norm->options.bn_momentum, eps = (real)norm->options.eps;
+    real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real mean = pool.mean[c], var = pool.moment[c];
+        w->expected_mean[c] = w->tracked_mean[c];
+        w->expected_var[c] = w->tracked_var[c];
+        w->tracked_mean[c] += momentum * (mean - w->tracked_mean[c]);
+        w->tracked_var[c] += momentum * (var * unbiased - w->tracked_var[c]);
+        w->centre[c] = norm->kind->centred ? mean : 0;
+        pool.rstd[c] = 1 / sqrt_real(var + (norm->kind->centred ? 0 : mean * mean) + eps);
+    }
+}
+
+/* gamma (C), or NULL where there is none. */
+static const real *gamma_of(const struct norm *norm) {
+    const struct norm_tensor *first = &norm->kind->param[0];
+    return first->name && first->role == NORM_GAMMA && !first->scalar ? norm->param[0].value : NULL;
+}
+
+static void over_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                        const real *x) {
+    const struct norm_watch *w = norm->watch;
+    struct rows channels = pool_channels(norm->C);
+    struct pool pool = pool_at(w->moments, norm->C);
+    const real *gamma = gamma_of(norm);
+    pool.mean = w->centre;
+    pool_gradient_sums(&pool, tokens, dy, x);
+    size_t valid = pool_count(tokens);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real share = (gamma ? gamma[c] : 1) / (real)(valid ? valid : 1);
+        w->g_mean[c] = share * pool.along_one[c];
+        w->g_var[c] = share * pool.along_x[c];
+    }
+}
+
+static void over_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                          const real *x) {
+    const struct norm_watch *w = norm->watch;
+    struct rows own = own_rows(tokens->B * tokens->T);
+    size_t C = norm->C;
+    const real *gamma = gamma_of(norm);
+    for (size_t n = own.begin; n < own.end; n++) {
+        const real *row = x + n * C, *drow = dy + n * C;
+        real mean = norm->kind->centred ? row_sum(C, row) / (real)C : 0, sum = 0, along = 0;
+        real variance = row_squares_about(C, row, mean) / (real)C;
+        real rstd = 1 / sqrt_real(variance + (real)norm->options.eps);
+        for (size_t c = 0; c < C; c++) {
+            real g = (gamma ? gamma[c] : 1) * drow[c];
+            sum += g;
+            along += g * (row[c] - mean) * rstd;
+        }
+        w->g_mean[n] = sum / (real)C;
+        w->g_var[n] = along / (real)C;
+    }
+}
+
+void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                         const real *x) {
+    if (norm->kind->over == NORM_OVER_TOKENS) over_tokens(norm, tokens, dy, x);
+    if (norm->kind->over == NORM_OVER_CHANNELS) over_channels(norm, tokens, dy, x);
+}
+
+/* |a - b|, and |a| where b is NULL. */
+static double length(size_t count, const real *a, const real *b) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        double apart = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += apart * apart;
+    }
+    return sqrt(sum);
+}
+
+size_t norm_watch_measures(const struct norm *norm, size_t rows,
+                           struct measure measures[NORM_MEASURES]) {
+    const struct norm_watch *w = norm->watch;
+    const struct pool pool = pool_at(w->moments, norm->C);
+    size_t C = norm->C, count = 0;
+    double eps = norm->options.eps, tracked = 0, apart = 0;
+    for (size_t c = 0; c < C; c++) {
+        double sigma = sqrt((double)w->expected_var[c] + eps);
+        double batch = sqrt((double)pool.moment[c] + eps);
+        tracked += sigma * sigma;
+        apart += (batch - sigma) * (batch - sigma);
+    }
+    double of_mean = length(C, pool.mean, w->expected_mean);
+    double of_var = length(C, pool.moment, w->expected_var);
+    measures[count++] = (struct measure){"dist_mean", of_mean / (double)C};
+    measures[count++] = (struct measure){"dist_var", of_var / (double)C};
+    measures[count++] = (struct measure){"tid_mean", of_mean / sqrt(tracked)};
+    measures[count++] = (struct measure){"tid_var", sqrt(apart / tracked)};
+    double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
+    if (penalty > 0) measures[count++] = (struct measure){"penalty", penalty};
+    if (norm->kind->over == NORM_OVER_NOTHING) return count;
+    size_t terms = norm->kind->over == NORM_OVER_TOKENS ? C : rows;
+    measures[count++] = (struct measure){"g_mean", length(terms, w->g_mean, NULL)};
+    measures[count++] = (struct measure){"g_var", length(terms, w->g_var, NULL)};
+    return count;
+}

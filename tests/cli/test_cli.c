@@ -1,0 +1,274 @@
+/* Runs of the real program from the command line to the files they leave. */
+#include "data/die.h"
+#include "tests/command.h"
+#include "tests/json.h"
+#include "tests/runs.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
+TestSuite(cli, .init = enter, .fini = folder_leave);
+
+/* Runs the program, which must succeed. */
+static void run(const char *options) {
+    struct ending ending = train(TINY "--quiet %s", options);
+    cr_assert(ending.status == 0, "%s: status %d: %s", options, ending.status, ending.err);
+    cr_expect(!*ending.out && !*ending.err, "--quiet: %s%s", ending.out, ending.err);
+}
+
+/* That another seed or text gave other losses. */
+static void expect_other_log(const char *one, const char *other) {
+    struct log a = log_of(one), b = log_of(other);
+    cr_expect(log_number(&a, 1, TRAIN_LOSS) != log_number(&b, 1, TRAIN_LOSS), "%s and %s", one,
+              other);
+}
+
+Test(cli, the_run_s_folder) {
+    run("--sample=30 --out=out text.txt");
+    cr_expect(files_in("out") == 7, "%zu files", files_in("out"));
+    cr_expect(strstr(file_text("out/config.ini", NULL), "norm = ln\n"));
+    cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"text.txt\"\n"));
+    cr_expect(!strstr(file_text("out/config.ini", NULL), "auto\n") ||
+              strstr(file_text("out/config.ini", NULL), "final-norm = auto\n"));
+    cr_expect(strlen(file_text("out/sample.txt", NULL)) == 30);
+    static const char *const members[][2] = {
+        {"exit_reason", "done"},  {"steps", "4"},
+        {"tokens", "64"},         {"corpus", "text.txt"},
+        {"vocabulary", "14"},     {"corpus_characters", "2000"},
+        {"corpus_bytes", "2000"}, {"grammar_entropy", "null"}};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        expect_member("out", members[i][0], members[i][1]);
+    const char *options = json_member(summary_of("out"), "options");
+    cr_expect(options && json_is(json_member(options, "n-embd"), "8"));
+    static const char *const numbers[] = {"train_loss", "val_loss", "best_val_loss",
+                                          "parameters", "seconds",  "tokens_per_second"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const char *value = json_member(summary_of("out"), numbers[i]);
+        cr_expect(value && strtod(value, NULL) > 0, "%s", numbers[i]);
+    }
+}
+
+Test(cli, the_log) {
+    run("--max-iters=25 --log-interval=10 --eval-interval=8 --out=out text.txt");
+    static const int steps[] = {0, 8, 10, 16, 20, 24, 25};
+    struct log log = log_of("out");
+    cr_assert(log.rows == 7, "%d rows", log.rows);
+    for (int row = 0; row < 7; row++) {
+        int step = steps[row];
+        const char **cell = log.cell[row];
+        cr_expect(log_number(&log, row, STEP) == step &&
+                  log_number(&log, row, TOKENS) == 16 * step);
+        cr_expect((*cell[VAL_LOSS] != 0) == (step % 8 == 0 || step == 25), "step %d", step);
+        cr_expect((*cell[TRAIN_LOSS] != 0) == (step < 25), "step %d", step);
+        cr_expect((*cell[GRAD_NORM] != 0) == (step < 25), "step %d", step);
+        cr_expect((*cell[SPEED] != 0) == (step > 0), "step %d: no speed", step);
+    }
+}
+
+Test(cli, an_untrained_model_knows_nothing) {
+    run("--max-iters=0 --out=out text.txt");
+    struct log rows = log_of("out");
+    double loss = log_number(&rows, 0, VAL_LOSS);
+    cr_expect(rows.rows == 1 && fabs(loss - log(14)) < 0.05, "%g, but ln V is %g", loss, log(14));
+}
+
+Test(cli, training_lowers_the_loss) {
+    run("--max-iters=150 --n-embd=16 --batch-size=8 --learning-rate=0.01 --out=out text.txt");
+    struct log log = log_of("out");
+    double first = log_number(&log, 0, VAL_LOSS), last = log_number(&log, log.rows - 1, VAL_LOSS);
+    cr_expect(last < 0.5 * first, "from %g to %g", first, last);
+}
+
+Test(cli, the_same_bits_for_any_number_of_threads) {
+    static const char *const kinds[] = {"ln", "bn"};
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < 4; i++) {
+            static const int threads[] = {1, 2, 3, 8};
+            char options[256], one[16], folder[16];
+            snprintf(one, sizeof one, "%s1", kinds[kind]);
+            snprintf(folder, sizeof folder, "%s%d", kinds[kind], threads[i]);
+            snprintf(options, sizeof options,
+                     "--norm=%s --threads=%d --n-layer=2 --n-embd=12 --n-head=3 --block-size=37 "
+                     "--batch-size=9 --dropout=0.1 --sample=20 --out=%s text.txt",
+                     kinds[kind], threads[i], folder);
+            run(options);
+            if (!i) continue;
+            expect_same_log(one, folder);
+            expect_same_file(one, folder, "model.safetensors");
+            expect_same_file(one, folder, "sample.txt");
+        }
+}
+
+Test(cli, another_seed_is_another_run) {
+    run("--out=a text.txt");
+    run("--seed=2 --out=b text.txt");
+    expect_other_log("a", "b");
+}
+
+Test(cli, a_run_s_config_makes_the_run_again) {
+    run("--norm=rms --postln --dropout=0.2 --seed=5 --learning-rate=0.02 --schedule=linear "
+        "--act=relu --bias=off --out=a text.txt");
+    struct ending ending = train("--quiet --config=a/config.ini --out=b");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_same_log("a", "b");
+    expect_same_file("a", "b", "config.ini");
+    expect_same_file("a", "b", "model.safetensors");
+    corpus_put_tiny("other.txt", 900);
+    ending = train("--quiet --config=a/config.ini --max-iters=2 --norm=ln --out=c other.txt");
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+    expect_member("c", "steps", "2");
+    expect_member("c", "corpus", "other.txt");
+}
+
+Test(cli, a_run_is_kept_unless_forced) {
+    run("--out=out text.txt");
+    char *log = file_text("out/log.csv", NULL);
+    struct ending ending = train(TINY "--quiet --out=out/ text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "out: holds a run already (--resume=out");
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log);
+    run("--max-iters=2 --force --out=out text.txt");
+    expect_member("out", "steps", "2");
+}
+
+Test(cli, a_folder_by_name) {
+    run("text.txt");
+    run("text.txt");
+    run("--norm=bn --postln --seed=7 text.txt");
+    cr_expect(files_in("runs") == 3);
+    cr_expect(file_there("runs/ln-pre-s1/summary.json"));
+    cr_expect(file_there("runs/ln-pre-s1-2/summary.json"));
+    cr_expect(file_there("runs/bn-post-s7/summary.json"));
+}
+
+Test(cli, standard_input_equals_the_file) {
+    run("--out=a text.txt");
+    struct ending ending =
+        train_in((struct surroundings){.input = "text.txt"}, TINY "--quiet --out=b -");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_same_log("a", "b");
+    ending =
+        train_in((struct surroundings){.input = "text.txt"}, TINY "--quiet --out=c --corpus=-");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_same_log("a", "c");
+    expect_member("b", "corpus", "standard input");
+}
+
+Test(cli, the_built_in_grammar) {
+    run("--grammar-chars=3000 --out=a");
+    run("--grammar-chars=3000 --grammar-seed=2 --out=b");
+    expect_member("a", "corpus_characters", "3000");
+    double entropy = strtod(json_member(summary_of("a"), "grammar_entropy"), NULL);
+    cr_expect(entropy > 0.1 && entropy < log(100), "%g", entropy);
+    expect_other_log("a", "b");
+}
+
+Test(cli, texts_of_all_sorts) {
+    static const struct {
+        const char *piece, *options, *vocabulary;
+        size_t bytes;
+    } texts[] = {{"one two\r\nthree\r\n", "", "10", 16}, // with \r
+                 {"no final newline, ", "", "10", 18},
+                 {"\xe4\xb8\xad\xe6\x96\x87\xe3\x80\x82", "", "3", 9},
+                 {"\xe4\xb8\xad\xe6\x96\x87\xe3\x80\x82", "--level=byte", "9", 9},
+                 {"\xff\xfe"
+                  "a\0b\0",
+                  "--level=byte", "5", 6},
+                 {"a", "", "1", 1}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        FILE *file = fopen("sort.txt", "wb");
+        for (int n = 0; n < 100; n++) fwrite(texts[i].piece, 1, texts[i].bytes, file);
+        fclose(file);
+        char options[128];
+        snprintf(options, sizeof options, "%s --force --sample=10 --out=out sort.txt",
+                 texts[i].options);
+        run(options);
+        expect_member("out", "vocabulary", texts[i].vocabulary);
+        size_t bytes = 0;
+        cr_expect(file_text("out/sample.txt", &bytes) && bytes >= 10 && bytes <= 40);
+    }
+}
+
+static void check_interrupted(int number_of, int status) {
+    struct ending ending = train_interrupted(
+        number_of, "out/log.csv",
+        TINY
+        "--max-iters=1000000000 --log-interval=1000000 --eval-interval=1000000 --out=out text.txt");
+    cr_expect(ending.status == status, "status %d: %s", ending.status, ending.err);
+    expect_member("out", "exit_reason", "interrupted");
+    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
+    size_t bytes = 0;
+    const char *model = file_text("out/model.safetensors", &bytes);
+    cr_assert(model && bytes > 5000 && model[8] == '{');
+    struct log log = log_of("out");
+    const char **last = log.cell[log.rows - 1];
+    cr_expect(!*last[TRAIN_LOSS], "%s", last[TRAIN_LOSS]);
+    expect_member("out", "steps", last[STEP]);
+    cr_expect(strstr(ending.err, "interrupted after "), "%s", ending.err);
+}
+
+Test(cli, an_interrupt_saves_first) {
+    check_interrupted(SIGINT, 130);
+}
+
+Test(cli, a_termination_saves_first) {
+    check_interrupted(SIGTERM, 143);
+}
+
+Test(cli, divergence) {
+    struct ending ending =
+        train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+                   "--max-iters=1000 --out=out text.txt");
+    expect_refusal(&ending, STATUS_DIVERGED, "train: diverged at step ");
+    cr_expect(strstr(ending.err, "first bad tensor: "), "%s", ending.err);
+    expect_member("out", "exit_reason", "diverged");
+    struct log log = log_of("out");
+    int last = log.rows - 1, step = 0;
+    cr_assert(sscanf(ending.err, "train: diverged at step %d:", &step) == 1);
+    cr_expect(log_number(&log, last, STEP) == step);
+    bool bad = false;
+    for (int column = TRAIN_LOSS; column <= GRAD_NORM; column++) {
+        const char *text = log.cell[last][column];
+        bad |= *text && !isfinite(strtod(text, NULL));
+    }
+    cr_expect(bad, "the bad row is not in the log");
+    cr_expect(!file_there("out/model.safetensors") && !file_there("out/summary.json.tmp"));
+}
+
+/* Before a batch has moved them, running statistics leave a deep model's stream to grow by a factor
+   each sub-layer: no loss then, and no divergence. */
+Test(cli, running_statistics_that_have_met_no_batch) {
+    struct ending ending =
+        train(TINY "--norm=bn --placement=keel --n-layer=20 --warmup-iters=50 --max-iters=50 "
+                   "--eval-interval=50 --out=out text.txt");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_expect(strstr(ending.err, "no val loss"), "%s", ending.err);
+    struct log log = log_of("out");
+    cr_expect(!*log.cell[0][VAL_LOSS] && *log.cell[0][TRAIN_LOSS]);
+    cr_expect(log_number(&log, log.rows - 1, VAL_LOSS) < 10);
+    ending = train(
+        TINY "--quiet --norm=none --init=xavier --placement=keel --n-layer=60 --eval-interval=1 "
+             "--out=none text.txt");
+    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step 0");
+}
+
+Test(cli, what_is_said) {
+    struct ending ending = train(TINY "--sample=25 --out=out text.txt");
+    cr_assert(ending.status == 0);
+    const char *sample = file_text("out/sample.txt", NULL);
+    cr_expect(strlen(sample) == 25 && strstr(ending.out, sample), "%s", ending.out);
+    cr_expect(strstr(ending.err, "text.txt: 2000 characters, 14 different; ln, pre: "));
+    cr_expect(strstr(ending.err, "done after 4 steps"));
+    cr_expect(!strchr(ending.err, '\r') && !strchr(ending.err, '\033'), "not plain lines");
+    ending = train(TINY "--max-iters=0 --out=untrained text.txt");
+    cr_expect(ending.status == 0 && !strstr(ending.err, "-1") && !strstr(ending.err, "nan"),
+              "not measured, but: %s", ending.err);
+}

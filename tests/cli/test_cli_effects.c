@@ -1,0 +1,270 @@
+/* That what the command line says reaches the training: every option of the table either acts on
+   what a run leaves or is named here as one that must not. */
+#include "model/lab/config.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    corpus_put_tiny("other.txt", 1500);
+    items_put("items.txt", 60);
+}
+
+TestSuite(cli_effects, .init = enter, .fini = folder_leave);
+
+enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, COLUMNS };
+
+/* A run in which every option has something to do. */
+#define BUSY                                                                                       \
+    TINY "--quiet --force --norm=bn --dropout=0.1 --max-iters=6 --warmup-iters=2 --grad-accum=2 "  \
+         "--eval-interval=2 --eval-iters=2 --sample=30 --grad-clip=0.5 --learning-rate=0.02 "
+
+/* What a run of these options leaves, but for its times: the log's other columns and the sample. */
+static char *traces(const char *options) {
+    static int number;
+    char folder[32], path[64], *text = calloc(1, 65536);
+    snprintf(folder, sizeof folder, "run%d", number++);
+    struct ending ending = train(BUSY "--out=%s %s", folder, options);
+    cr_assert(ending.status == 0, "%s: status %d: %s", options, ending.status, ending.err);
+    snprintf(path, sizeof path, "%s/log.csv", folder);
+    char *log = file_text(path, NULL), *line;
+    while ((line = strsep(&log, "\n")))
+        for (int column = 0; line && column < COLUMNS; column++) {
+            const char *cell = strsep(&line, ",");
+            if (column != SECONDS) strcat(strcat(text, cell), ",");
+        }
+    snprintf(path, sizeof path, "%s/sample.txt", folder);
+    return strcat(text, file_there(path) ? file_text(path, NULL) : "no sample");
+}
+
+static const struct {
+    const char *name, *options;
+} acting[] = {
+    {"corpus", "--corpus=other.txt"},
+    {"level", "--level=byte --val-fraction=0.2"},
+    {"val-fraction", "--val-fraction=0.2 text.txt"},
+    {"items", "--items text.txt"},
+    {"grammar-chars", "--grammar-chars=3000"},
+    {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},
+    {"random-chars", "--corpus=random --random-chars=9"},
+    {"norm", "--norm=ln text.txt"},
+    {"norm-attn", "--norm-attn=ln text.txt"},
+    {"norm-ffn", "--norm-ffn=ln text.txt"},
+    {"norm-final", "--norm-final=ln text.txt"},
+    {"init", "--init=xavier text.txt"},
+    {"qk-norm", "--qk-norm=on text.txt"},
+    {"ffn-norm", "--ffn-norm=on text.txt"},
+    {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},
+    {"placement", "--placement=post text.txt"},
+    {"postln", "--postln text.txt"},
+    {"lr", "--lr=0.01 text.txt"},
+    {"final-norm", "--final-norm=off text.txt"},
+    {"n-layer", "--n-layer=2 text.txt"},
+    {"n-head", "--n-head=4 text.txt"},
+    {"n-embd", "--n-embd=12 text.txt"},
+    {"block-size", "--block-size=6 text.txt"},
+    {"act", "--act=relu text.txt"},
+    {"dropout", "--dropout=0.3 text.txt"},
+    {"bias", "--bias=off text.txt"},
+    {"affine", "--affine=off text.txt"},
+    {"norm-eps", "--norm-eps=0.1 text.txt"},
+    {"bn-momentum", "--bn-momentum=0.5 text.txt"},
+    {"max-iters", "--max-iters=5 text.txt"},
+    {"max-tokens", "--max-iters=auto --max-tokens=80 text.txt"},
+    {"batch-size", "--batch-size=3 text.txt"},
+    {"grad-accum", "--grad-accum=1 text.txt"},
+    {"learning-rate", "--learning-rate=0.01 text.txt"},
+    {"min-lr", "--min-lr=0.001 text.txt"},
+    {"warmup-iters", "--warmup-iters=1 text.txt"},
+    {"lr-decay-iters", "--lr-decay-iters=9 text.txt"},
+    {"schedule", "--schedule=linear text.txt"},
+    {"beta1", "--beta1=0.8 text.txt"},
+    {"beta2", "--beta2=0.9 text.txt"},
+    {"adam-eps", "--adam-eps=0.1 text.txt"},
+    {"weight-decay", "--weight-decay=1 text.txt"},
+    {"grad-clip", "--grad-clip=0.01 text.txt"},
+    {"seed", "--seed=2 text.txt"},
+    {"log-interval", "--log-interval=3 text.txt"},
+    {"eval-interval", "--eval-interval=3 text.txt"},
+    {"eval-iters", "--eval-iters=1 text.txt"},
+    {"sample", "--sample=20 text.txt"},
+    {"temperature", "--temperature=0 text.txt"},
+    {"top-k", "--top-k=1 text.txt"},
+};
+
+/* Options of some norms or of items only: with and without, beside what gives them something to do.
+ */
+static const struct {
+    const char *name, *value, *beside;
+} of_some[] = {
+    {"bn-axis", "batch", "--norm=bn text.txt"},
+    {"rbn-mean", "0.1", "--norm=bn text.txt"},
+    {"rbn-var", "0.1", "--norm=bn text.txt"},
+    {"prepbn-steps", "3", "--norm=prepbn text.txt"},
+    {"prepbn-eta", "1", "--norm=prepbn text.txt"},
+    {"dyt-alpha", "1", "--norm=dyt text.txt"},
+    {"norm-groups", "4", "--norm=gn text.txt"},
+    {"pn-alpha-fwd", "0.5", "--norm=pn-v text.txt"},
+    {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pn-warmup", "3", "--norm=pn text.txt"},
+    {"pn-group-scaling", "off", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pn-divisor", "batch", "--norm=pn --pn-warmup=2 text.txt"},
+    {"pad-to", "block", "--items --norm=bn --pad-stats=include items.txt"},
+    {"pad-stats", "include", "--items --norm=bn items.txt"},
+    {"bucket", "on", "--items items.txt"},
+    {"num-items", "3", "--items items.txt"},
+};
+
+/* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
+static const char *const inert[] = {"preln",
+                                    "threads",
+                                    "out",
+                                    "force",
+                                    "quiet",
+                                    "profile",
+                                    "config",
+                                    "checkpoint-interval",
+                                    "resume",
+                                    "generate",
+                                    "prompt",
+                                    "num-chars",
+                                    "evaluate",
+                                    "vocabulary",
+                                    "list-norms",
+                                    "list-placements",
+                                    "help",
+                                    "version",
+                                    "probe-interval",
+                                    "stats",
+                                    "leak",
+                                    "keep-best",
+                                    "eval-train"};
+
+Test(cli_effects, every_option_of_the_table_is_here) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        int found = o->kind == OPTION_HEADING;
+        for (size_t i = 0; !found && i < sizeof acting / sizeof *acting; i++)
+            found = !strcmp(acting[i].name, o->name);
+        for (size_t i = 0; !found && i < sizeof of_some / sizeof *of_some; i++)
+            found = !strcmp(of_some[i].name, o->name);
+        for (size_t i = 0; !found && i < sizeof inert / sizeof *inert; i++)
+            found = !strcmp(inert[i], o->name);
+        cr_expect(found, "--%s: say what it changes", o->name);
+    }
+}
+
+Test(cli_effects, every_acting_option_acts) {
+    char *usual = traces("text.txt");
+    for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
+        char *changed = traces(acting[i].options);
+        cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", acting[i].options);
+        free(changed);
+    }
+    char *threads = traces("--threads=3 --preln --profile text.txt");
+    cr_expect_str_eq(usual, threads);
+    free(threads);
+    char *probed = traces("--probe-interval=2 text.txt");
+    cr_expect_str_eq(usual, probed);
+    free(probed);
+    free(usual);
+}
+
+Test(cli_effects, every_option_of_some_acts) {
+    for (size_t i = 0; i < sizeof of_some / sizeof *of_some; i++) {
+        char options[256];
+        char *without = traces(of_some[i].beside);
+        snprintf(options, sizeof options, "%s --%s=%s", of_some[i].beside, of_some[i].name,
+                 of_some[i].value);
+        char *with = traces(options);
+        cr_expect(strcmp(without, with) != 0, "%s changes nothing", options);
+        free(without);
+        free(with);
+    }
+}
+
+Test(cli_effects, profile_says_where_the_time_went) {
+    const char *const parts[] = {"operation", "linear, weight gradient", "attention", "all"};
+    struct ending usual = train(TINY "text.txt"), ending = train(TINY "--profile text.txt");
+    cr_assert(usual.status == 0 && ending.status == 0, "%s", ending.err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\n%s ", parts[i]);
+        cr_expect(strstr(ending.out, line + (i == 0)) && !strstr(usual.out, line + (i == 0)), "%s",
+                  parts[i]);
+    }
+    ending = train(TINY "--profile --max-iters=0 text.txt");
+    cr_expect(ending.status == 0 && !strstr(ending.out, "operation"), "no time, no table");
+}
+
+/* Cell `column` of the log's row for `step`. */
+static double cell(const char *folder, int step, int column) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/log.csv", folder);
+    char *log = file_text(path, NULL), *line;
+    while ((line = strsep(&log, "\n")) && *line) {
+        char *words[COLUMNS] = {0};
+        for (int i = 0; i < COLUMNS; i++) words[i] = strsep(&line, ",");
+        if (words[0][0] >= '0' && words[0][0] <= '9' && atoi(words[0]) == step && *words[column])
+            return strtod(words[column], NULL);
+    }
+    cr_assert_fail("%s: nothing in column %d at step %d", path, column, step);
+    return NAN;
+}
+
+static void run(const char *options) {
+    struct ending ending = train(TINY "--quiet %s text.txt", options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+}
+
+Test(cli_effects, evaluation_does_not_touch_training_and_drops_nothing) {
+    run("--norm=bn --dropout=0.3 --max-iters=6 --eval-interval=1 --out=often");
+    run("--norm=bn --dropout=0.3 --max-iters=6 --eval-interval=100 --out=seldom");
+    for (int step = 0; step < 6; step++)
+        cr_expect(cell("often", step, TRAIN_LOSS) == cell("seldom", step, TRAIN_LOSS));
+    cr_expect(cell("often", 6, VAL_LOSS) == cell("seldom", 6, VAL_LOSS), "running statistics");
+    run("--norm=bn --dropout=0 --max-iters=0 --out=without");
+    cr_expect(cell("often", 0, VAL_LOSS) == cell("without", 0, VAL_LOSS), "dropout");
+}
+
+Test(cli_effects, rates_left_to_auto_end_at_a_tenth_with_the_last_update) {
+    run("--max-iters=10 --learning-rate=0.01 --out=a");
+    cr_expect_float_eq(cell("a", 0, LR), 0.01, 1e-9);
+    cr_expect_float_eq(cell("a", 5, LR), 0.0055, 1e-9);
+    cr_expect_float_eq(cell("a", 10, LR), 0.001, 1e-9);
+}
+
+Test(cli_effects, accumulation_takes_the_mean_of_the_next_batches) {
+    run("--learning-rate=0 --max-iters=2 --out=one");
+    run("--learning-rate=0 --max-iters=1 --grad-accum=2 --out=two");
+    double mean = (cell("one", 0, TRAIN_LOSS) + cell("one", 1, TRAIN_LOSS)) / 2;
+    double norms = (cell("one", 0, GRAD_NORM) + cell("one", 1, GRAD_NORM)) / 2;
+    cr_expect(cell("one", 0, TRAIN_LOSS) != cell("one", 1, TRAIN_LOSS));
+    cr_expect_float_eq(cell("two", 0, TRAIN_LOSS), mean, 1e-6);
+    cr_expect(cell("two", 0, GRAD_NORM) <= norms * 1.00001, "the norm of a mean is the larger");
+    cr_expect(cell("two", 0, GRAD_NORM) > norms / 4);
+}
+
+Test(cli_effects, one_of_the_likeliest_is_the_likeliest) {
+    char *likeliest = traces("--temperature=0 --max-iters=20 text.txt");
+    char *only = traces("--temperature=3 --top-k=1 --max-iters=20 text.txt");
+    cr_expect_str_eq(likeliest, only);
+    free(likeliest);
+    free(only);
+}
+
+Test(cli_effects, closed_streams_keep_messages_out_of_files) {
+    char command[512];
+    snprintf(command, sizeof command, "%s " TINY "--sample=20 --out=closed text.txt >&- 2>&-",
+             getenv("TRAIN"));
+    cr_expect(system(command) == 0);
+    char *log = file_text("closed/log.csv", NULL), *line;
+    cr_assert(log != NULL);
+    strsep(&log, "\n");
+    while ((line = strsep(&log, "\n")) && *line)
+        cr_expect(*line >= '0' && *line <= '9', "in the log: %s", line);
+}

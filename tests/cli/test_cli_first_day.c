@@ -1,0 +1,219 @@
+/* What people type who come from other programs, and what is said to them. */
+#include "data/die.h"
+#include "data/files/quote.h"
+#include "tests/command.h"
+#include "tests/json.h"
+#include "tests/runs.h"
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
+TestSuite(first_day, .init = enter, .fini = folder_leave);
+
+static const char *config_after(const char *options) {
+    struct ending ending = train(TINY "--max-iters=0 --quiet --force --out=out %s", options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    return file_text("out/config.ini", NULL);
+}
+
+static void expect_line(const char *options, const char *line) {
+    char text[128];
+    snprintf(text, sizeof text, "\n%s\n", line);
+    const char *config = config_after(options);
+    cr_expect(strstr(config, text), "%s gave no \"%s\":\n%s", options, line, config);
+}
+
+static void expect_refused(const char *options, const char *part) {
+    struct ending ending = train("%s", options);
+    expect_refusal(&ending, STATUS_USAGE, part);
+}
+
+Test(first_day, other_names_of_options_and_values) {
+    expect_line("--lr=3", "learning-rate = 3");
+    expect_line("--lr 0.5", "learning-rate = 0.5");
+    expect_line("--lr=2 --learning-rate=0.5", "learning-rate = 0.5");
+    expect_line("--norm=layernorm", "norm = ln");
+    expect_line("--norm=batchnorm", "norm = bn");
+    expect_line("--norm-attn=rmsnorm", "norm-attn = rms");
+    expect_line("--norm-ffn=groupnorm", "norm-ffn = gn");
+    expect_line("--norm-final=scalenorm", "norm-final = scale");
+    expect_line("--qk-norm=layernorm", "qk-norm = ln");
+    expect_line("--ffn-norm=powernorm", "ffn-norm = pn");
+    expect_line("--placement=postln", "placement = post");
+    struct ending ending = train(TINY "--norm=batchnorm --placement=postln --quiet --max-iters=0");
+    cr_expect(ending.status == 0 && file_there("runs/bn-post-s1/config.ini"), "the folder's name");
+    file_put("full.ini", "norm = rmsnorm\n", 15);
+    expect_line("--config=full.ini", "norm = rms");
+    file_put("lr.ini", "lr = 4\n", 7);
+    expect_line("--config=lr.ini", "learning-rate = 4");
+}
+
+Test(first_day, whole_numbers_with_an_exponent) {
+    expect_line("--warmup-iters=1e3", "warmup-iters = 1000");
+    expect_line("--warmup-iters=2.5e3", "warmup-iters = 2500");
+    expect_line("--warmup-iters=1E2", "warmup-iters = 100");
+    expect_line("--warmup-iters=3.0", "warmup-iters = 3");
+    expect_line("--seed=9007199254740991", "seed = 9007199254740991");
+    static const char *const wrong[] = {"1.5",  "2.55e1", "1e",  "e3",     "1e3x", "1e10",
+                                        "1e99", "1e-1",   "0x1", "1e9999", "-1e0", "1e3.5"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char option[32], part[128];
+        snprintf(option, sizeof option, "--max-iters=%s", wrong[i]);
+        snprintf(part, sizeof part, "%s: must be a whole number from 0", option);
+        expect_refused(option, part);
+    }
+}
+
+Test(first_day, suggestions) {
+    static const char *const cases[][2] = {
+        {"--batch=3", "(did you mean --batch-size?)"},
+        {"--bs=3", "(did you mean --block-size or --batch-size?)"},
+        {"--wd=3", "(did you mean --weight-decay?)"},
+        {"--layer=3", "(did you mean --n-layer?)"},
+        {"--n_layer=3", "(did you mean --n-layer?)"},
+        {"--rate=3", "(did you mean --learning-rate?)"},
+        {"--max-it=3", "(did you mean --max-iters?)"},
+        {"--iters=3",
+         "(did you mean --items, --max-iters, --warmup-iters, --lr-decay-iters or --eval-iters?)"},
+        {"--lt=3", "(did you mean --lr?)"},
+        {"--ab=3", "(--help=all lists them)"},
+        {"--n=3", "(--help=all lists them)"},
+        {"-norm=ln", "(did you mean --norm=ln?)"},
+        {"--norm=layernrom", "(did you mean layernorm?)"},
+        {"--norm=LN", "(did you mean ln?)"},
+        {"--norm=batch", "(did you mean batchnorm?)"},
+        {"--norm=nl", "(did you mean ln"},
+        {"--qk-norm=rsm", "(did you mean rms?)"},
+        {"--placement=sandwhich", "(did you mean sandwich?)"},
+        {"--act=rlu", "(did you mean relu?)"},
+        {"--schedule=const", "(did you mean constant?)"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refused(cases[i][0], cases[i][1]);
+    struct ending ending = train("--norm=xyzzy");
+    cr_expect(!strstr(ending.err, "did you mean"), "%s", ending.err);
+}
+
+Test(first_day, placements_that_contradict_each_other) {
+    expect_refused("--postln --preln", "--preln: contradicts --postln (give one of them)");
+    expect_refused("--placement=sandwich --preln", "--preln: contradicts --placement=sandwich");
+    expect_refused("--preln --placement sandwich", "--placement=sandwich: contradicts --preln");
+    expect_refused("--preln --placement=postln", "--placement=postln: contradicts --preln");
+    expect_line("--preln --preln", "placement = pre");
+    expect_line("--postln --placement=post", "placement = post");
+    expect_line("--postln --placement=postln", "placement = post");
+    expect_line("--placement=mix --placement=lns", "placement = lns"); // the last counts
+    expect_line("--norm=ln --norm=bn", "norm = bn");
+    file_put("post.ini", "placement = post\n", 17);
+    expect_line("--config=post.ini --preln", "placement = pre"); // the command line overrides
+}
+
+static const char *said(const char *options) {
+    static struct ending ending;
+    ending = train(TINY "--max-iters=0 --force --out=out %s", options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    return ending.err;
+}
+
+Test(first_day, options_without_effect_are_said_in_one_line) {
+    static const struct {
+        const char *options, *line; // NULL: nothing is said
+    } cases[] = {
+        {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
+        {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
+        {"--norm-groups=2 --placement=pre --mix-fraction=0.5 text.txt --grammar-seed=3",
+         "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn), "
+         "--mix-fraction (only with --placement=mix)"},
+        {"--random-chars=5", "--random-chars (only with --corpus=random)"},
+        {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
+        {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
+        {"--norm=dyt --norm-eps=1e-3",
+         "--norm-eps (only with --norm=ln|bn|rms|scale|gn|in|pn-v|pn|prepbn)"},
+        {"--placement=post --norm-final=gn --norm-groups=2", "--norm-groups (only with --norm=gn)"},
+        {"--norm=bn --rbn-mean=1", NULL},
+        {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
+        {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
+        {"--norm=none --norm-final=gn --norm-groups=2", NULL},
+        {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
+        {"--norm=none --ffn-norm=dyt --dyt-alpha=2", NULL},
+        {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},
+        {"--placement=post --final-norm=on --norm-final=gn --norm-groups=2", NULL},
+        {"--placement=mix --mix-fraction=0.5", NULL},
+        {"--grammar-seed=3", NULL},
+        {"--corpus=random --random-chars=5", NULL},
+        {"--norm=ln --seed=2 --quiet", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        const char *text = said(cases[i].options);
+        snprintf(line, sizeof line, "\nno effect: %s\n", cases[i].line);
+        if (cases[i].line)
+            cr_expect(strstr(text, line), "%s: no %s in: %s", cases[i].options, line, text);
+        else
+            cr_expect(!strstr(text, "no effect"), "%s: %s", cases[i].options, text);
+    }
+    said("--norm=bn --rbn-mean=1 --norm-groups=2");
+    cr_expect(!strstr(said("--config=out/config.ini --norm=ln"), "no effect"), "of a file");
+}
+
+/* That the message names a command that the shell runs and that ends the run. */
+static void check_continues(const char *folder, const char *quoted) {
+    char option[128], log[128], expected[256];
+    snprintf(option, sizeof option, "--out=%s", folder);
+    snprintf(log, sizeof log, "%s/log.csv", folder);
+    const struct ending ending = train_interrupted(
+        SIGINT, log,
+        TINY "--max-iters=1000000000 --log-interval=1000000 --eval-interval=1000000 "
+             "%s text.txt",
+        option);
+    cr_assert(ending.status == 130, "%s", ending.err);
+    const char *line = strstr(ending.err, "\nto continue: ");
+    cr_assert(line, "%s", ending.err);
+    snprintf(expected, sizeof expected, " %s\n", quoted);
+    cr_expect(strstr(line, expected) && !strchr(line + 1, '\n')[1], "no %s in: %s", expected, line);
+    int steps = atoi(json_member(summary_of(folder), "steps"));
+    char command[4096];
+    snprintf(command, sizeof command, "%.*s --max-iters=%d --quiet", (int)strcspn(line + 14, "\n"),
+             line + 14, steps + 2);
+    cr_expect(system(command) == 0, "%s", command);
+    cr_expect(atoi(json_member(summary_of(folder), "steps")) == steps + 2);
+}
+
+Test(first_day, an_interrupted_run_says_how_to_continue) {
+    check_continues("out", "--resume=out");
+}
+
+Test(first_day, the_command_is_quoted_for_the_shell) {
+    check_continues("it's$1", "'--resume=it'\\''s$1'");
+    char text[64];
+    cr_expect(quote_word("", text, sizeof text) == 2);
+    cr_expect_str_eq(text, "''");
+    cr_expect(quote_word("a b", text, 4) == 3, "cut");
+    cr_expect_str_eq(text, "'a ");
+}
+
+Test(first_day, random_characters_and_a_model_s_vocabulary) {
+    const char *const fits = "--evaluate=random --corpus=random";
+    struct ending ending = train(TINY "--quiet --corpus=random --random-chars=30 --out=random");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    ending = train(TINY "--quiet --out=text text.txt");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    ending = train("%s", fits);
+    cr_expect(ending.status == 0 && !strncmp(ending.out, "loss 3.4", 8), "%s", ending.out);
+    ending = train("%s --random-chars=9", fits);
+    cr_expect(ending.status == 0, "%s", ending.err);
+    expect_refused("--evaluate=random --corpus=random --random-chars=31",
+                   "--corpus=random: draws from 31 characters, U+0100 to U+011E, but the model's "
+                   "vocabulary of 30 lacks U+011E");
+    expect_refused("--evaluate=text --corpus=random --random-chars=1000",
+                   "--corpus=random: draws from 1000 characters, U+0100 to U+04E7, but the model's "
+                   "vocabulary of 14 lacks U+0100");
+    expect_refused("--evaluate=text --corpus=random --random-chars=14", "lacks U+0100");
+    expect_refused(TINY "--corpus=random --level=byte",
+                   "--level=byte: has no bytes in --corpus=random");
+}

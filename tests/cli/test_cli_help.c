@@ -1,0 +1,238 @@
+/* --help and its topics, the man page and the completion, all made from the table of options. */
+#define _GNU_SOURCE // popen
+#include "data/die.h"
+#include "model/lab/help.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(cli_help, .init = folder_enter, .fini = folder_leave);
+
+static const char *help(const char *option) {
+    static struct ending ending;
+    ending = train("%s", option);
+    cr_assert(ending.status == 0 && !*ending.err, "%s: %d: %s", option, ending.status, ending.err);
+    return ending.out;
+}
+
+/* How many lines, none of them longer than `columns`. */
+static int lines_of(const char *text, size_t columns) {
+    int lines = 0;
+    for (; *text; text += strcspn(text, "\n") + 1, lines++)
+        cr_expect(strcspn(text, "\n") <= columns, "%.*s", (int)strcspn(text, "\n"), text);
+    return lines;
+}
+
+/* Whether the text holds the name as a word of its own. */
+static int times(const char *text, const char *word) {
+    int count = 0;
+    size_t length = strlen(word);
+    static const char within[] = "abcdefghijklmnopqrstuvwxyz-";
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+        count +=
+            (at == text || !strchr(within, at[-1])) && (!at[length] || !strchr(within, at[length]));
+    return count;
+}
+
+Test(cli_help, the_first_page_fits_a_screen) {
+    char first[32768];
+    strcpy(first, help("--help"));
+    cr_expect(lines_of(first, 79) <= 23, "%d lines", lines_of(first, 79)); // and the prompt
+    cr_expect(!strncmp(first, "Usage: train [OPTION]... [CORPUS]\n", 34));
+    cr_expect_str_eq(help("-h"), first);
+    int basic = 0, topics = 0;
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char form[64];
+        snprintf(form, sizeof form, "  --%s", o->name);
+        cr_expect(!o->basic || strstr(first, form), "--%s is not there", o->name);
+        cr_expect(o->kind != OPTION_HEADING || times(first, o->name), "no topic %s", o->name);
+        basic += o->basic;
+        topics += o->kind == OPTION_HEADING;
+    }
+    cr_expect(basic >= 12 && topics >= 7);
+    cr_expect(lines_of(first, 79) == 7 + basic, "an option takes two lines:\n%s", first);
+}
+
+Test(cli_help, each_topic_has_its_options_and_all_has_each_topic) {
+    static char all[1 << 16];
+    strcpy(all, help("--help=all"));
+    lines_of(all, 79);
+    const struct option *heading = NULL;
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char argument[64], form[64];
+        if (o->kind == OPTION_HEADING) heading = o;
+        snprintf(argument, sizeof argument, "--help=%s", heading->name);
+        const char *page = help(argument);
+        cr_expect(strstr(all, page), "%s is not in --help=all", argument);
+        snprintf(form, sizeof form, o->letter ? "--%s[" : "\n  --%s", o->name);
+        cr_expect(o->kind == OPTION_HEADING || strstr(page, form), "%s lacks --%s", argument,
+                  o->name);
+    }
+    char two_words[32768];
+    strcpy(two_words, help("--help watching"));
+    cr_expect_str_eq(help("--help=watching"), two_words);
+    cr_expect(strstr(help("--help --watching"), "Usage"));
+}
+
+Test(cli_help, the_norms_are_listed_once) {
+    char all[32768];
+    strcpy(all, help("--help=all"));
+    static const char *const rare[] = {"derf", "groupnorm", "instancenorm", "rmsnorm", "identity"};
+    cr_expect(strstr(all, "\n  derf, dynamicerf "));
+    for (size_t i = 1; i < sizeof rare / sizeof *rare; i++)
+        cr_expect(times(all, rare[i]) == 1, "%s: %d times", rare[i], times(all, rare[i]));
+    const char *page = help("--help=norm");
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
+        char form[32];
+        snprintf(form, sizeof form, "\n  %s", (*kind)->name);
+        cr_expect(strstr(page, form), "%s", (*kind)->name);
+    }
+    cr_expect(strstr(page, "options: dyt-alpha"));
+}
+
+Test(cli_help, one_option) {
+    const char *page = help("--help=norm-attn");
+    cr_expect(!strncmp(page, "  --norm-attn=auto|NORM", 23), "%s", page);
+    cr_expect(strstr(page, "Values: auto, none (identity), ln (layernorm), bn"), "%s", page);
+    page = help("--help=dropout");
+    cr_expect(lines_of(page, 79) == 1 && strstr(page, "default 0, range 0 to 0.99"), "%s", page);
+    cr_expect(strstr(help("--help=norm-groups"), "--norm=gn; default auto"));
+    cr_expect(strstr(help("--help=mix-fraction"), "--placement=mix; default 0.25"));
+    cr_expect(strstr(help("--help=grammar-seed"), "--corpus; default 1"));
+}
+
+Test(cli_help, unknown_topics) {
+    static const char *const cases[][2] = {
+        {"--help=nrom",
+         "--help=nrom: no such topic or option (did you mean norm? topics: all data"},
+        {"--help=trainig", "did you mean training?"},
+        {"--help=drop-out", "did you mean dropout?"},
+        {"--help=xyzzy", "(topics: all data model norm placement"},
+        {"--help=", "--help: must not be empty"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ending ending = train("%s", cases[i][0]);
+        expect_refusal(&ending, STATUS_USAGE, cases[i][1]);
+    }
+}
+
+/* The status and output of a command for the shell, $TRAIN being the program. */
+static int shell(const char *command, char *out, size_t size) {
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe != NULL);
+    size_t used = fread(out, 1, size - 1, pipe);
+    out[used] = 0;
+    return pclose(pipe);
+}
+
+Test(cli_help, whoever_stops_reading_is_no_failure) {
+    static const char *const options[] = {"--help", "--help=all", "--help=man", "--list-norms"};
+    char command[512], out[4096];
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        // the reader is gone before the first byte
+        snprintf(command, sizeof command,
+                 "bash -c 'set -o pipefail; { sleep 0.2; \"$TRAIN\" %s 2>&1; } | true; echo $?'",
+                 options[i]);
+        cr_expect(shell(command, out, sizeof out) == 0);
+        cr_expect_str_eq(out, "0\n", "%s: %s", options[i], out);
+    }
+}
+
+Test(cli_help, the_man_page_has_every_option) {
+    char page[1 << 16], out[1 << 16];
+    strcpy(page, help("--help=man"));
+    cr_expect(!strncmp(page, ".TH NORMLAB-TRAIN 1 ", 20));
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char form[128] = ".SS ", *to = form + 4;
+        if (o->kind != OPTION_HEADING) to = stpcpy(form, "\\-\\-");
+        for (const char *c = o->kind == OPTION_HEADING ? o->help : o->name; *c; c++)
+            to = stpcpy(to, *c == '-' && o->kind != OPTION_HEADING ? "\\-" : (char[]){*c, 0});
+        cr_expect(strstr(page, form), "no %s", form);
+    }
+    for (const char *line = page; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        static const char *const requests[] = {".TH ", ".nh", ".ad l", ".SH ", ".SS ",
+                                               ".TP",  ".B ", ".PP",   ".br"};
+        bool known = *line != '.' && *line != '\'';
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+            known |= !strncmp(line, requests[i], strlen(requests[i]));
+        cr_expect(known, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+    if (system("command -v groff >/dev/null")) return;
+    cr_expect(shell("\"$TRAIN\" --help=man | groff -man -ww -Tascii 2>&1 >man.txt", out,
+                    sizeof out) == 0);
+    cr_expect_str_eq(out, "", "groff warns: %s", out);
+    cr_expect(strstr(file_text("man.txt", NULL), "NORM is one of:"));
+}
+
+/* Texts that roff would take for requests or escapes. */
+Test(cli_help, the_man_page_shows_texts_as_they_are) {
+    static const struct option table[] = {
+        {"odd", OPTION_HEADING, .help = "Odd"},
+        {"dot", OPTION_FLAG, .help = ".TH is no request. 'br neither. \\fB is no font; x^2 ~ -1"},
+        {.kind = OPTION_END}};
+    const struct manual manual = {.table = table,
+                                  .installed = "x-y",
+                                  .version = "x 1",
+                                  .purpose = "test",
+                                  .introduction = ".SH is no section."};
+    FILE *file = fopen("x.1", "w");
+    options_man(&manual, file);
+    fclose(file);
+    const char *page = file_text("x.1", NULL);
+    cr_expect(strstr(page, "\n\\&.SH is no section.\n"), "%s", page);
+    cr_expect(strstr(page, "\n\\&.TH is no request.\n\\&'br neither.\n\\efB is no font; "
+                           "x\\(ha2 \\(ti \\-1\n"),
+              "%s", page);
+}
+
+/* What completes the last of the words, one a line. */
+static const char *completed(const char *words, const char *breaks) {
+    static char out[32768];
+    char command[1024];
+    snprintf(command, sizeof command,
+             "bash -c 'eval \"$(\"$TRAIN\" --help=completion)\"; COMP_WORDBREAKS=\"%s\"; "
+             "COMP_WORDS=(train %s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _normlab_train; "
+             "printf \"%%s\\n\" \"${COMPREPLY[@]}\"' 2>&1",
+             breaks, words);
+    cr_assert(shell(command, out, sizeof out) == 0, "%s", out);
+    return out;
+}
+
+Test(cli_help, completion) {
+    static const struct {
+        const char *words, *completed;
+    } cases[] = {{"--norm-f", "--norm-ffn=\n--norm-final=\n"},
+                 {"--norm = p", "pn-v\npn\nprepbn\n"},
+                 {"--norm p", "pn-v\npn\nprepbn\n"},
+                 {"--norm=p", "--norm=pn-v\n--norm=pn\n--norm=prepbn\n"},
+                 {"--placement = re", "reordered\nresidual\n"},
+                 {"--qk-norm = o", "off\non\n"},
+                 {"--pos", "--postln\n"},
+                 {"--qui", "--quiet\n"},
+                 {"--items = of", "off\n"},
+                 {"--help = pla", "placement\n"},
+                 {"--seed = 1", "\n"},
+                 {"--lr = 1", "\n"},
+                 {"po", "poem one.txt\npoems\n"},
+                 {"--quiet po", "poem one.txt\npoems\n"},
+                 {"--items po", "poem one.txt\npoems\n"},
+                 {"--config = po", "poem one.txt\npoems\n"},
+                 {"--out = po", "poems\n"},
+                 {"--norm = bn po", "poem one.txt\npoems\n"}};
+    file_put("poem one.txt", "x", 1);
+    cr_assert(system("mkdir poems") == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(completed(cases[i].words, " ="), cases[i].completed, "%s: %s",
+                         cases[i].words, completed(cases[i].words, " ="));
+    const char *norms = completed("--norm = \"\"", " =");
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        cr_expect(times(norms, (*kind)->name), "%s", (*kind)->name);
+    const char *options = completed("--", " =");
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char name[64];
+        snprintf(name, sizeof name, "--%s", o->name);
+        cr_expect(o->kind == OPTION_HEADING || strstr(options, name), "%s", name);
+    }
+}

@@ -1,0 +1,223 @@
+/* Every option of the program's table with every kind of bad value, from the command line of the
+   real program: status 2, one line that names the option, and nothing written. */
+#include "data/die.h"
+#include "model/lab/config.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(cli_options, .init = folder_enter, .fini = folder_leave);
+
+/* Should the bad value be taken after all, these make the run short. */
+static const char *const before[] = {
+    "--max-iters=0",  "--sample=0",     "--n-layer=1",         "--n-head=1",     "--n-embd=8",
+    "--batch-size=2", "--block-size=8", "--grammar-chars=200", "--eval-iters=1", NULL};
+enum { BEFORE = sizeof before / sizeof *before };
+
+/* Runs the program with one or two arguments more. */
+static struct ending train_also(const char *one, const char *two) {
+    const char *arguments[BEFORE + 2];
+    memcpy(arguments, before, sizeof before);
+    arguments[BEFORE - 1] = one;
+    arguments[BEFORE] = two;
+    arguments[BEFORE + 1] = NULL;
+    return train_with(arguments);
+}
+
+static struct ending expect_wrong(const struct option *o, const char *one, const char *two) {
+    struct ending ending = train_also(one, two);
+    char start[64];
+    snprintf(start, sizeof start, "train: --%s", o->name);
+    expect_refusal(&ending, STATUS_USAGE, start);
+    cr_assert(files_in(".") == 0, "%s: was taken", one);
+    return ending;
+}
+
+/* "--name=value", and that the message repeats the value and says what it may be. */
+static void expect_wrong_value(const struct option *o, const char *value) {
+    char argument[256];
+    snprintf(argument, sizeof argument, "--%s=%s", o->name, value);
+    struct ending ending = expect_wrong(o, argument, NULL);
+    cr_expect(strstr(ending.err, argument), "%s: not repeated: %s", argument, ending.err);
+    cr_expect(strstr(ending.err, "must be "), "%s: no rule: %s", argument, ending.err);
+}
+
+static void expect_wrong_number(const struct option *o) {
+    static const char *const words[] = {"",         "x",
+                                        "-",        "--",
+                                        ".",        "1x",
+                                        "1 ",       " 1",
+                                        "1,5",      "1;2",
+                                        "one",      "nan",
+                                        "NaN",      "-nan",
+                                        "inf",      "-inf",
+                                        "infinity", "1e999",
+                                        "on",       "+",
+                                        "1e",       "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect_wrong_value(o, words[i]);
+    if (strcmp(o->start, "auto") != 0) expect_wrong_value(o, "auto");
+    char value[64];
+    for (int above = 0; above < 2; above++) {
+        double end = above ? o->most : o->least;
+        if (o->kind == OPTION_INT)
+            snprintf(value, sizeof value, "%lld", (long long)end + (above ? 1 : -1));
+        else
+            snprintf(value, sizeof value, "%.17g", nextafter(end, above ? INFINITY : -INFINITY));
+        expect_wrong_value(o, value);
+        snprintf(value, sizeof value, "%.17g", above ? 10 * end + 10 : -10 * end - 10);
+        expect_wrong_value(o, value);
+    }
+    if (o->kind == OPTION_INT) {
+        expect_wrong_value(o, "1.5");
+        expect_wrong_value(o, "1e-1");
+        expect_wrong_value(o, "0x10");
+        expect_wrong_value(o, "-9223372036854775809");
+        expect_wrong_value(o, "9223372036854775808");
+    }
+}
+
+static void expect_wrong_word(const struct option *o) {
+    static const char *const words[] = {"", "unknown", "0", "1", "ON", "yes", "true", "o", " on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect_wrong_value(o, words[i]);
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++) {
+        char longer[64];
+        snprintf(longer, sizeof longer, "%sx", o->choice(i));
+        expect_wrong_value(o, longer);
+        snprintf(longer, sizeof longer, "%.*s", (int)strlen(o->choice(i)) - 1, o->choice(i));
+        expect_wrong_value(o, longer);
+    }
+}
+
+ParameterizedTestParameters(cli_options, every_bad_value) {
+    static int rows[256];
+    int count = 0;
+    for (int i = 0; config_options[i].kind != OPTION_END; i++)
+        if (config_options[i].kind != OPTION_HEADING) rows[count++] = i;
+    return cr_make_param_array(int, rows, count, NULL);
+}
+
+ParameterizedTest(int *row, cli_options, every_bad_value) {
+    const struct option *o = &config_options[*row];
+    char argument[64];
+    snprintf(argument, sizeof argument, "--%s", o->name);
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_STOP:
+    case OPTION_HELP:
+        for (int i = 0; i < 4; i++) {
+            snprintf(argument, sizeof argument, "--%s=%s", o->name,
+                     (const char *[]){"", "1", "on", "x"}[i]);
+            expect_wrong(o, argument, NULL);
+        }
+        return;
+    case OPTION_ALIAS:
+        if (!strchr(o->start, '=')) break; // as the option that it stands for
+        snprintf(argument, sizeof argument, "--%s=pre", o->name);
+        expect_wrong(o, argument, NULL);
+        return;
+    case OPTION_INT:
+    case OPTION_REAL:
+        expect_wrong_number(o);
+        break;
+    case OPTION_SWITCH:
+        expect_wrong_word(o);
+        return; // alone it is on
+    case OPTION_CHOICE:
+        expect_wrong_word(o);
+        break;
+    default: // texts: any but the empty one
+        expect_wrong(o, argument, "");
+        snprintf(argument, sizeof argument, "--%s=", o->name);
+        expect_wrong(o, argument, NULL);
+        *strchr(argument, '=') = 0;
+    }
+    expect_wrong(o, argument, NULL); // the value is missing
+}
+
+Test(cli_options, bad_values_in_a_config_file) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) continue;
+        char text[128], where[64];
+        int length = snprintf(text, sizeof text, "%s = \"\"\n", o->name);
+        file_put("bad.ini", text, length);
+        struct ending ending = train_also("--config=bad.ini", NULL);
+        bool other_name = o->kind == OPTION_ALIAS && !strchr(o->start, '=');
+        snprintf(where, sizeof where, "train: bad.ini:1: %s", other_name ? o->start : o->name);
+        expect_refusal(&ending, STATUS_USAGE, where);
+        cr_expect(files_in(".") == 1, "%s: something was written", o->name);
+    }
+}
+
+Test(cli_options, unknown_options) {
+    static const struct {
+        const char *argument, *part;
+    } unknown[] = {{"--nrom=ln", "--nrom: no such option (did you mean --norm?)"},
+                   {"--learning_rate=1", "did you mean --learning-rate?"},
+                   {"--learning-rat", "did you mean --learning-rate?"},
+                   {"--Seed=1", "did you mean --seed?"},
+                   {"--quite", "did you mean --quiet?"},
+                   {"--something-quite-else", "--something-quite-else: no such option (--help=all"},
+                   {"--no-bias-at-all=on", "--no-bias-at-all: no such option"},
+                   {"-n", "-n: options begin with --"},
+                   {"-norm=ln", "-norm=ln: options begin with --"},
+                   {"--=", "no such option"}};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        struct ending ending = train_also(unknown[i].argument, NULL);
+        expect_refusal(&ending, STATUS_USAGE, unknown[i].part);
+    }
+    cr_expect(files_in(".") == 0);
+}
+
+Test(cli_options, a_message_is_one_line_whatever_was_typed) {
+    static const char *const strange[] = {"--norm=a\nb", "--a\nb=1", "--seed=\n", "no\nfile",
+                                          "-a\n\nb"};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        struct ending ending = train_also(strange[i], NULL);
+        int status = strchr(strange[i], '-') ? STATUS_USAGE : STATUS_MACHINE;
+        expect_refusal(&ending, status, "train: ");
+    }
+}
+
+Test(cli_options, values_that_contradict_each_other) {
+    static const struct {
+        const char *one, *two, *part;
+    } wrong[] = {{"--n-embd=10", "--n-head=4", "--n-embd=10: cannot be split among --n-head=4"},
+                 {"--n-embd=8", "--n-head=16", "--n-embd=8: cannot be split among --n-head=16"},
+                 {"--norm=gn", "--norm-groups=3", "--norm-groups=3: cannot share 8 channels"},
+                 {"--min-lr=0.1", "--learning-rate=0.01", "--min-lr=0.1"},
+                 {"one.txt", "two.txt", "two.txt: one corpus is enough"},
+                 {"-", "two.txt", "one corpus is enough"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct ending ending = train_also(wrong[i].one, wrong[i].two);
+        expect_refusal(&ending, STATUS_USAGE, wrong[i].part);
+    }
+    struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
+    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-axis=batch");
+    cr_expect(files_in(".") == 0);
+}
+
+Test(cli_options, help_and_version) {
+    struct ending ending = train("--help=all");
+    cr_expect(ending.status == 0 && !*ending.err);
+    cr_expect(!strncmp(ending.out, "Usage: train [OPTION]... [CORPUS]\n", 34));
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
+        cr_expect(o->kind == OPTION_HEADING || strstr(ending.out, o->name), "--%s", o->name);
+    ending = train("--norm=rms --help --nonsense");
+    cr_expect(ending.status == 0 && *ending.out && !*ending.err);
+    ending = train("--version");
+    cr_expect(ending.status == 0 && !*ending.err);
+    cr_expect_str_eq(ending.out, "normlab " VERSION "\n");
+    cr_expect(files_in(".") == 0);
+}
+
+Test(cli_options, help_that_cannot_be_written) {
+    if (!file_there("/dev/full")) cr_skip_test("this system has no /dev/full");
+    struct surroundings full = {.output = "/dev/full"};
+    struct ending ending = train_in(full, "--help");
+    expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
+    ending = train_in(full, "--version");
+    expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
+}

@@ -1,0 +1,371 @@
+/* --eval-train: the loss on a fixed slice of the training part, in evaluation mode. */
+#include "data/die.h"
+#include "data/text/items.h"
+#include "model/lab/training.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/scripts.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    items_put("items.txt", 100);
+}
+
+TestSuite(eval_train, .init = enter, .fini = folder_leave);
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+/* ---- The slice ---- */
+
+/* Blocks of a text whose character number i has id i: where each begins. */
+static void expect_even_blocks(const struct corpus *corpus, size_t T, size_t count, size_t B) {
+    size_t blocks = corpus_training_blocks(corpus, T), done = 0, last = 0;
+    struct batch batch = batch_make(B, T);
+    while (done < count) {
+        corpus_slice(corpus, count, done, B, &batch);
+        cr_assert(batch.T == T && batch.B == (count - done < B ? count - done : B));
+        for (size_t b = 0; b < batch.B; b++) {
+            size_t begin = (size_t)batch.ids[b * T], k = done + b;
+            cr_assert(begin % T == 0 && begin + T < corpus->train, "not whole: %zu", begin);
+            double even = (double)k * (double)blocks / (double)count;
+            cr_assert(fabs((double)(begin / T) - even) < 1, "%zu is not near %g", begin / T, even);
+            cr_assert(!k || begin > last, "%zu does not follow %zu", begin, last);
+            last = begin;
+            for (size_t t = 0; t < T; t++)
+                cr_assert(batch.ids[b * T + t] == (int32_t)(begin + t) &&
+                          batch.targets[b * T + t] == (int32_t)(begin + t + 1));
+        }
+        done += batch.B;
+    }
+    batch_free(&batch);
+}
+
+Test(eval_train, blocks_lie_evenly_over_the_training_part) {
+    enum { LENGTH = 200, TRAIN = 150 };
+    char text[2 * LENGTH], *end = text;
+    for (int i = 0; i < LENGTH; i++) {
+        *end++ = (char)(0xc0 | (0x100 + i) >> 6);
+        *end++ = (char)(0x80 | ((0x100 + i) & 0x3f));
+    }
+    struct corpus corpus;
+    corpus_make(&corpus, "numbers", text, sizeof text,
+                &(struct corpus_options){.val_fraction = 0.25});
+    cr_assert(corpus.train == TRAIN);
+    static const size_t lengths[] = {1, 2, 7, 49, 50, 74, 75, 149};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        size_t blocks = corpus_training_blocks(&corpus, lengths[i]);
+        cr_assert(blocks == (TRAIN - 1) / lengths[i]);
+        for (size_t count = 1; count <= blocks; count += 1 + count / 5)
+            for (size_t B = 1; B < 6; B += 2) expect_even_blocks(&corpus, lengths[i], count, B);
+    }
+    corpus_free(&corpus);
+}
+
+/* Each item of the slice once, none that validates, and the same whatever was drawn before. */
+Test(eval_train, items_of_the_slice_train) {
+    enum { T = 8, B = 7 };
+    for (int bucket = 0; bucket < 2; bucket++) {
+        struct corpus corpus;
+        corpus_read(&corpus, "items.txt",
+                    &(struct corpus_options){.val_fraction = 0.1, .items = true, .bucket = bucket});
+        cr_assert(corpus_training_blocks(&corpus, T) == 90);
+        struct batch batch = batch_make(B, T), drawn = batch_make(B, T);
+        for (size_t count = 10; count <= 90; count += 40) {
+            for (size_t first = 0; first < count; first += B) {
+                corpus_slice(&corpus, count, first, B, &batch);
+                cr_assert(batch.B == (count - first < B ? count - first : B));
+                size_t longest = 0;
+                for (size_t b = 0; b < batch.B; b++) {
+                    const struct item *item = &corpus.item[(first + b) * 90 / count];
+                    const int32_t *ids = corpus.ids + item->begin;
+                    longest = item->tokens > longest ? item->tokens : longest;
+                    for (size_t t = 0; t < batch.T; t++) {
+                        size_t n = b * batch.T + t;
+                        bool inside = t < item->tokens;
+                        cr_assert(batch.valid[n] == inside);
+                        cr_assert(batch.targets[n] == (inside ? ids[t + 1] : -1));
+                        cr_assert(batch.ids[n] == ids[inside ? t : 0]);
+                    }
+                }
+                cr_assert(batch.T == longest);
+                corpus_sample(&corpus, 1, count + first, &drawn); // moves the pool
+            }
+        }
+        batch_free(&batch);
+        batch_free(&drawn);
+        corpus_free(&corpus);
+    }
+}
+
+Test(eval_train, random_characters_are_another_fixed_draw) {
+    enum { T = 20, B = 4 };
+    struct corpus corpus;
+    corpus_random(&corpus, 50, NULL);
+    struct batch a = batch_make(B, T), b = batch_make(B, T);
+    size_t bytes = B * T * sizeof *a.ids;
+    cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);
+    corpus_slice(&corpus, 10, 0, B, &a);
+    corpus_validation(&corpus, 0, B, &b);
+    cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is what validates");
+    corpus_slice(&corpus, 10, 8, B, &b);
+    cr_expect(b.B == 2 && memcmp(a.ids, b.ids, 2 * T * sizeof *a.ids) != 0);
+    corpus_slice(&corpus, 10, 0, B, &b);
+    cr_expect(b.B == B && !memcmp(a.ids, b.ids, bytes));
+    batch_free(&a);
+    batch_free(&b);
+    corpus_free(&corpus);
+}
+
+/* ---- The loss ---- */
+
+#define MODEL                                                                                      \
+    "--n-layer=2 --n-head=2 --n-embd=8 --block-size=8 --batch-size=3 --dropout=0.5 --pn-warmup=2 " \
+    "--prepbn-steps=4 --init=xavier --val-fraction=0.2 --seed=3 "
+
+/* A run in memory whose running statistics have met some batches. */
+static void start(struct training *t, const char *options) {
+    char line[1024], *words[64] = {"train"};
+    snprintf(line, sizeof line, MODEL "%s", options);
+    *t = (struct training){0};
+    config_parse(&t->config, 1 + split(line, words + 1, 63), words);
+    training_corpus(t, NULL);
+    const struct config *config = &t->config;
+    t->batch = batch_make(config->batch_size, config->model.block_size);
+    model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
+    for (int64_t step = 0; step < 6; step++) {
+        training_draw(t, step);
+        model_forward(&t->model, &t->batch, true, step);
+    }
+}
+
+static void end(struct training *t) {
+    model_free(&t->model);
+    batch_free(&t->batch);
+    corpus_free(&t->corpus);
+}
+
+/* Block k of `count`, alone: by what the slice is said to be. */
+static struct batch alone(const struct training *t, size_t k, size_t count) {
+    const struct corpus *corpus = &t->corpus;
+    size_t T = (size_t)t->config.model.block_size, tokens = T, from;
+    if (corpus->items) {
+        const struct item *item = &corpus->item[k * corpus->train / count];
+        from = item->begin;
+        tokens = item->tokens < T ? item->tokens : T;
+    } else {
+        from = k * ((corpus->train - 1) / T) / count * T;
+    }
+    struct batch batch = batch_make(1, T);
+    batch.T = tokens;
+    memcpy(batch.ids, corpus->ids + from, tokens * sizeof *batch.ids);
+    memcpy(batch.targets, corpus->ids + from + 1, tokens * sizeof *batch.ids);
+    return batch;
+}
+
+/* The slice's loss, block by block, by a model that never had dropout. */
+static void check_loss(const char *options, size_t count) {
+    struct training t;
+    struct model plain;
+    double loss = 0;
+    size_t targets = 0;
+    start(&t, options);
+    measure_init(&plain, &t.model, STATISTICS_RUNNING);
+    for (size_t k = 0; k < count; k++) {
+        struct batch batch = alone(&t, k, count);
+        double sum;
+        model_forward(&plain, &batch, false, 0);
+        targets += model_loss(&plain, &batch, &sum);
+        loss += sum;
+        batch_free(&batch);
+    }
+    struct score score = training_evaluate_slice(&t);
+    cr_expect(score.targets == targets, "%s: %zu targets, not %zu", options, score.targets,
+              targets);
+    cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
+    struct score validation = training_evaluate(&t, &t.model, STATISTICS_RUNNING);
+    cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
+              "%s: the validation part would do", options);
+    struct score again = training_evaluate_slice(&t);
+    cr_expect(again.loss == score.loss, "another slice");
+    model_free(&plain);
+    end(&t);
+}
+
+ParameterizedTestParameters(eval_train, is_the_loss_of_the_slice) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, eval_train, is_the_loss_of_the_slice) {
+    char options[512];
+    snprintf(options, sizeof options, "%s --eval-iters=4 text.txt", pair_options(pair));
+    check_loss(options, 4 * 3);
+}
+
+/* As long as what is measured of the validation part: 400 characters are 50 blocks of 8, 20 items;
+   or as long as there is. */
+Test(eval_train, is_as_long_as_validation) {
+    check_loss("--eval-iters=1 text.txt", 3);
+    check_loss("--eval-iters=16 text.txt", 16 * 3);
+    check_loss("--eval-iters=0 text.txt", 50);
+    check_loss("--eval-iters=1000 text.txt", 50);
+    check_loss("--eval-iters=0 --val-fraction=0.9 text.txt", 199 / 8);
+    check_loss("--items --norm=bn --eval-iters=2 items.txt", 6);
+    check_loss("--items --norm=bn --eval-iters=0 items.txt", 20);
+    check_loss("--items --norm=bn --eval-iters=0 --bucket items.txt", 20);
+    check_loss("--items --norm=bn --eval-iters=0 --pad-to=block --pad-stats=include items.txt", 20);
+    check_loss("--items --block-size=4 --eval-iters=0 --val-fraction=0.8 items.txt", 19);
+}
+
+/* ---- Runs ---- */
+
+#define RUN                                                                                        \
+    TINY "--quiet --eval-interval=2 --eval-iters=3 --norm=bn --max-iters=6 --prepbn-steps=20 "
+
+enum { EVAL_TRAIN = COLUMNS, CELLS };
+
+/* The rows of a log with the column, without the header. */
+struct long_log {
+    int rows;
+    const char *cell[LOG_ROWS][CELLS];
+};
+
+static struct long_log long_log_of(const char *folder) {
+    struct long_log log = {0};
+    char path[256];
+    snprintf(path, sizeof path, "%s/log.csv", folder);
+    char *text = file_text(path, NULL), *line;
+    cr_assert(text, "%s is missing", path);
+    cr_expect_str_eq(strsep(&text, "\n"), HEADER ",eval_train_loss");
+    for (; (line = strsep(&text, "\n")) && *line; log.rows++) {
+        cr_assert(log.rows < LOG_ROWS);
+        for (int cell = 0; cell < CELLS; cell++)
+            cr_assert((log.cell[log.rows][cell] = strsep(&line, ",")), "too few cells");
+        cr_assert(!line, "too many cells");
+    }
+    cr_assert(log.rows > 2);
+    return log;
+}
+
+/* The column stands in the rows of evaluations; all else is as without the option. */
+static void check_run(const char *options) {
+    static const int same[] = {STEP, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM};
+    expect_done(train(RUN "--dropout=0.3 --force --out=off %s", options));
+    expect_done(train(RUN "--dropout=0.3 --eval-train --force --out=on %s", options));
+    struct log off = log_of("off");
+    struct long_log on = long_log_of("on");
+    cr_assert(off.rows == on.rows);
+    for (int row = 0; row < on.rows; row++) {
+        for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+            cr_expect_str_eq(on.cell[row][same[i]], off.cell[row][same[i]]);
+        const char *loss = on.cell[row][EVAL_TRAIN], *val = on.cell[row][VAL_LOSS];
+        cr_expect(!*val == !*loss, "%s: row %d has %s and %s", options, row, val, loss);
+        cr_expect(!*loss || strcmp(loss, val) != 0, "%s: the loss is that of validation", options);
+    }
+    char last[64];
+    snprintf(last, sizeof last, "%s", on.cell[on.rows - 1][EVAL_TRAIN]);
+    expect_member("on", "eval_train_loss", last);
+    cr_expect(!strstr(summary_of("off"), "eval_train_loss"));
+    // before the first update both have the same weights, and none are dropped
+    expect_done(train(RUN "--dropout=0 --eval-train --force --out=plain %s", options));
+    struct long_log plain = long_log_of("plain");
+    cr_expect_str_eq(plain.cell[0][EVAL_TRAIN], on.cell[0][EVAL_TRAIN], "%s: dropout", options);
+}
+
+Test(eval_train, is_a_column_of_the_log) {
+    check_run("text.txt");
+    check_run("--items items.txt");
+    check_run("--items --bucket --pad-stats=include items.txt");
+    check_run("--corpus=random");
+    check_run("--grammar-chars=3000");
+}
+
+Test(eval_train, is_shown) {
+    struct ending ending = train(TINY "--eval-train --out=out text.txt");
+    expect_done(ending);
+    struct long_log log = long_log_of("out");
+    char line[128];
+    snprintf(line, sizeof line, "val loss %.4f  eval train loss %.4f  ",
+             atof(log.cell[0][VAL_LOSS]), atof(log.cell[0][EVAL_TRAIN]));
+    cr_expect(strstr(ending.err, line), "no \"%s\" in %s", line, ending.err);
+    ending = train(TINY "--out=off text.txt");
+    cr_expect(!strstr(ending.err, "eval train"), "%s", ending.err);
+}
+
+/* The training part is 1 + 100 blocks, and validation is longer: then the slice is all of it, which
+   --evaluate measures where it is a text of its own. */
+Test(eval_train, agrees_with_evaluate) {
+    size_t bytes;
+    char *text = file_text("text.txt", &bytes), measured[64];
+    file_put("head.txt", text, 801);
+    file_put("both.txt", text, 1602); // --val-fraction=0.5
+    expect_done(train(RUN "--val-fraction=0.5 --eval-iters=0 --eval-train --out=out both.txt"));
+    struct long_log log = long_log_of("out");
+    struct ending ending = train("--evaluate=out head.txt");
+    snprintf(measured, sizeof measured, "loss %s nats", log.cell[log.rows - 1][EVAL_TRAIN]);
+    cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
+}
+
+Test(eval_train, resumed_after_every_step) {
+    enum { STEPS = 6 };
+    expect_done(train(RUN "--dropout=0.3 --eval-train --out=whole text.txt"));
+    struct long_log whole = long_log_of("whole");
+    for (int step = 0; step < STEPS; step++) {
+        expect_done(train(RUN "--dropout=0.3 --lr-decay-iters=6 --eval-train --force "
+                              "--max-iters=%d --out=parts text.txt",
+                          step));
+        expect_done(train("--quiet --max-iters=%d --resume=parts", STEPS));
+        struct long_log parts = long_log_of("parts");
+        cr_assert(parts.rows == whole.rows);
+        for (int row = 0; row < whole.rows; row++)
+            cr_expect_str_eq(parts.cell[row][EVAL_TRAIN], whole.cell[row][EVAL_TRAIN]);
+        expect_same_file("whole", "parts", "checkpoint.safetensors");
+    }
+}
+
+Test(eval_train, a_run_that_goes_on_keeps_to_it) {
+    static const char *const given[] = {"", "--eval-train"}, *const other[] = {"on", "off"};
+    for (int i = 0; i < 2; i++) {
+        char part[128];
+        expect_done(train(RUN "%s --force --out=out text.txt", given[i]));
+        struct ending ending = train("--resume=out --eval-train=%s", other[i]);
+        snprintf(part, sizeof part,
+                 "--eval-train=%s: contradicts --eval-train=%s of out/checkpoint", other[i],
+                 other[1 - i]);
+        expect_refusal(&ending, STATUS_USAGE, part);
+    }
+}
+
+/* An interrupted run says its last measured loss, also when it goes on and is interrupted again. */
+Test(eval_train, the_last_loss_is_kept_in_the_checkpoint) {
+    struct ending ending = train_interrupted(
+        SIGTERM, "out/log.csv",
+        RUN "--max-iters=1000000000 --eval-interval=1000000 --checkpoint-interval=0 --eval-train "
+            "--out=out text.txt");
+    cr_assert(ending.status == 143, "%s", ending.err);
+    char *summary = strstr(summary_of("out"), "\"eval_train_loss\": ");
+    cr_assert(summary && strncmp(summary + 19, "null", 4) != 0);
+    struct process process = train_start("--quiet --resume=out");
+    process_wait(process, "out/log.csv", 40);
+    ending = process_end(process, SIGTERM);
+    cr_assert(ending.status == 143, "%s", ending.err);
+    char *after = strstr(summary_of("out"), "\"eval_train_loss\": ");
+    cr_expect(after && !strncmp(after, summary, 24), "%.40s", after);
+}
+
+Test(eval_train, scripts_read_the_log) {
+    expect_done(train(RUN "--eval-train --out=runs/a text.txt"));
+    expect_done(train(RUN "--seed=2 --out=runs/b text.txt"));
+    struct ending ending = script("plot.py runs/a");
+    expect_success(&ending);
+    ending = script("plot.py runs/a runs/b");
+    expect_success(&ending);
+}

@@ -1,0 +1,343 @@
+/* Stored models in use: --generate and --evaluate. */
+#include "data/die.h"
+#include "data/text/utf8.h"
+#include "model/model.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
+TestSuite(generate, .init = enter, .fini = folder_leave);
+TestSuite(evaluate, .init = enter, .fini = folder_leave);
+
+#define LEARNED                                                                                    \
+    TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-iters=0 --eval-interval=1000 "        \
+         "--log-interval=1000 "
+
+static void learn(const char *options) {
+    struct ending ending = train(LEARNED "%s", options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+}
+
+/* What the command line writes; it must succeed and say nothing else. */
+static char *written(const char *options) {
+    static char text[4][32768];
+    static int turn;
+    struct ending ending = train("%s", options);
+    cr_assert(ending.status == 0 && !*ending.err, "%s: %s", options, ending.err);
+    turn = (turn + 1) % 4;
+    return strcpy(text[turn], ending.out);
+}
+
+static size_t characters(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    size_t bytes = strlen(text), count = 0;
+    for (size_t at = 0; at < bytes; count++)
+        cr_assert(utf8_decode(c, bytes, &at) >= 0, "not UTF-8: %s", text);
+    return count;
+}
+
+/* The model that was read from the file writes what the model in memory wrote. */
+static void check_sample(const char *model) {
+    char options[128];
+    snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", model);
+    learn(options);
+    char *sample = file_text("out/sample.txt", NULL),
+         *text = written("--generate=out --num-chars=60");
+    cr_expect(strlen(text) == 61 && !strncmp(text, sample, 60) && text[60] == '\n', "%s, not %s",
+              text, sample);
+    cr_expect_str_eq(written("--generate=out/model.safetensors --num-chars=60 --threads=3"), text);
+}
+
+ParameterizedTestParameters(generate, equals_the_sample_of_the_run) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, generate, equals_the_sample_of_the_run) {
+    check_sample(pair_options(pair));
+}
+
+Test(generate, equals_the_sample_of_a_run_by_position) {
+    check_sample("--norm=bn --bn-axis=batch");
+}
+
+Test(generate, what_the_options_say) {
+    learn("--out=out text.txt");
+    char *text = written("--generate=out --prompt=the --num-chars=40 --seed=1");
+    cr_expect(strlen(text) == 44 && !strncmp(text, "the", 3));
+    cr_expect_str_eq(written("--generate=out --prompt the --num-chars 40"), text);
+    cr_expect_str_neq(written("--generate=out --prompt=the --num-chars=40 --seed=2"), text);
+    char *likeliest = written("--generate=out --prompt=the --num-chars=40 --temperature=0");
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=40 --top-k=1"), likeliest);
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=40 --temperature=0 --seed=9"),
+                     likeliest);
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=0"), "the\n");
+    cr_expect_str_eq(written("--generate=out --num-chars=0"), "\n");
+    cr_expect(strlen(written("--generate=out")) == 501, "500 by default");
+    cr_expect(files_in("out") == 6, "something was written");
+}
+
+/* Longer than the block, and a prompt longer than it: a long text and its own beginning as a prompt
+   go on alike, as the window depends on the text alone. */
+Test(generate, any_length) {
+    learn("--norm=bn --out=out text.txt");
+    char *text = written("--generate=out --prompt=a --num-chars=300 --temperature=0"), options[256];
+    cr_expect(strlen(text) == 302);
+    for (int given = 1; given < 60; given += 7) {
+        snprintf(options, sizeof options, "%.*s", given, text);
+        const char *arguments[] = {"--generate=out", "--temperature=0", "--num-chars=100",
+                                   "--prompt",       options,           NULL};
+        struct ending ending = train_with(arguments);
+        cr_expect(ending.status == 0 && !strncmp(ending.out, text, (size_t)given + 100), "%d: %s",
+                  given, ending.out);
+    }
+}
+
+Test(generate, prompts_that_cannot_be) {
+    learn("--out=out text.txt");
+    static const struct {
+        const char *prompt, *why;
+    } bad[] = {{"the Cat", "--prompt: has U+0043 (C), which the model's vocabulary lacks"},
+               {"a\xc3\xa9", "has U+00E9 (\xc3\xa9), "},
+               {"a\tb", "has U+0009, "},
+               {"the \xff", "--prompt: not UTF-8 at byte 4, 0xff"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *arguments[] = {"--generate=out", "--prompt", bad[i].prompt, NULL};
+        struct ending ending = train_with(arguments);
+        expect_refusal(&ending, STATUS_USAGE, bad[i].why);
+    }
+}
+
+Test(generate, texts_of_bytes_are_written_as_utf_8) {
+    FILE *file = fopen("bytes.txt", "wb");
+    for (int i = 0; i < 400; i++) fputs("\xe4\xb8\xad\xff\xf0\x9f\x98\x81 a\xc3", file);
+    fclose(file);
+    learn("--level=byte --max-iters=3 --out=out bytes.txt");
+    cr_expect(characters(written("--generate=out --num-chars=400 --temperature=2")) > 100);
+    const char *arguments[] = {"--generate=out", "--num-chars=0", "--prompt", "a\xff\xe4\xb8",
+                               NULL};
+    struct ending ending = train_with(arguments);
+    cr_expect_str_eq(ending.out, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\n");
+}
+
+Test(generate, other_alphabets) {
+    FILE *file = fopen("poem.txt", "wb");
+    for (int i = 0; i < 200; i++)
+        fputs("\xe5\xba\x8a\xe5\x89\x8d\xe6\x98\x8e\xe6\x9c\x88\xe5\x85\x89\n", file);
+    fclose(file);
+    learn("--out=out poem.txt");
+    char *text = written("--generate=out --num-chars=50 --prompt=\xe6\x98\x8e");
+    cr_expect(characters(text) == 52 && !strncmp(text, "\xe6\x98\x8e", 3), "%s", text);
+}
+
+Test(generate, what_contradicts_the_model_is_refused) {
+    learn("--out=out text.txt");
+    struct ending ending = train("--generate=out --norm=bn");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--norm=bn: contradicts --norm=ln of out/model.safetensors");
+    ending = train("--generate=out --block-size=16");
+    expect_refusal(&ending, STATUS_USAGE, "--block-size=16: contradicts --block-size=8");
+    ending = train("--generate=out text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
+    ending = train("--generate=out --out=there");
+    expect_refusal(&ending, STATUS_USAGE, "belong to training");
+    ending = train("--generate=out --evaluate=out");
+    expect_refusal(&ending, STATUS_USAGE, "one at a time");
+    ending = train("--prompt=the text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    ending = train("--generate=nowhere");
+    expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
+    ending = train("--generate=text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "text.txt: not a whole safetensors file");
+}
+
+/* The number after "loss ". */
+static double loss_of(const char *line) {
+    double loss = NAN;
+    cr_assert(sscanf(line, "loss %lf nats per character", &loss) == 1, "%s", line);
+    return loss;
+}
+
+ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
+    return every_row();
+}
+
+/* The share of characters that the model thought likeliest, as the run's summary has it. */
+Test(evaluate, gives_the_accuracy_of_the_summary) {
+    char want[64];
+    learn("--out=out text.txt");
+    char *member = strstr(file_text("out/summary.json", NULL), "\"val_accuracy\": ");
+    cr_assert(member != NULL);
+    double accuracy = atof(strchr(member, ':') + 1);
+    cr_expect(accuracy > 0.05 && accuracy < 1);
+    snprintf(want, sizeof want, "; accuracy %.4f: ", accuracy);
+    cr_expect(strstr(written("--evaluate=out"), want), "no%s", want);
+}
+
+ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {
+    char options[128], want[128];
+    snprintf(options, sizeof options, "%s --out=out text.txt", pair_options(pair));
+    learn(options);
+    struct log log = log_of("out");
+    snprintf(want, sizeof want, "loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
+    char *text = written("--evaluate=out");
+    cr_expect(!strncmp(text, want, strlen(want)), "%s, not %s", text, want);
+    cr_expect(strstr(text, ": the validation part of text.txt, 199 characters\n"), "%s", text);
+    cr_expect_str_eq(written("--evaluate=out text.txt --threads=3"), text);
+}
+
+Test(evaluate, another_corpus_is_measured_as_a_whole) {
+    learn("--out=out text.txt");
+    corpus_put_tiny("other.txt", 801); // whole blocks of 8, and the character before them
+    char *text = written("--evaluate=out other.txt");
+    cr_expect(strstr(text, ": other.txt, 800 characters\n"), "%s", text);
+    cr_expect(loss_of(text) < log(14) && loss_of(text) > 0.01);
+    double usual = loss_of(text);
+    cr_expect_float_eq(loss_of(written("--evaluate=out other.txt --batch-size=7")), usual, 1e-5);
+    file_put("two.txt", "at", 2);
+    cr_expect(strstr(written("--evaluate=out two.txt"), ": two.txt, 1 characters\n"));
+    struct ending ending =
+        train_in((struct surroundings){.input = "other.txt"}, "--evaluate=out -");
+    cr_expect(ending.status == 0 && fabs(loss_of(ending.out) - usual) < 1e-12, "%s", ending.err);
+}
+
+Test(evaluate, what_cannot_be_measured) {
+    learn("--out=out text.txt");
+    file_put("one.txt", "a", 1);
+    struct ending ending = train("--evaluate=out one.txt");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: has no two characters to measure");
+    file_put("other.txt", "a Cat", 5);
+    ending = train("--evaluate=out other.txt");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "other.txt: has U+0043 (C), which the model's vocabulary lacks");
+    ending = train("--evaluate=out --n-layer=2");
+    expect_refusal(&ending, STATUS_USAGE, "--n-layer=2: contradicts --n-layer=1");
+    cr_assert(!remove("text.txt"));
+    ending = train("--evaluate=out");
+    expect_refusal(&ending, STATUS_MACHINE, "text.txt: No such file or directory");
+}
+
+Test(evaluate, the_grammar) {
+    learn("--grammar-chars=3000 --out=out");
+    struct log log = log_of("out");
+    char *text = written("--evaluate=out");
+    cr_expect_float_eq(loss_of(text), log_number(&log, log.rows - 1, VAL_LOSS), 1e-7);
+    cr_expect(strstr(text, "the validation part of the built-in grammar"));
+}
+
+/* The loss in a line that begins with the source's name. */
+static double loss_by(const char *table, const char *source) {
+    for (const char *line = table; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, source, strlen(source)) && line[strlen(source)] == ' ')
+            return strtod(line + strlen(source), NULL);
+    }
+    cr_assert(false, "no %s in %s", source, table);
+    return NAN;
+}
+
+Test(evaluate, by_every_source_of_statistics) {
+    char options[64], want[64];
+    learn("--norm=bn --out=out text.txt");
+    char *table = strdup(written("--evaluate=out --stats=all"));
+    static const char *const sources[] = {"running", "own", "other", "single", "position"};
+    for (int i = 0; i < 5; i++) {
+        double loss = loss_by(table, sources[i]);
+        snprintf(options, sizeof options, "--evaluate=out --stats=%s", sources[i]);
+        snprintf(want, sizeof want, "loss %.9g nats", loss);
+        char *alone = written(options);
+        cr_expect(loss > 0.1 && !strncmp(alone, want, strlen(want)), "%s: %s", sources[i], alone);
+        cr_expect((loss == loss_by(table, "running")) == !i, "%s: %g", sources[i], loss);
+    }
+    free(table);
+    learn("--norm=ln --out=ln text.txt");
+    table = written("--evaluate=ln --stats=all");
+    cr_expect(strstr(table, "\nposition   -\n"), "%s", table);
+    cr_expect(fabs(loss_by(table, "single") - loss_by(table, "running")) < 1e-6, "%s", table);
+    struct ending ending = train("--evaluate=ln --stats=position");
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "--stats=position"), "%s",
+              ending.err);
+}
+
+/* Its penalty is none of a forward pass. */
+Test(evaluate, regularized_batchnorm_by_every_source) {
+    learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=out text.txt");
+    cr_expect(loss_by(written("--evaluate=out --stats=all"), "position") > 0.1);
+}
+
+/* A single batch is no other one. */
+Test(evaluate, one_batch_has_no_other) {
+    learn("--norm=bn --batch-size=2 --out=out text.txt");
+    file_put("short.txt", "a cat", 5);
+    char *table = written("--evaluate=out --stats=all short.txt");
+    cr_expect(strstr(table, "\nother      -\n"), "%s", table);
+    struct ending ending = train("--evaluate=out --stats=other short.txt");
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is one batch"), "%s",
+              ending.err);
+}
+
+Test(evaluate, how_far_the_future_is_seen) {
+    static const char *const norms[] = {"ln", "rms", "bn", "in"};
+    for (int i = 0; i < 4; i++) {
+        char options[64];
+        snprintf(options, sizeof options, "--norm=%s --out=%s text.txt", norms[i], norms[i]);
+        learn(options);
+        snprintf(options, sizeof options, "--evaluate=%s --leak", norms[i]);
+        const char *line = strstr(written(options), "\n     t ");
+        cr_assert(line != NULL);
+        int rows = 0, position;
+        double change[4];
+        while ((line = strchr(line + 1, '\n')) &&
+               sscanf(line, "%d %lf %lf %lf %lf", &position, &change[0], &change[1], &change[2],
+                      &change[3]) == 5) {
+            rows++;
+            cr_expect(change[0] == 0 && change[1] == 0, "%s in evaluation: %g", norms[i],
+                      change[0]);
+            cr_expect((change[2] > 1e-4 && change[3] > 0) == (i >= 2) &&
+                          (change[2] == 0) == (i < 2),
+                      "%s in training: %g", norms[i], change[2]);
+        }
+        cr_expect(rows >= 5, "%d rows", rows);
+    }
+}
+
+Test(evaluate, what_measures_belong_to) {
+    static const char *const refused[][2] = {{"--stats=own text.txt", "--stats=own"},
+                                             {"--leak text.txt", "--leak"},
+                                             {"--items --corpus=random", "--items"},
+                                             {"--stats=mine --evaluate=out", "--stats"}};
+    for (int i = 0; i < 4; i++) {
+        struct ending ending = train("%s", refused[i][0]);
+        cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, refused[i][1]), "%d: %s",
+                  ending.status, ending.err);
+    }
+}
+
+/* Nothing is there to be learned: ln's loss stays at ln V, in's falls below, by what it sees. */
+Test(evaluate, random_characters) {
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        struct ending ending =
+            train(TINY "--quiet --norm=%s --corpus=random --random-chars=8 --max-iters=400 --force "
+                       "--warmup-iters=10 --learning-rate=0.02 --log-interval=1 --eval-iters=0 "
+                       "--eval-interval=400 --out=out",
+                  i ? "in" : "ln");
+        cr_assert(ending.status == 0, "%s", ending.err);
+        struct log log = log_of("out");
+        loss[i] = 0;
+        for (int row = 300; row < 400; row++) loss[i] += log_number(&log, row, TRAIN_LOSS) / 100;
+        cr_expect(log_number(&log, 400, VAL_LOSS) > log_number(&log, 0, VAL_LOSS) - 0.2);
+    }
+    cr_expect(loss[0] > 2.0 && loss[0] < 2.3, "ln: %g, ln 8 is 2.08", loss[0]);
+    cr_expect(loss[1] < 1.9, "in: %g", loss[1]);
+}

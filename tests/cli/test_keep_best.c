@@ -1,0 +1,265 @@
+/* --keep-best: best.safetensors is the model of the evaluation with the lowest validation loss,
+   however the run went on. */
+#include "data/die.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The part that validates runs backwards: its loss falls while characters' frequencies are learned
+   and rises again, so that the best step is neither the first nor the last. */
+static void enter(void) {
+    enum { LENGTH = 2000, TRAIN = 1800 };
+    size_t bytes;
+    folder_enter();
+    corpus_put_tiny("text.txt", LENGTH);
+    char *text = file_text("text.txt", &bytes);
+    for (size_t i = TRAIN, j = bytes - 1; i < j; i++, j--) {
+        char c = text[i];
+        text[i] = text[j];
+        text[j] = c;
+    }
+    file_put("text.txt", text, bytes);
+    items_put("items.txt", 100);
+}
+
+TestSuite(keep_best, .init = enter, .fini = folder_leave);
+
+#define ROUGH                                                                                      \
+    TINY "--quiet --dropout=0.2 --grad-accum=2 --learning-rate=0.1 --schedule=constant "           \
+         "--lr-decay-iters=12 --eval-interval=2 --eval-iters=0 --pn-warmup=5 --prepbn-steps=20 "
+
+enum { STEPS = 12 };
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+/* The step of the log's lowest validation loss, and that loss as it stands there. */
+static int best_of(const char *folder, double *loss) {
+    struct log log = log_of(folder);
+    int best = -1;
+    for (int row = 0; row < log.rows; row++)
+        if (*log.cell[row][VAL_LOSS] &&
+            (best < 0 || log_number(&log, row, VAL_LOSS) < log_number(&log, best, VAL_LOSS)))
+            best = row;
+    cr_assert(best >= 0, "%s: no validation loss", folder);
+    *loss = log_number(&log, best, VAL_LOSS);
+    return (int)log_number(&log, best, STEP);
+}
+
+/* The data of a safetensors file, behind its header. */
+static char *data_of(const char *path, size_t *bytes) {
+    size_t all;
+    char *text = file_text(path, &all);
+    cr_assert(text && all > 8, "%s is missing", path);
+    uint64_t header;
+    memcpy(&header, text, sizeof header);
+    cr_assert(header < all - 8);
+    *bytes = all - 8 - header;
+    return text + 8 + header;
+}
+
+static void expect_same_data(const char *one, const char *other) {
+    size_t bytes, other_bytes;
+    char *data = data_of(one, &bytes), *other_data = data_of(other, &other_bytes);
+    cr_expect(bytes == other_bytes && !memcmp(data, other_data, bytes), "%s: %s differs", one,
+              other);
+}
+
+/* The number in the file's text of this name. */
+static double number_in(const char *path, const char *name) {
+    char quoted[64];
+    size_t bytes;
+    char *text = file_text(path, &bytes);
+    snprintf(quoted, sizeof quoted, "\"%s\":\"", name);
+    const char *found = text && bytes > 8 ? strstr(text + 8, quoted) : NULL;
+    cr_assert(found, "%s: no %s", path, name);
+    return strtod(found + strlen(quoted), NULL);
+}
+
+ParameterizedTestParameters(keep_best, is_the_model_of_the_lowest_loss) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, keep_best, is_the_model_of_the_lowest_loss) {
+    const char *model = pair_options(pair);
+    double loss;
+    char measured[64], member[64];
+    expect_done(train(ROUGH "%s --max-iters=%d --keep-best --out=out text.txt", model, STEPS));
+    int step = best_of("out", &loss);
+    snprintf(member, sizeof member, "%d", step);
+    expect_member("out", "best_step", member);
+    cr_expect(number_in("out/best.safetensors", "step") == step);
+    cr_expect_float_eq(number_in("out/best.safetensors", "val_loss"), loss, 1e-8);
+    // measured by another program run, it is the logged loss to the last digit
+    struct ending ending = train("--evaluate=out/best.safetensors");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    snprintf(measured, sizeof measured, "loss %.9g nats", loss);
+    cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
+    // the run that stops there has this model, and one that does not keep it the same last one
+    expect_done(train(ROUGH "%s --max-iters=%d --out=stopped text.txt", model, step));
+    expect_same_data("stopped/model.safetensors", "out/best.safetensors");
+    expect_done(train(ROUGH "%s --max-iters=%d --out=off text.txt", model, STEPS));
+    expect_same_data("off/model.safetensors", "out/model.safetensors");
+    expect_same_log("off", "out");
+}
+
+Test(keep_best, lies_in_the_middle_of_these_runs) {
+    static const char *const norms[] = {"bn", "ln", "pn"};
+    for (int i = 0; i < 3; i++) {
+        double loss;
+        expect_done(train(ROUGH "--norm=%s --force --max-iters=%d --keep-best --out=out text.txt",
+                          norms[i], STEPS));
+        int step = best_of("out", &loss);
+        cr_expect(step > 0 && step < STEPS, "%s: the best step is %d", norms[i], step);
+    }
+}
+
+static void expect_same_best(const char *one, const char *other) {
+    expect_same_file(one, other, "best.safetensors");
+    expect_same_file(one, other, "checkpoint.safetensors");
+    expect_same_file(one, other, "model.safetensors");
+    cr_expect(files_in(one) == 7 && files_in(other) == 7, "something is left");
+}
+
+static void check_resume(const char *options, const char *corpus) {
+    expect_done(
+        train(ROUGH "%s --max-iters=%d --keep-best --out=whole %s", options, STEPS, corpus));
+    for (int step = 0; step < STEPS; step++) {
+        expect_done(train(ROUGH "%s --max-iters=%d --keep-best --force --out=parts %s", options,
+                          step, corpus));
+        expect_done(train("--quiet --max-iters=%d --resume=parts", STEPS));
+        expect_same_best("whole", "parts");
+    }
+}
+
+Test(keep_best, resumed_after_every_step) {
+    check_resume("--norm=bn", "text.txt");
+    cr_expect(!remove("whole/config.ini"));
+    check_resume("--norm=pn --force", "text.txt");
+    check_resume("--norm=ln --items --force", "items.txt");
+}
+
+/* The file is newer than the checkpoint that the run goes on from; also where the run is told to
+   end before the step of that file. */
+Test(keep_best, killed_between_the_file_and_the_checkpoint) {
+    for (int step = 1; step < STEPS; step += 2) {
+        size_t bytes;
+        expect_done(
+            train(ROUGH "--norm=bn --max-iters=%d --keep-best --force --out=out text.txt", step));
+        char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+        for (int last = STEPS; last >= step; last -= STEPS - step) {
+            expect_done(train("--quiet --max-iters=%d --resume=out", STEPS));
+            file_put("out/checkpoint.safetensors", checkpoint, bytes);
+            cr_assert(!remove("out/model.safetensors") && !remove("out/summary.json"));
+            expect_done(train("--quiet --max-iters=%d --resume=out", last));
+            expect_done(train(ROUGH "--norm=bn --max-iters=%d --keep-best --force --out=whole "
+                                    "text.txt",
+                              last));
+            expect_same_best("whole", "out");
+        }
+    }
+}
+
+/* A run killed before its first checkpoint begins again; the file of its first try goes. */
+Test(keep_best, killed_before_the_first_checkpoint) {
+    expect_done(train(ROUGH "--norm=bn --max-iters=5 --keep-best --out=whole text.txt"));
+    expect_done(train(ROUGH "--norm=bn --max-iters=5 --keep-best --out=out text.txt"));
+    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
+    file_put("out/best.safetensors", "of another time", 15);
+    expect_done(train("--quiet --resume=out"));
+    expect_same_best("whole", "out");
+}
+
+#define LONG                                                                                       \
+    ROUGH "--norm=bn --max-iters=900 --learning-rate=0.003 --eval-iters=3 "                        \
+          "--checkpoint-interval=50 --log-interval=100 --keep-best "
+
+static double seconds_since(struct timespec begin) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec);
+}
+
+Test(keep_best, after_a_kill_at_any_moment, .timeout = 300) {
+    enum { KILLS = 12 };
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    expect_done(train(LONG "--out=whole text.txt"));
+    double whole = seconds_since(begin);
+    for (int i = 0; i < KILLS; i++) {
+        struct process process = train_start(LONG "--force --out=out text.txt");
+        double pause = whole * (2 * i + 1) / (2 * KILLS);
+        nanosleep(&(struct timespec){(time_t)pause, (long)((pause - (double)(time_t)pause) * 1e9)},
+                  NULL);
+        process_end(process, i % 2 ? SIGKILL : SIGTERM);
+        expect_done(file_there("out/config.ini") ? train("--quiet --resume=out")
+                                                 : train(LONG "--force --out=out text.txt"));
+        expect_same_best("whole", "out");
+    }
+}
+
+Test(keep_best, a_fresh_run_removes_it) {
+    expect_done(train(ROUGH "--keep-best --out=out text.txt"));
+    cr_assert(file_there("out/best.safetensors"));
+    struct ending ending = train(ROUGH "--out=out text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "out: holds a run already");
+    expect_done(train(ROUGH "--force --out=out text.txt"));
+    cr_expect(!file_there("out/best.safetensors"));
+    size_t bytes;
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    cr_expect(!strstr(checkpoint + 8, "\"best."), "a copy that nobody asked for");
+}
+
+Test(keep_best, a_run_that_goes_on_keeps_to_it) {
+    static const char *const given[] = {"", "--keep-best"}, *const other[] = {"on", "off"};
+    for (int i = 0; i < 2; i++) {
+        char part[128];
+        expect_done(train(ROUGH "%s --force --out=out text.txt", given[i]));
+        struct ending ending = train("--resume=out --keep-best=%s", other[i]);
+        snprintf(part, sizeof part, "--keep-best=%s: contradicts --keep-best=%s of out/checkpoint",
+                 other[i], other[1 - i]);
+        expect_refusal(&ending, STATUS_USAGE, part);
+    }
+}
+
+Test(keep_best, stays_where_the_run_diverges) {
+    struct ending ending = train(
+        TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+             "--eval-iters=0 --eval-interval=1 --max-iters=1000 --keep-best --out=out text.txt");
+    cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
+    struct log log = log_of("out");
+    double best = log_number(&log, 0, VAL_LOSS);
+    char measured[64];
+    for (int row = 1; row < log.rows; row++)
+        if (*log.cell[row][VAL_LOSS] && log_number(&log, row, VAL_LOSS) < best)
+            best = log_number(&log, row, VAL_LOSS);
+    ending = train("--evaluate=out/best.safetensors");
+    snprintf(measured, sizeof measured, "loss %.9g nats", best);
+    cr_expect(ending.status == 0 && strstr(ending.out, measured), "%s%s", ending.out, ending.err);
+}
+
+Test(keep_best, writes_text_and_items) {
+    expect_done(train(ROUGH "--norm=bn --keep-best --out=text text.txt"));
+    expect_done(train(ROUGH "--norm=bn --items --keep-best --out=items items.txt"));
+    cr_assert(!remove("text.txt"));
+    struct ending ending = train("--generate=text/best.safetensors --num-chars=30 --prompt=the");
+    cr_expect(ending.status == 0 && !strncmp(ending.out, "the", 3), "%s%s", ending.out, ending.err);
+    cr_expect(strlen(ending.out) == 30 + 1 || strlen(ending.out) == 33 + 1, "%s", ending.out);
+    ending = train("--generate=items/best.safetensors --num-items=3");
+    cr_expect(ending.status == 0 && strstr(ending.err, "3 items"), "%s%s", ending.out, ending.err);
+}
+
+Test(keep_best, a_full_disk) {
+    struct ending ending = train_in((struct surroundings){.file_limit = 4000},
+                                    ROUGH "--keep-best --checkpoint-interval=0 --out=out text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "out/best.safetensors: File too large");
+    cr_expect(!file_there("out/best.safetensors") && !file_there("out/best.safetensors.tmp"));
+}

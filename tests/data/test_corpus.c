@@ -1,0 +1,388 @@
+/* Text to characters to batches, and the random numbers that choose them. */
+#include "data/die.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(corpus, .init = folder_enter, .fini = folder_leave);
+
+static struct corpus make(const char *text, int level) {
+    struct corpus corpus;
+    corpus_make(&corpus, "text", text, strlen(text),
+                &(struct corpus_options){.level = level, .val_fraction = 0.1});
+    return corpus;
+}
+
+/* A text whose character number i has id i, so that a batch tells where it is from. */
+static struct corpus numbered(size_t length, double val_fraction) {
+    char *text = malloc(2 * length), *end = text;
+    for (size_t i = 0; i < length; i++) {
+        *end++ = (char)(0xc0 | (0x100 + i) >> 6);
+        *end++ = (char)(0x80 | ((0x100 + i) & 0x3f));
+    }
+    struct corpus corpus;
+    corpus_make(&corpus, "numbers", text, 2 * length,
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = val_fraction});
+    free(text);
+    cr_assert(corpus.length == length && corpus.vocabulary.V == length);
+    for (size_t i = 0; i < length; i++) cr_assert(corpus.ids[i] == (int32_t)i);
+    return corpus;
+}
+
+Test(corpus, utf_8_of_every_length_at_its_bounds) {
+    static const struct {
+        const char *text;
+        uint32_t code;
+    } bound[] = {{"\x01", 0x1},
+                 {"\x7f", 0x7f},
+                 {"\xc2\x80", 0x80},
+                 {"\xdf\xbf", 0x7ff},
+                 {"\xe0\xa0\x80", 0x800},
+                 {"\xed\x9f\xbf", 0xd7ff},
+                 {"\xee\x80\x80", 0xe000},
+                 {"\xef\xbf\xbf", 0xffff},
+                 {"\xf0\x90\x80\x80", 0x10000},
+                 {"\xf4\x8f\xbf\xbf", 0x10ffff}};
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
+        struct corpus corpus = make(bound[i].text, LEVEL_CHAR);
+        cr_expect(corpus.length == 1 && corpus.vocabulary.V == 1 &&
+                      corpus.vocabulary.symbols[0] == bound[i].code,
+                  "U+%04X", bound[i].code);
+        corpus_free(&corpus);
+    }
+}
+
+struct bytes {
+    const char *text;
+    size_t count;
+};
+
+static void make_in_child(void *bytes) {
+    const struct bytes *b = bytes;
+    struct corpus corpus;
+    corpus_make(&corpus, "text", b->text, b->count,
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
+}
+
+Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
+    static const struct {
+        const char *text;
+        int at;
+    } wrong[] = {{"\x80", 0}, // a continuation without a beginning
+                 {"ab\xbf"
+                  "c",
+                  2},
+                 {"\xc3\xa9\xa9", 2},
+                 {"a\xc3", 1}, // cut off by the end
+                 {"a\xe4\xb8", 1},
+                 {"a\xf0\x9f\x98", 1},
+                 {"a\xc3z", 1}, // cut off by another character
+                 {"a\xe4\xb8z", 1},
+                 {"a\xf0\x9f\x98z", 1},
+                 {"a\xe4\xc3\xa9", 1},
+                 {"\xc0\x80", 0}, // overlong
+                 {"\xc1\xbf", 0},
+                 {"\xe0\x9f\xbf", 0},
+                 {"\xf0\x8f\xbf\xbf", 0},
+                 {"\xed\xa0\x80", 0}, // surrogates
+                 {"\xed\xbf\xbf", 0},
+                 {"\xf4\x90\x80\x80", 0}, // above U+10FFFF
+                 {"\xf7\xbf\xbf\xbf", 0},
+                 {"\xf8\x88\x80\x80\x80", 0}, // no first byte at all
+                 {"\xfc\x84\x80\x80\x80\x80", 0},
+                 {"a\xfe", 1},
+                 {"a\xff", 1},
+                 {"\xe4\xb8\xad\xe6\x96\x87\xff", 6},
+                 {"\xef\xbb\xbf"
+                  "a\xff",
+                  4}}; // behind a byte order mark
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct bytes bytes = {wrong[i].text, strlen(wrong[i].text)};
+        struct ending ending = call(make_in_child, &bytes);
+        char part[64];
+        snprintf(part, sizeof part, "text: not UTF-8 at byte %d, 0x%02x (try --level=byte)",
+                 wrong[i].at, (unsigned char)wrong[i].text[wrong[i].at]);
+        expect_refusal(&ending, STATUS_MACHINE, part);
+    }
+    struct bytes nul = {"ab\0c", 4}, empty = {"", 0};
+    struct ending ending = call(make_in_child, &nul);
+    expect_refusal(&ending, STATUS_MACHINE, "NUL byte at byte 2");
+    ending = call(make_in_child, &empty);
+    expect_refusal(&ending, STATUS_MACHINE, "text: is empty");
+}
+
+Test(corpus, a_byte_order_mark_is_no_character) {
+    struct corpus corpus = make("\xef\xbb\xbf"
+                                "ab\xef\xbb\xbf",
+                                LEVEL_CHAR);
+    cr_expect(corpus.length == 3 && corpus.bytes == 8 && corpus.vocabulary.V == 3);
+    cr_expect(vocabulary_id(&corpus.vocabulary, 0xfeff) == 2, "elsewhere it is one");
+    corpus_free(&corpus);
+    corpus = make("\xef\xbb\xbf"
+                  "ab",
+                  LEVEL_BYTE);
+    cr_expect(corpus.length == 5);
+    corpus_free(&corpus);
+}
+
+Test(corpus, bytes) {
+    char text[512];
+    for (int i = 0; i < 512; i++) text[i] = (char)(511 - i);
+    struct corpus corpus;
+    corpus_make(&corpus, "bytes", text, sizeof text,
+                &(struct corpus_options){.level = LEVEL_BYTE, .val_fraction = 0.5});
+    cr_expect(corpus.length == 512 && corpus.vocabulary.V == 256 && corpus.train == 256);
+    for (int i = 0; i < 256; i++) {
+        cr_expect(corpus.vocabulary.symbols[i] == (uint32_t)i);
+        cr_expect(corpus.ids[i] == 255 - i);
+    }
+    corpus_free(&corpus);
+}
+
+Test(corpus, the_vocabulary_is_what_occurs_in_ascending_order) {
+    struct corpus corpus = make("\xe4\xb8\xad"
+                                "banana\n\xf0\x9f\x98\x80\xc3\xa9\n",
+                                LEVEL_CHAR);
+    static const uint32_t want[] = {'\n', 'a', 'b', 'n', 0xe9, 0x4e2d, 0x1f600};
+    cr_assert(corpus.vocabulary.V == 7 && corpus.length == 11 && corpus.bytes == 17);
+    for (int32_t i = 0; i < 7; i++) {
+        cr_expect(corpus.vocabulary.symbols[i] == want[i]);
+        cr_expect(vocabulary_id(&corpus.vocabulary, want[i]) == i);
+    }
+    cr_expect(vocabulary_id(&corpus.vocabulary, 'c') == -1 &&
+              vocabulary_id(&corpus.vocabulary, 0) == -1);
+    cr_expect(vocabulary_id(&corpus.vocabulary, 0x1f601) == -1 &&
+              vocabulary_id(&corpus.vocabulary, UINT32_MAX) == -1);
+    char *vocabulary = vocabulary_text(&corpus.vocabulary);
+    cr_expect_str_eq(vocabulary, "10 97 98 110 233 20013 128512");
+    free(vocabulary);
+    corpus_free(&corpus);
+}
+
+Test(corpus, chinese) {
+    struct corpus corpus = make("\xe5\xba\x8a\xe5\x89\x8d\xe6\x98\x8e\xe6\x9c\x88\xe5\x85\x89\xef"
+                                "\xbc\x8c\xe7\x96\x91\xe6\x98\xaf\xe5\x9c\xb0\xe4\xb8\x8a\xe9\x9c"
+                                "\x9c\xe3\x80\x82\xe4\xb8\xbe\xe5\xa4\xb4\xe6\x9c\x9b\xe6\x98\x8e"
+                                "\xe6\x9c\x88",
+                                LEVEL_CHAR); // 17 characters, two of them twice
+    cr_expect(corpus.length == 17 && corpus.vocabulary.V == 15 && corpus.train == 15);
+    cr_expect(corpus.ids[2] == corpus.ids[15] && corpus.ids[3] == corpus.ids[16]);
+    cr_expect(corpus.vocabulary.symbols[corpus.ids[0]] == 0x5e8a);
+    corpus_free(&corpus);
+}
+
+Test(corpus, what_is_put_out_is_what_came_in) {
+    static const char text[] = "\x01\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef"
+                               "\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf plain\r\n";
+    for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++) {
+        struct corpus corpus = make(text, level);
+        char *out = NULL;
+        size_t size;
+        FILE *file = open_memstream(&out, &size);
+        struct writer writer = {.vocabulary = &corpus.vocabulary, .file = file};
+        for (size_t i = 0; i < corpus.length; i++) writer_put(&writer, corpus.ids[i]);
+        writer_end(&writer);
+        fclose(file);
+        cr_expect(size == sizeof text - 1 && !memcmp(out, text, size));
+        free(out);
+        corpus_free(&corpus);
+    }
+}
+
+Test(corpus, crc_32) {
+    struct corpus corpus = make("123456789", LEVEL_CHAR);
+    cr_expect(corpus.crc32 == 0xcbf43926, "%08x", corpus.crc32);
+    corpus_free(&corpus);
+    corpus = make("The quick brown fox jumps over the lazy dog", LEVEL_BYTE);
+    cr_expect(corpus.crc32 == 0x414fa339, "%08x", corpus.crc32);
+    corpus_free(&corpus);
+}
+
+Test(corpus, the_end_of_the_text_validates) {
+    static const struct {
+        size_t length;
+        double fraction;
+        size_t train;
+    } split_at[] = {{1000, 0.1, 900}, {1000, 0.25, 750}, {1000, 0.5, 500}, {1000, 0, 1000},
+                    {1000, 1, 0},     {7, 0.5, 3},       {1, 0.1, 0},      {999, 0.1, 899}};
+    for (size_t i = 0; i < sizeof split_at / sizeof *split_at; i++) {
+        struct corpus corpus = numbered(split_at[i].length, split_at[i].fraction);
+        cr_expect(corpus.train == split_at[i].train, "%zu of %zu", corpus.train, corpus.length);
+        corpus_free(&corpus);
+    }
+}
+
+struct check {
+    struct corpus corpus;
+    size_t T;
+};
+
+static void check_in_child(void *check) {
+    corpus_check(&((struct check *)check)->corpus, ((struct check *)check)->T);
+}
+
+Test(corpus, both_parts_must_be_long_enough) {
+    struct check check = {numbered(20, 0.5), 9}; // 10 characters train: a block of 9 and one more
+    corpus_check(&check.corpus, 9);
+    check.T = 10;
+    struct ending ending = call(check_in_child, &check);
+    expect_refusal(&ending, STATUS_USAGE, "--block-size");
+    corpus_free(&check.corpus);
+    check.corpus = numbered(20, 0.1); // 2 validate
+    corpus_check(&check.corpus, 9);
+    corpus_free(&check.corpus);
+    check.corpus = numbered(20, 0.05);
+    ending = call(check_in_child, &check);
+    expect_refusal(&ending, STATUS_USAGE, "--val-fraction");
+    corpus_free(&check.corpus);
+}
+
+/* Fails unless every sequence of the batch is a stretch of the training part that begins in its own
+   share of it, with targets one character on. */
+static void expect_blocks(const struct corpus *corpus, const struct batch *batch) {
+    size_t targets = corpus->train - 1;
+    for (size_t b = 0; b < batch->B; b++) {
+        size_t start = batch->ids[b * batch->T];
+        size_t first = targets * b / batch->B, next = targets * (b + 1) / batch->B;
+        if (next - first >= batch->T)
+            cr_assert(start >= first && start + batch->T <= next, "%zu, not %zu to %zu", start,
+                      first, next);
+        cr_assert(start + batch->T < corpus->train, "reaches the validation part: %zu", start);
+        for (size_t t = 0; t < batch->T; t++) {
+            cr_assert_eq(batch->ids[b * batch->T + t], (int32_t)(start + t));
+            cr_assert_eq(batch->targets[b * batch->T + t], (int32_t)(start + t + 1));
+        }
+    }
+}
+
+Test(corpus, training_blocks_are_stretches_of_the_training_part) {
+    const size_t lengths[] = {40, 41, 100, 1000}, sizes[] = {1, 3, 12, 64};
+    for (int l = 0; l < 4; l++)
+        for (int k = 0; k < 4; k++) {
+            struct corpus corpus = numbered(lengths[l], 0.5);
+            struct batch batch = batch_make(sizes[k], 8), same = batch_make(sizes[k], 8);
+            size_t bytes = sizeof(int32_t) * sizes[k] * 8;
+            int different = 0;
+            for (uint64_t count = 0; count < 100; count++) {
+                corpus_sample(&corpus, 3, count, &batch);
+                expect_blocks(&corpus, &batch);
+                corpus_sample(&corpus, 3, count, &same);
+                cr_assert(!memcmp(batch.ids, same.ids, bytes), "not reproducible");
+                corpus_sample(&corpus, 4, count, &same);
+                different += !!memcmp(batch.ids, same.ids, bytes);
+            }
+            if (corpus.train - 8 >= 4 * sizes[k]) // else a stretch has hardly a choice
+                cr_expect(different > 50, "seeds share %d of 100 batches", 100 - different);
+            cr_expect(!batch.valid);
+            batch_free(&batch);
+            batch_free(&same);
+            corpus_free(&corpus);
+        }
+}
+
+Test(corpus, an_epoch_visits_each_block_once_and_epochs_differ) {
+    enum {
+        B = 3,
+        T = 8,
+        LENGTH = 1600,
+        TRAIN = 800,
+        WIDTH = (TRAIN - 1) / B,
+        BLOCKS = WIDTH / T - 1
+    };
+    struct corpus corpus = numbered(LENGTH, 0.5);
+    struct batch batch = batch_make(B, T);
+    int ever[TRAIN] = {0}, order = 0;
+    for (int epoch = 0; epoch < 60; epoch++) {
+        int times[TRAIN] = {0}, last = -1, seen = 0;
+        for (int i = 0; i < BLOCKS; i++) {
+            corpus_sample(&corpus, 1, epoch * BLOCKS + i, &batch);
+            for (int n = 0; n < B * T; n++) times[batch.targets[n]]++, ever[batch.targets[n]]++;
+            order += batch.ids[0] < last; // not from front to back
+            last = batch.ids[0];
+        }
+        for (int c = 0; c < TRAIN; c++) {
+            cr_assert(times[c] <= 1, "character %d came %d times in an epoch", c, times[c]);
+            seen += times[c];
+        }
+        cr_expect_eq(seen, B * BLOCKS * T);
+    }
+    for (int c = 1; c < TRAIN; c++) cr_expect(ever[c] > 0, "character %d never came", c);
+    cr_expect(order > 60 * BLOCKS / 3, "%d steps back", order);
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
+Test(corpus, the_shortest_training_part_has_one_block) {
+    struct corpus corpus = numbered(18, 0.5);
+    struct batch batch = batch_make(3, 8);
+    corpus_sample(&corpus, 5, 7, &batch);
+    for (int n = 0; n < 24; n++) cr_expect(batch.ids[n] == n % 8 && batch.targets[n] == n % 8 + 1);
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
+/* Goes through all blocks in batches of B and counts how often each character is a target. */
+static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
+    int *times = calloc(corpus->length + 1, sizeof *times);
+    size_t blocks = corpus_blocks(corpus, T), characters = corpus->length - corpus->train, done = 0;
+    cr_expect(blocks == (characters - 1 + T - 1) / T);
+    struct batch batch = batch_make(B, T);
+    while (done < blocks) {
+        corpus_validation(corpus, done, B, &batch);
+        cr_assert(batch.B >= 1 && batch.B <= B && batch.T == T);
+        for (size_t n = 0; n < batch.B * T; n++) {
+            int32_t id = batch.ids[n], target = batch.targets[n];
+            bool last = done * T + n + 1 >= characters;
+            cr_assert(id >= 0 && id < (int32_t)corpus->vocabulary.V);
+            cr_assert(target == (last ? -1 : id + 1), "%d follows %d", target, id);
+            if (!last) times[target]++;
+        }
+        done += batch.B;
+    }
+    cr_expect(done == blocks);
+    for (size_t i = 0; i < corpus->length; i++)
+        cr_assert(times[i] == (i > corpus->train), "character %zu: %d times", i, times[i]);
+    batch_free(&batch);
+    free(times);
+}
+
+Test(corpus, each_validation_character_but_the_first_is_predicted_once) {
+    struct corpus corpus = numbered(200, 0.5);
+    static const size_t lengths[] = {1, 2, 7, 32, 33, 49, 50, 98, 99, 100, 150};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t B = 1; B < 6; B++) expect_each_once(&corpus, B, lengths[i]);
+    corpus_free(&corpus);
+    corpus = numbered(4, 0.5);
+    expect_each_once(&corpus, 3, 5);
+    corpus_free(&corpus);
+}
+
+static void read_in_child(void *path) {
+    struct corpus corpus;
+    corpus_read(&corpus, path, &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
+    printf("%zu %zu %08x", corpus.length, corpus.vocabulary.V, corpus.crc32);
+    corpus_free(&corpus);
+}
+
+Test(corpus, files) {
+    enum { MANY = 3000000 }; // more than one reading
+    char *text = malloc(MANY), want[64];
+    for (int i = 0; i < MANY; i++) text[i] = (char)('a' + random_below(1, i, 26));
+    file_put("many.txt", text, MANY);
+    struct corpus corpus;
+    corpus_make(&corpus, "text", text, MANY,
+                &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
+    struct ending ending = call(read_in_child, "many.txt");
+    snprintf(want, sizeof want, "%d 26 %08x", MANY, corpus.crc32);
+    cr_expect_str_eq(ending.out, want);
+    corpus_free(&corpus);
+    free(text);
+    ending = call(read_in_child, "missing.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "corpus: missing.txt: No such file or directory");
+    ending = call(read_in_child, ".");
+    expect_refusal(&ending, STATUS_MACHINE, "corpus: .: Is a directory");
+}

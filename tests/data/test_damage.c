@@ -1,0 +1,319 @@
+/* Stored runs whose files hold what they may not, though each is whole and sealed: what somebody
+   could have made, or another program. An error says what it is, and nothing in the folder changes.
+ */
+#include "data/die.h"
+#include "data/files/safetensors.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    struct ending ending = train(TINY "--norm=bn --quiet --out=run text.txt");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_assert(!remove("run/config.ini")); // which would contradict changed texts first
+}
+
+TestSuite(damage, .init = enter, .fini = folder_leave);
+
+enum { MOST = 200 };
+
+/* A file of the run, to be changed. What is in it lives as long as the test. */
+struct edited {
+    struct stored_text texts[MOST];
+    struct stored arrays[MOST];
+    size_t text_count, array_count;
+};
+
+static struct edited edited;
+
+static void load(const char *path) {
+    static struct safetensors file; // its names stay in use, until the next one's
+    safetensors_close(&file);
+    safetensors_open(&file, path);
+    char *bytes = file_text(path, NULL);
+    edited.text_count = edited.array_count = 0;
+    for (size_t i = 0; i < file.text_count; i++)
+        if (strcmp(file.texts[i].name, "header_crc32") != 0 && // the writer makes its own
+            strcmp(file.texts[i].name, "data_crc32") != 0)
+            edited.texts[edited.text_count++] = file.texts[i];
+    for (size_t i = 0; i < file.array_count; i++) {
+        edited.arrays[i] = file.arrays[i];
+        edited.arrays[i].data = bytes + file.first + file.arrays[i].begin;
+    }
+    edited.array_count = file.array_count;
+    cr_assert(edited.text_count < MOST && edited.array_count < MOST);
+}
+
+static void save(const char *path) {
+    FILE *file = fopen(path, "wb");
+    cr_assert(file, "%s: cannot be written", path);
+    safetensors_write(file, edited.texts, edited.text_count, edited.arrays, edited.array_count);
+    cr_assert(!fclose(file));
+}
+
+static void set_text(const char *name, const char *text) {
+    size_t i = 0;
+    while (i < edited.text_count && strcmp(edited.texts[i].name, name) != 0) i++;
+    edited.texts[i] = (struct stored_text){name, text};
+    edited.text_count += i == edited.text_count;
+}
+
+static struct stored *array(const char *name) {
+    for (size_t i = 0; i < edited.array_count; i++)
+        if (!strcmp(edited.arrays[i].name, name)) return &edited.arrays[i];
+    cr_assert(false, "no %s", name);
+    return NULL;
+}
+
+#define ATTENTION "transformer.h.0.attn.c_attn.weight"
+#define EMBEDDING "transformer.wte.weight"
+
+/* The model, and the checkpoint, with one change; both are refused in the same words. */
+static void expect_damage(void (*change)(const void *), const void *context, int status,
+                          const char *part) {
+    static const char *const uses[][2] = {
+        {"model", "--generate=run"}, {"model", "--evaluate=run"}, {"checkpoint", "--resume=run"}};
+    const char *log = file_text("run/log.csv", NULL);
+    for (int i = 0; i < 3; i++) {
+        char path[64], line[512];
+        size_t before, after;
+        snprintf(path, sizeof path, "run/%s.safetensors", uses[i][0]);
+        const char *whole = file_text(path, &before);
+        load(path);
+        change(context);
+        save(path);
+        const char *changed = file_text(path, &after);
+        cr_assert(before != after || memcmp(whole, changed, before), "nothing is changed");
+        struct ending ending = train("%s", uses[i][1]);
+        snprintf(line, sizeof line, "train: %s: %s", path, part);
+        expect_refusal(&ending, status, line);
+        file_put(path, whole, before);
+    }
+    cr_expect_str_eq(file_text("run/log.csv", NULL), log);
+    cr_expect(file_there("run/summary.json"));
+}
+
+static void text(const void *pair) {
+    const char *const *words = pair;
+    set_text(words[0], words[1]);
+}
+
+static void expect_text_damage(const char *name, const char *value, int status, const char *part) {
+    expect_damage(text, (const char *[]){name, value}, status, part);
+}
+
+Test(damage, texts_that_contradict_the_arrays) {
+    static const char why[] =
+        "its texts say another n-layer, n-embd, block-size or bias than its arrays";
+    expect_text_damage("n-layer", "10000", STATUS_MACHINE, why);
+    expect_text_damage("n-embd", "1000000", STATUS_MACHINE, why);
+    expect_text_damage("block-size", "1000000000", STATUS_MACHINE, why);
+    expect_text_damage("bias", "off", STATUS_MACHINE, why);
+    expect_text_damage("norm", "rms", STATUS_MACHINE,
+                       "transformer.h.0.ln_1.bias: is no part of this model");
+    expect_text_damage("placement", "post", STATUS_MACHINE,
+                       "transformer.ln_f.weight: is no part of this model");
+}
+
+Test(damage, texts_that_are_out_of_range) {
+    expect_text_damage("n-layer", "99999999999999999999", STATUS_USAGE, "n-layer=9999");
+    expect_text_damage("n-head", "0", STATUS_USAGE, "n-head=0: must be a whole number from 1");
+    expect_text_damage("norm-eps", "nan", STATUS_USAGE, "norm-eps=nan: must be a number from");
+    expect_text_damage("norm", "LN", STATUS_USAGE, "norm=LN: must be one of");
+}
+
+Test(damage, a_batch_that_no_memory_holds) {
+    load("run/model.safetensors");
+    set_text("batch-size", "1000000000");
+    save("run/model.safetensors");
+    struct ending ending = train("--evaluate=run");
+    expect_refusal(&ending, STATUS_MACHINE, "memory: ");
+    ending = train("--generate=run --num-chars=9"); // which has a batch of its own
+    cr_expect(ending.status == 0, "%s", ending.err);
+}
+
+static void expect_checkpoint_damage(const char *name, const char *value, const char *part) {
+    const char *log = file_text("run/log.csv", NULL);
+    load("run/checkpoint.safetensors");
+    set_text(name, value);
+    save("run/checkpoint.safetensors");
+    struct ending ending = train("--resume=run --max-iters=9");
+    expect_refusal(&ending, STATUS_MACHINE, part);
+    cr_expect_str_eq(file_text("run/log.csv", NULL), log);
+}
+
+Test(damage, steps_that_are_none) {
+    static const char *const none[] = {"-1", "3.5", "1e300"}, *const words[] = {"", "nan", "4x"};
+    for (int i = 0; i < 3; i++)
+        expect_checkpoint_damage("step", none[i], "step: is no whole number");
+    for (int i = 0; i < 3; i++)
+        expect_checkpoint_damage("step", words[i], "has no number for step");
+    load("run/checkpoint.safetensors");
+    set_text("step", "4");
+    save("run/checkpoint.safetensors");
+    static const char *const counts[] = {"best_step", "tokens", "pads"};
+    for (int i = 0; i < 3; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "%s: is no whole number", counts[i]);
+        expect_checkpoint_damage(counts[i], "1e99", part);
+        set_text(counts[i], "4");
+        save("run/checkpoint.safetensors");
+    }
+}
+
+Test(damage, vocabularies) {
+    load("run/model.safetensors");
+    set_text("vocabulary", "2 1");
+    save("run/model.safetensors");
+    struct ending ending = train("--generate=run");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "its vocabulary is not a list of ascending code points");
+    set_text("vocabulary", "10 32");
+    save("run/model.safetensors");
+    ending = train("--generate=run");
+    expect_refusal(&ending, STATUS_MACHINE, "characters, but its vocabulary has 2");
+}
+
+static void poke(const void *name) { // nan instead of its first element
+    static float values[1000];
+    struct stored *changed = array(name);
+    memcpy(values, changed->data, stored_count(changed) * sizeof *values);
+    values[0] = NAN;
+    changed->data = values;
+}
+
+Test(damage, weights_that_are_nan) {
+    expect_damage(poke, ATTENTION, STATUS_MACHINE, ATTENTION ": holds nan or infinity");
+    expect_damage(poke, "transformer.ln_f.running_var", STATUS_MACHINE,
+                  "transformer.ln_f.running_var: holds nan or infinity");
+    load("run/checkpoint.safetensors");
+    poke("optimizer.exp_avg_sq." EMBEDDING);
+    save("run/checkpoint.safetensors");
+    struct ending ending = train("--resume=run");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "optimizer.exp_avg_sq." EMBEDDING ": holds nan or infinity");
+}
+
+Test(damage, a_model_that_gives_nan) {
+    load("run/model.safetensors");
+    static float negative[] = {-9, -9, -9, -9, -9, -9, -9, -9};
+    struct stored *variance = array("transformer.ln_f.running_var");
+    cr_assert(stored_count(variance) == 8);
+    variance->data = negative;
+    save("run/model.safetensors");
+    struct ending ending = train("--generate=run");
+    cr_expect(ending.status == STATUS_DIVERGED && strstr(ending.err, "logits are nan"), "%s",
+              ending.err);
+    ending = train("--evaluate=run");
+    expect_refusal(&ending, STATUS_DIVERGED, "its loss is nan");
+}
+
+static void transpose(const void *name) {
+    size_t *shape = array(name)->shape, rows = shape[0];
+    shape[0] = shape[1];
+    shape[1] = rows;
+}
+
+static void flatten(const void *name) {
+    struct stored *changed = array(name);
+    changed->shape[0] = stored_count(changed);
+    changed->dimensions = 1;
+}
+
+static void retype(const void *name) { // the same bytes as whole numbers
+    struct stored *changed = array(name);
+    changed->type = STORED_I64 + 1; // BOOL
+    changed->shape[1] *= 4;
+}
+
+static void rename_it(const void *name) {
+    array(name)->name = "x";
+}
+
+static void add(const void *name) {
+    edited.arrays[edited.array_count] = *array(name);
+    edited.arrays[edited.array_count++].name = "x";
+}
+
+Test(damage, arrays_of_another_shape) {
+    static const char mlp[] = "transformer.h.0.mlp.c_fc.weight";
+    expect_damage(transpose, ATTENTION, STATUS_MACHINE,
+                  ATTENTION ": has another shape than 8 channels ask for");
+    expect_damage(flatten, ATTENTION, STATUS_MACHINE,
+                  ATTENTION ": has another shape than 8 channels ask for");
+    expect_damage(transpose, mlp, STATUS_MACHINE,
+                  "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
+    expect_damage(retype, mlp, STATUS_MACHINE,
+                  "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
+    expect_damage(rename_it, mlp, STATUS_MACHINE, "x: is no part of this model");
+    expect_damage(add, mlp, STATUS_MACHINE, "x: is no part of this model");
+    expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
+                  "holds a model without characters, channels, positions or layers");
+}
+
+/* An embedding of many channels is cheap; the matrices that it asks for are not. */
+static void widen(const void *attention) {
+    enum { C = 100000 };
+    static char zeros[C];
+    static const char *const names[] = {EMBEDDING, "transformer.wpe.weight", "lm_head.weight"};
+    struct stored wide = {.type = STORED_OTHER, .dimensions = 2, .shape = {1, C}, .data = zeros};
+    for (int i = 0; i < 3; i++) {
+        wide.name = names[i];
+        *array(names[i]) = wide;
+    }
+    if (attention) { // as many columns, but one row
+        wide.name = attention;
+        *array(attention) = wide;
+    }
+}
+
+static void empty(const void *name) { // so many positions, of nothing
+    struct stored *changed = array(name);
+    changed->shape[0] = 1000000000;
+    changed->shape[1] = 0;
+}
+
+Test(damage, sizes_that_the_arrays_do_not_bear_out) {
+    expect_damage(widen, NULL, STATUS_MACHINE,
+                  ATTENTION ": has another shape than 100000 channels ask for");
+    expect_damage(widen, ATTENTION, STATUS_MACHINE,
+                  ATTENTION ": has another shape than 100000 channels ask for");
+    expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
+                  "embeds characters and positions in different channels");
+}
+
+Test(damage, what_lies_where_a_file_should) {
+    static const char *const names[] = {"run/checkpoint.safetensors", "run/log.csv"};
+    for (int i = 0; i < 2; i++) {
+        cr_assert(!rename(names[i], "kept") && !mkfifo(names[i], 0666));
+        struct ending ending = train("--resume=run");
+        expect_refusal(&ending, STATUS_MACHINE, "is no regular file");
+        cr_assert(!remove(names[i]) && !mkdir(names[i], 0777));
+        ending = train("--resume=run");
+        expect_refusal(&ending, STATUS_MACHINE, "Is a directory");
+        cr_assert(!remove(names[i]) && !symlink("nowhere/at/all", names[i]));
+        ending = train("--resume=run");
+        cr_expect(ending.status == STATUS_MACHINE && strlen(ending.err), "%s", ending.err);
+        cr_assert(!remove(names[i]) && !rename("kept", names[i]));
+    }
+    struct ending ending = train("--resume=run --quiet --max-iters=5");
+    cr_expect(ending.status == 0, "%s", ending.err);
+}
+
+Test(damage, a_folder_that_may_not_be_read) {
+    if (!geteuid()) cr_skip_test("nothing is forbidden to root");
+    cr_assert(!chmod("run", 0));
+    static const char *const uses[] = {"--resume=run", "--generate=run", "--evaluate=run"};
+    for (int i = 0; i < 3; i++) {
+        struct ending ending = train("%s", uses[i]);
+        expect_refusal(&ending, STATUS_MACHINE, "Permission denied");
+    }
+    cr_assert(!chmod("run", 0777));
+}

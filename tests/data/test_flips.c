@@ -1,0 +1,268 @@
+/* Every single bit of every file of a run that a command reads is flipped. The damage is refused,
+   or a notice tells of it, or what is read is the same as before. */
+#include "data/die.h"
+#include "data/files/run.h"
+#include "data/files/safetensors.h"
+#include "model/lab/config.h"
+#include "tests/command.h"
+#include "tests/death.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 4 };
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    struct ending ending = train(TINY "--quiet --norm=bn --probe-interval=3 --eval-interval=2 "
+                                      "--max-iters=%d --out=run text.txt",
+                                 STEPS);
+    cr_assert(ending.status == 0, "%s", ending.err);
+}
+
+TestSuite(flips, .init = enter, .fini = folder_leave, .timeout = 900);
+
+/* How a file is read. */
+struct reading {
+    const char *path;
+    void (*read)(struct reading *reading); // may die; else says what it found:
+    bool noticed, same;
+    void (*restore)(void); // after a reading that did not die: the folder as it was; or NULL
+    char *bytes;           // of the file, with the flipped bit
+    size_t count;
+};
+
+static void flip(const struct reading *reading, size_t bit) {
+    reading->bytes[bit / 8] ^= (char)(1 << bit % 8);
+    FILE *file = fopen(reading->path, "r+b");
+    bool done = file && !fseek(file, (long)(bit / 8), SEEK_SET) &&
+                fputc((unsigned char)reading->bytes[bit / 8], file) != EOF;
+    if (!done || fclose(file)) fprintf(stderr, "%s: cannot be written\n", reading->path);
+}
+
+static void read_it(void *reading) {
+    ((struct reading *)reading)->read(reading);
+}
+
+/* The status of the death, if any. */
+static int read_flipped(struct reading *reading) {
+    reading->noticed = reading->same = false;
+    int status = caught(read_it, reading)->status;
+    if (!status && reading->restore) reading->restore();
+    return status;
+}
+
+/* Runs in a process of its own: what a death leaves behind goes with it. */
+static void flip_every_bit(void *context) {
+    struct reading *reading = context;
+    size_t unnoticed = 0, refused = 0, same = 0;
+    reading->bytes = file_text(reading->path, &reading->count);
+    alarm(800);
+    for (size_t bit = 0; bit < 8 * reading->count; bit++) {
+        flip(reading, bit);
+        int status = read_flipped(reading);
+        bool told = status == STATUS_MACHINE || status == STATUS_USAGE || reading->noticed;
+        bool equal = !status && reading->same;
+        flip(reading, bit);
+        refused += told;
+        same += equal && !told;
+        if (told || equal) continue;
+        fprintf(stderr, "%s: byte %zu, bit %zu is not noticed\n", reading->path, bit / 8, bit % 8);
+        unnoticed++;
+    }
+    int status = read_flipped(reading);
+    if (status || reading->noticed || !reading->same) fputs("the whole file is not read\n", stderr);
+    printf("%zu %zu %zu\n", refused, same, unnoticed);
+}
+
+/* Fails unless each bit is noticed or without effect, and at least `least` of 100 are noticed. */
+static void expect_noticed(struct reading reading, int least) {
+    size_t refused, same, unnoticed;
+    struct ending ending = call(flip_every_bit, &reading);
+    cr_assert(!ending.status && !*ending.err, "%s: status %d: %.2000s", reading.path, ending.status,
+              ending.err);
+    cr_assert(sscanf(ending.out, "%zu %zu %zu", &refused, &same, &unnoticed) == 3);
+    cr_expect(!unnoticed && refused > 100 && 100 * refused >= (refused + same) * (size_t)least,
+              "%s: %zu noticed, %zu without effect", reading.path, refused, same);
+}
+
+/* A header whose checksum has lost its name is another program's: the command refuses it as a run's
+   file, or says so where the file itself is named (see below). */
+static void read_safetensors(struct reading *reading) {
+    static struct safetensors file;
+    safetensors_close(&file); // of the flip before, if that died
+    safetensors_open(&file, reading->path);
+    reading->same = file.data_sealed;
+    reading->noticed = !file.sealed;
+}
+
+Test(flips, the_model) {
+    expect_noticed((struct reading){.path = "run/model.safetensors", .read = read_safetensors},
+                   100);
+}
+
+Test(flips, the_checkpoint) {
+    expect_noticed((struct reading){.path = "run/checkpoint.safetensors", .read = read_safetensors},
+                   100);
+}
+
+/* The rows of a run that goes on. */
+static const char *const tables[] = {"run/log.csv", "run/probes.csv", "run/log.crc32"};
+static struct {
+    char *text;
+    size_t bytes;
+} whole[3], kept[2];
+static double kept_seconds;
+static struct run run;
+
+static void restore_tables(void) {
+    for (int i = 0; i < 3; i++) file_put(tables[i], whole[i].text, whole[i].bytes);
+}
+
+static void resume_tables(void) {
+    run_lock(&run, "run");
+    kept_seconds = run_resume(&run, STEPS);
+    run_start_probes(&run, STEPS);
+    run_close(&run);
+}
+
+static bool is_kept(int i) {
+    char text[1 << 16];
+    FILE *file = fopen(tables[i], "rb");
+    size_t bytes = fread(text, 1, sizeof text, file);
+    fclose(file);
+    return bytes == kept[i].bytes && !memcmp(text, kept[i].text, bytes);
+}
+
+static void read_tables(struct reading *reading) {
+    double seconds = kept_seconds;
+    if (run.log) fclose(run.log); // of the flip before, if that died; it holds a lock
+    if (run.probes) fclose(run.probes);
+    run.log = run.probes = NULL;
+    resume_tables();
+    run.log = run.probes = NULL;
+    reading->same = seconds == kept_seconds && is_kept(0) && is_kept(1);
+    kept_seconds = seconds;
+}
+
+static void expect_table_noticed(int i, int least) {
+    for (int k = 0; k < 3; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
+    resume_tables();
+    for (int k = 0; k < 2; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
+    run.log = run.probes = NULL;
+    cr_assert(kept[0].bytes < whole[0].bytes, "the log has no row after the checkpoint");
+    restore_tables();
+    expect_noticed(
+        (struct reading){.path = tables[i], .read = read_tables, .restore = restore_tables}, least);
+}
+
+Test(flips, the_log) {
+    expect_table_noticed(0, 75); // the row after the checkpoint goes anyway
+}
+
+Test(flips, the_probes) {
+    expect_table_noticed(1, 100);
+}
+
+Test(flips, the_checksums_of_the_log) {
+    expect_table_noticed(2, 100);
+}
+
+/* All values of a configuration in a line each. */
+static char *values_of(const struct config *config) {
+    static char lines[16384];
+    char text[64];
+    size_t used = 0;
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        const char *value = option_value(o, config, text, sizeof text);
+        used += (size_t)snprintf(lines + used, sizeof lines - used, "%s\n", value ? value : "");
+    }
+    cr_assert(used < sizeof lines);
+    return lines;
+}
+
+static char whole_values[16384];
+
+static void read_config(struct reading *reading) {
+    struct config config;
+    config_start(&config);
+    reading->noticed = !options_load(config_options, &config, reading->path);
+    reading->same = !strcmp(values_of(&config), whole_values);
+}
+
+Test(flips, the_options) {
+    struct config config;
+    config_start(&config);
+    cr_assert(options_load(config_options, &config, "run/config.ini"));
+    strcpy(whole_values, values_of(&config));
+    expect_noticed((struct reading){.path = "run/config.ini", .read = read_config}, 90);
+}
+
+/* The commands themselves, on some bits of each file: refused, told of, or the same. */
+
+struct left {
+    char *said, *model;
+    size_t bytes;
+};
+
+static struct left use(const char *command, struct ending *ending) {
+    *ending = train("%s", command);
+    struct left left = {.said = strdup(ending->out)};
+    char *model = file_text("run/model.safetensors", &left.bytes);
+    left.model = model ? memcpy(malloc(left.bytes + 1), model, left.bytes) : NULL;
+    return left;
+}
+
+static void forget(struct left left) {
+    free(left.said);
+    free(left.model);
+}
+
+static const char *const files[] = {"run/model.safetensors", "run/checkpoint.safetensors",
+                                    "run/log.csv",           "run/probes.csv",
+                                    "run/log.crc32",         "run/config.ini"};
+enum { FILES = 6 };
+
+static void check_command(const char *command, int damaged, size_t flips) {
+    static char *bytes[FILES];
+    static size_t counts[FILES];
+    struct ending ending;
+    for (int i = 0; i < FILES; i++)
+        if (!bytes[i]) bytes[i] = file_text(files[i], &counts[i]);
+    for (int i = 0; i < FILES; i++) file_put(files[i], bytes[i], counts[i]);
+    struct left want = use(command, &ending);
+    cr_assert(!ending.status && !strstr(ending.err, "note:"), "%s: %s", command, ending.err);
+    for (size_t k = 0; k < flips; k++) {
+        size_t bit = (2 * k + 1) * 8 * counts[damaged] / (2 * flips);
+        for (int i = 0; i < FILES; i++) file_put(files[i], bytes[i], counts[i]);
+        bytes[damaged][bit / 8] ^= (char)(1 << bit % 8);
+        file_put(files[damaged], bytes[damaged], counts[damaged]);
+        struct left got = use(command, &ending);
+        bytes[damaged][bit / 8] ^= (char)(1 << bit % 8);
+        bool same = !ending.status && got.bytes == want.bytes && !strcmp(got.said, want.said) &&
+                    !memcmp(got.model, want.model, want.bytes);
+        bool refused = ending.status == STATUS_MACHINE ||
+                       (ending.status == STATUS_USAGE && strstr(files[damaged], "config.ini"));
+        cr_expect(same || refused || strstr(ending.err, "note: run/"), "%s, %s, bit %zu: %d %s",
+                  command, files[damaged], bit, ending.status, ending.err);
+        forget(got);
+    }
+    forget(want);
+    for (int i = 0; i < FILES; i++) file_put(files[i], bytes[i], counts[i]);
+}
+
+Test(flips, commands_that_use_a_model) {
+    check_command("--generate=run --num-chars=20", 0, 40);
+    check_command("--evaluate=run", 0, 20);
+    check_command("--generate=run/checkpoint.safetensors --num-chars=20", 1, 40);
+}
+
+Test(flips, a_run_that_goes_on) {
+    for (int i = 1; i < FILES; i++) check_command("--resume=run --max-iters=6", i, 20);
+}
+
+Test(flips, a_run_with_the_same_options) {
+    check_command("--config=run/config.ini --force --out=again --sample=0", 5, 40);
+}

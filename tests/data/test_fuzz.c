@@ -1,0 +1,217 @@
+/* The readers of tests/fuzz/ on files that are kept because a reader broke on them or might: what a
+   fuzzer would find, without one. */
+#include "data/die.h"
+#include "tests/command.h"
+#include "tests/fuzz/readers.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char regressions[4096];
+
+static void enter(void) {
+    cr_assert(realpath("tests/fuzz/regressions", regressions), "no tests/fuzz/regressions here");
+    folder_enter();
+}
+
+TestSuite(fuzz, .init = enter, .fini = folder_leave);
+
+static const struct reader *reader;
+
+static void read_in_child(void *unused) {
+    (void)unused;
+    reader->read("input");
+}
+
+/* Puts one of the reader's files through it. It may refuse it: in one line, with a status. */
+static const struct ending *read_file(const char *name) {
+    static struct ending ending;
+    char path[8192];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/%s/%s", regressions, reader->name, name);
+    const char *text = file_text(path, &bytes);
+    cr_assert(text, "%s: cannot be read", path);
+    file_put("input", text, bytes);
+    ending = call(read_in_child, NULL);
+    if (ending.status == STATUS_OK) {
+        cr_expect(!*ending.err, "%s: says %s", path, ending.err);
+    } else {
+        cr_expect(ending.status == STATUS_MACHINE || ending.status == STATUS_USAGE,
+                  "%s: status %d: %s", path, ending.status, ending.err);
+        expect_refusal(&ending, ending.status, "train: ");
+    }
+    return &ending;
+}
+
+/* Puts all of them through it; returns how many it took, and in *refused how many it did not. */
+static int read_all(const char *name, int *refused) {
+    char folder[8192];
+    int taken = *refused = 0;
+    for (reader = readers; reader->name && strcmp(reader->name, name) != 0;) reader++;
+    cr_assert(reader->name, "no reader of %s", name);
+    snprintf(folder, sizeof folder, "%s/%s", regressions, name);
+    DIR *listing = opendir(folder);
+    cr_assert(listing, "%s: cannot be listed", folder);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        if (entry->d_name[0] == '.') continue;
+        if (read_file(entry->d_name)->status)
+            ++*refused;
+        else
+            taken++;
+    }
+    closedir(listing);
+    return taken;
+}
+
+/* What is wrong with each safetensors file; NULL: nothing. */
+static const struct {
+    const char *file, *problem;
+} safetensors[] = {
+    {"a_list", "its header does not begin with {"},
+    {"array_null", "byte 5 of the header: no {"},
+    {"arrays_deep", "a: has other members than it may"},
+    {"backslash_at_the_end", "byte 23 of the header: a string without end"},
+    {"behind_the_end", "its header goes on behind the last }"},
+    {"blank_first", "its header does not begin with {"},
+    {"blanks", NULL},
+    {"byte_order_mark", "its header does not begin with {"},
+    {"comma_at_the_end", "byte 54 of the header: no \""},
+    {"control_character", "byte 23 of the header: a control character in a string"},
+    {"control_in_a_name", "a??[31m: lacks its dtype, shape or data_offsets"},
+    {"data_cut_short", "it is cut short"},
+    {"dtype_empty", "a: is of a type that is not known"},
+    {"dtype_number", "byte 14 of the header: no \""},
+    {"dtype_unknown", "a: is of a type that is not known"},
+    {"empty", "it is shorter than 8 bytes"},
+    {"escape_cut", "byte 26 of the header: an escape that means no character"},
+    {"escape_cut_by_the_end", "byte 26 of the header: an escape that means no character"},
+    {"escape_no_digit", "byte 26 of the header: an escape that means no character"},
+    {"escape_nul", "byte 29 of the header: an escape that means no character"},
+    {"escape_unknown", "byte 24 of the header: an escape that means no character"},
+    {"escapes", NULL},
+    {"every_type", NULL},
+    {"hole", "b: does not begin where another ends"},
+    {"hole_at_the_begin", "a: does not begin where another ends"},
+    {"hugging_face_index", "metadata: has other members than it may"},
+    {"left_over", "bytes are left behind the last array"},
+    {"left_over_without_arrays", "bytes are left behind the last array"},
+    {"length_2_63", "its header would have more than 100000000 bytes"},
+    {"length_2_64", "its header would have more than 100000000 bytes"},
+    {"length_and_nothing", "it is cut short"},
+    {"length_limit", "it is cut short"},
+    {"length_over_limit", "its header would have more than 100000000 bytes"},
+    {"length_too_small", "byte 53 of the header: neither a comma nor the end of a list"},
+    {"length_zero", "its header does not begin with {"},
+    {"member_missing", "a: lacks its dtype, shape or data_offsets"},
+    {"member_twice", "a: has other members than it may"},
+    {"member_unknown", "a: has other members than it may"},
+    {"members_missing", "a: lacks its dtype, shape or data_offsets"},
+    {"metadata_behind", NULL},
+    {"metadata_deep", "byte 21 of the header: no \""},
+    {"metadata_empty", NULL},
+    {"metadata_list", "byte 16 of the header: no {"},
+    {"metadata_number", "byte 24 of the header: no \""},
+    {"metadata_open", "byte 24 of the header: neither a comma nor the end of a list"},
+    {"metadata_twice", "__metadata__ stands there twice"},
+    {"name_twice", "a: stands there twice"},
+    {"name_twice_by_an_escape", "a: stands there twice"},
+    {"nine_dimensions", "a: has more than 8 dimensions"},
+    {"no_arrays", NULL},
+    {"no_colon", "byte 5 of the header: no :"},
+    {"no_comma", "byte 20 of the header: neither a comma nor the end of a list"},
+    {"no_utf_8", "byte 22 of the header: no UTF-8"},
+    {"nul_behind_the_end", "its header goes on behind the last }"},
+    {"nul_in_a_string", "byte 23 of the header: a control character in a string"},
+    {"number_with_a_0_before", "byte 31 of the header: a number that begins with 0"},
+    {"offsets_0", "byte 48 of the header: no whole number"},
+    {"offsets_1", "a: has one offset only"},
+    {"offsets_2_53", "byte 65 of the header: too large a number"},
+    {"offsets_2_64", "byte 66 of the header: too large a number"},
+    {"offsets_3", "byte 51 of the header: no ]"},
+    {"offsets_end_before_begin", "b: has other offsets than its shape asks for"},
+    {"offsets_exponent", "byte 51 of the header: no ]"},
+    {"offsets_fraction", "byte 51 of the header: no ]"},
+    {"offsets_negative", "byte 48 of the header: no whole number"},
+    {"offsets_texts", "byte 48 of the header: no whole number"},
+    {"offsets_too_few_bytes", "a: has other offsets than its shape asks for"},
+    {"offsets_too_many_bytes", "a: has other offsets than its shape asks for"},
+    {"offsets_turned", "a: does not begin where another ends"},
+    {"only_a_brace", "byte 1 of the header: no \""},
+    {"other_order", NULL},
+    {"overlap", "b: does not begin where another ends"},
+    {"pickle", "its header would have more than 100000000 bytes"},
+    {"same_place", "b: does not begin where another ends"},
+    {"seal_and_the_end", "its header was changed"},
+    {"seal_broken", "its header was changed"},
+    {"seal_cut", "byte 40 of the header: a string without end"},
+    {"seal_in_capitals", "its header was changed"},
+    {"sealed", NULL},
+    {"seven_bytes", "it is shorter than 8 bytes"},
+    {"shape_comma", "byte 31 of the header: no whole number"},
+    {"shape_deep", "byte 29 of the header: no whole number"},
+    {"shape_large", "it is cut short"},
+    {"shape_no_list", "byte 28 of the header: no ["},
+    {"shape_overflow", "a: is larger than any file"},
+    {"shape_overflow_by_size", "a: is larger than any file"},
+    {"shape_overflow_times_0", "a: is larger than any file"},
+    {"single_quotes", "byte 1 of the header: no \""},
+    {"string_open", "byte 23 of the header: a string without end"},
+    {"surrogate_and_letter", "byte 34 of the header: an escape that means no character"},
+    {"surrogate_and_the_end", "byte 28 of the header: an escape that means no character"},
+    {"surrogate_high", "byte 28 of the header: an escape that means no character"},
+    {"surrogate_low", "byte 28 of the header: an escape that means no character"},
+    {"surrogates_high", "byte 34 of the header: an escape that means no character"},
+    {"surrogates_turned", "byte 28 of the header: an escape that means no character"},
+    {"text_twice", "x: stands there twice"},
+    {"two_commas", "byte 54 of the header: no \""},
+    {"unsealed_by_a_bit", NULL},
+    {"utf_8_cut_by_the_end", "byte 22 of the header: no UTF-8"},
+    {"utf_8_overlong", "byte 22 of the header: no UTF-8"},
+    {"utf_8_surrogate", "byte 22 of the header: no UTF-8"},
+    {"zero_sized", NULL},
+};
+enum { SAFETENSORS = sizeof safetensors / sizeof *safetensors };
+
+Test(fuzz, safetensors) {
+    int refused, taken = read_all("safetensors", &refused);
+    cr_expect(taken + refused == SAFETENSORS, "%d files, %d of them in the table of %s",
+              taken + refused, SAFETENSORS, __FILE__);
+    for (int i = 0; i < SAFETENSORS; i++) {
+        const struct ending *ending = read_file(safetensors[i].file);
+        char line[256] = "";
+        if (safetensors[i].problem)
+            snprintf(line, sizeof line, "train: input: not a whole safetensors file: %s\n",
+                     safetensors[i].problem);
+        cr_expect_str_eq(ending->err, line, "%s: %s, not %s", safetensors[i].file, ending->err,
+                         line);
+    }
+}
+
+/* All are refused but so many. */
+static void expect_taken(const char *name, int want) {
+    int refused, taken = read_all(name, &refused);
+    cr_expect(taken == want && refused, "%s: %d taken, %d refused", name, taken, refused);
+}
+
+Test(fuzz, configs) {
+    expect_taken("config", 12);
+}
+
+Test(fuzz, corpora) {
+    expect_taken("corpus", 6);
+}
+
+Test(fuzz, items) {
+    expect_taken("items", 5);
+}
+
+Test(fuzz, logs) {
+    expect_taken("log", 8);
+}
+
+Test(fuzz, vocabularies) { // they are vocabularies or not: nothing is refused here
+    int refused, taken = read_all("vocabulary", &refused);
+    cr_expect(taken == 19 && !refused, "%d taken, %d refused", taken, refused);
+}

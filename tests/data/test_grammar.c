@@ -1,0 +1,488 @@
+/* The built-in grammar: its texts, its one derivation per text, its exact entropy. Nothing here
+   uses the sampler's reading of the rules: a chart parser walks the rows' own strings, and
+   agreement is checked by a parser of English with a lexicon of its own. */
+#include "data/text/grammar.h"
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* The end of the sentence at `text`, gap included: behind the space or line ends that follow a full
+   stop, question or exclamation mark. NULL if it is cut off. */
+static const char *sentence_end(const char *text) {
+    for (const char *c = text; *c; c++)
+        if (strchr(".?!", *c) && (c[1] == ' ' || (c[1] == '\n' && c[2]))) {
+            c++;
+            return c + strspn(c, " \n");
+        }
+    return NULL;
+}
+
+/* A text's whole sentences, one call for each. */
+static void each_sentence(uint64_t seed, size_t length,
+                          void (*visit)(const char *sentence, size_t length)) {
+    char *text = grammar_text(seed, length);
+    size_t count = 0;
+    const char *at = text;
+    for (const char *end; (end = sentence_end(at)); at = end, count++)
+        visit(at, (size_t)(end - at));
+    cr_assert(count > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences", count);
+    free(text);
+}
+
+Test(grammar, text_has_exactly_its_length_and_begins_as_a_longer_one) {
+    enum { LONGEST = 300000 };
+    const size_t lengths[] = {0, 1, 2, 3, 63, 64, 65, 997, 100000, LONGEST};
+    char *longest = grammar_text(7, LONGEST);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        char *text = grammar_text(7, lengths[i]);
+        cr_assert(text);
+        cr_expect(strlen(text) == lengths[i]);
+        cr_expect(!memcmp(text, longest, lengths[i]), "the first %zu", lengths[i]);
+        free(text);
+    }
+    free(longest);
+    cr_expect(!grammar_text(7, SIZE_MAX));
+}
+
+Test(grammar, text_is_given_by_its_seed) {
+    enum { LENGTH = 2000, SEEDS = 20 };
+    char *text[SEEDS];
+    for (size_t i = 0; i < SEEDS; i++) {
+        text[i] = grammar_text(i * i << 2 * i, LENGTH);
+        for (size_t j = 0; j < i; j++) cr_expect(memcmp(text[i], text[j], LENGTH / 10));
+        char *again = grammar_text(i * i << 2 * i, LENGTH);
+        cr_expect(!memcmp(text[i], again, LENGTH));
+        free(again);
+    }
+    for (size_t i = 0; i < SEEDS; i++) free(text[i]);
+}
+
+Test(grammar, text_is_plain_prose) {
+    size_t seen[256] = {0}, different = 0, length = 1000000;
+    char *text = grammar_text(1, length);
+    for (size_t i = 0; i < length; i++) different += !seen[(unsigned char)text[i]]++;
+    for (int c = 0; c < 256; c++)
+        cr_expect(!seen[c] || isalpha(c) || strchr(" \n.,:?!\"'()[]", c), "character %d", c);
+    cr_expect(different >= 40 && different <= 60, "%zu different characters", different);
+    for (int c = 'a'; c <= 'z'; c++) cr_expect(seen[c] > 0, "no %c", c);
+    cr_expect(!strstr(text, "  ") && !strstr(text, " \n") && !strstr(text, "\n "));
+    free(text);
+}
+
+/* Brackets and quotes: a quote closes if the same stands open last, and opens otherwise. */
+
+static size_t pairs, nested;
+
+static void check_marks(const char *sentence, size_t length) {
+    char open[256] = {0};
+    size_t depth = 1; // open[0] stands for none
+    for (size_t i = 0; i < length; i++) {
+        const char *kind = strchr("()[]\"\"''", sentence[i]);
+        if (!kind) continue;
+        bool quote = *kind == '"' || *kind == '\'';
+        if (quote ? open[depth - 1] == *kind : *kind == ')' || *kind == ']') {
+            char want = quote ? *kind : kind[-1];
+            cr_assert(open[--depth] == want, "%c in: %.*s", *kind, (int)length, sentence);
+            pairs++;
+            nested += depth > 1;
+            cr_assert(quote || isalpha(sentence[i - 1]) || strchr(")]", sentence[i - 1]));
+        } else {
+            cr_assert(depth < sizeof open);
+            open[depth++] = *kind;
+        }
+    }
+    cr_assert(depth == 1, "%c stays open in: %.*s", open[depth - 1], (int)length, sentence);
+    cr_assert(isupper(sentence[0]) || (sentence[0] == '"' && isupper(sentence[1])));
+}
+
+Test(grammar, quotes_and_brackets_match) {
+    each_sentence(3, 1000000, check_marks);
+    cr_expect(pairs > 3000 && nested > 300, "%zu pairs, %zu of them nested", pairs, nested);
+}
+
+/* Agreement: every subject waits on a stack for its verb, so that clauses nest. A noun behind a
+   verb with an object or a preposition is no subject; a noun before "that" and a verb is one once
+   more; "does", "will", ... pass the subject on to a bare verb. */
+
+enum number { NEITHER, ONE, MANY, BARE };
+
+static const char nouns[] = " dog cat bird horse rabbit duck frog tiger monkey zebra owl squirrel "
+                            "beetle whale lizard pig eagle ";
+static const char names[] = " Anna Ben Clara David Emma Felix Grace Hugo Iris Jack Kim Laura ";
+static const char adjectives[] = " old young happy small lazy quick brown clever hungry brave grey "
+                                 "white the every this one another some these many two ";
+static const char verbs[] = " chase see follow like help fear find hear greet trust avoid visit "
+                            "sleep run sing wait jump dance dream listen swim laugh "
+                            "think know hope believe say whisper shout explain ask ";
+static const char with_object[] = " chase see follow like help fear find hear greet trust avoid "
+                                  "visit chases sees follows likes helps fears finds hears greets "
+                                  "trusts avoids visits near behind beside with ";
+
+static bool in_list(const char *list, const char *word, size_t length) {
+    char key[32];
+    snprintf(key, sizeof key, " %.*s ", (int)length, word);
+    return length && strstr(list, key);
+}
+
+/* The number of a word of the list or of one with an s: nouns are MANY with it, verbs ONE. */
+static enum number number_of(const char *list, const char *word, enum number with_s) {
+    size_t length = strlen(word);
+    if (in_list(list, word, length)) return with_s == ONE ? MANY : ONE;
+    return length && word[length - 1] == 's' && in_list(list, word, length - 1) ? with_s : NEITHER;
+}
+
+static size_t checked, far; // verbs; of them at least 5 words behind their noun
+
+static bool is_in(const char *list, const char *word) {
+    return in_list(list, word, strlen(word));
+}
+
+static enum number noun_number(const char *word) {
+    if (is_in(" mice geese foxes oxen ", word)) return MANY;
+    if (is_in(" mouse goose fox ox ", word) || is_in(names, word)) return ONE;
+    return number_of(nouns, word, MANY);
+}
+
+/* The number that a finite verb shows; BARE for one that fits both. */
+static enum number verb_number(const char *word) {
+    if (is_in(" will can ", word)) return BARE;
+    if (is_in(" is does ", word)) return ONE;
+    return is_in(" are do ", word) ? MANY : number_of(verbs, word, ONE);
+}
+
+static void check_agreement(const char *sentence, size_t length) {
+    struct {
+        enum number number;
+        size_t at;
+    } waiting[200] = {0}; // subjects
+    enum { START, NOUN, TAKER, THAT, OTHER } last = START;
+    enum number number, noun = NEITHER, verb = NEITHER, inverted = NEITHER; // before its noun
+    bool helper = false; // whether a bare verb is to follow the inverted one
+    size_t depth = 0, at = 0;
+    char word[32];
+    for (const char *c = sentence; c < sentence + length; c += strspn(c, " \n"), at++) {
+        size_t size = 1;
+        for (word[0] = *c; isalpha(*c) && isalpha(c[size]); size++) word[size] = c[size];
+        word[size] = 0;
+        c += size;
+        if (!is_in(names, word)) word[0] = (char)tolower(word[0]);
+        if (is_in(adjectives, word)) {
+            if (last == THAT) last = OTHER;
+        } else if ((number = noun_number(word))) {
+            if (inverted) {
+                cr_assert(inverted == number, "%s in: %.*s", word, (int)length, sentence);
+                if (helper) waiting[depth++].number = BARE;
+                inverted = NEITHER;
+            } else if (last != TAKER) {
+                waiting[depth].at = at;
+                waiting[depth++].number = number;
+            }
+            noun = number;
+            last = NOUN;
+        } else if ((number = verb_number(word))) {
+            bool passes = is_in(" does do will can ", word);
+            if (last == START) {
+                inverted = number;
+                helper = passes;
+            } else {
+                if (last == THAT) { // the noun before it is the subject
+                    waiting[depth].at = at - 2;
+                    waiting[depth++].number = noun;
+                }
+                cr_assert(depth > 0 && depth < 199, "%s in: %.*s", word, (int)length, sentence);
+                verb = waiting[--depth].number;
+                cr_assert(number == BARE || number == (verb == BARE ? MANY : verb),
+                          "%s, word %zu of: %.*s", word, at, (int)length, sentence);
+                checked += number != BARE && verb != BARE;
+                far += number != BARE && verb != BARE && at >= waiting[depth].at + 5;
+                if (passes) waiting[depth++].number = BARE;
+            }
+            last = is_in(with_object, word) ? TAKER : OTHER;
+        } else if (is_in(" itself themselves ", word)) {
+            cr_assert(verb == (*word == 'i' ? ONE : MANY), "%.*s", (int)length, sentence);
+        } else {
+            last = !strcmp(word, "that") && last == NOUN  ? THAT
+                   : is_in(with_object, word)             ? TAKER
+                   : is_in(" \" ' why when where ", word) ? START
+                                                          : OTHER;
+        }
+    }
+    cr_assert(depth == 0, "%zu nouns without a verb in: %.*s", depth, (int)length, sentence);
+}
+
+Test(grammar, verbs_agree_with_their_nouns) {
+    each_sentence(5, 1000000, check_agreement);
+    cr_expect(checked > 20000 && far > 2000, "%zu verbs, %zu of them far", checked, far);
+}
+
+/* A chart parser for any grammar, from its rows as they are: in how many ways, and with what
+   probability, a head becomes the text from one place to another. A place is 2 i + 1 if a '^' waits
+   before character i, else 2 i. */
+
+struct way {
+    size_t to;
+    double count, p;
+};
+
+struct ways {
+    size_t size;
+    struct way way[];
+};
+
+struct chart {
+    const struct grammar_rule *rules;
+    size_t rule_count;
+    const char *text;
+    size_t length;
+    struct ways **memo; // (rule_count, 2 length + 2) by the head's first row and the place
+};
+
+static void add(struct ways **ways, struct way way) {
+    size_t size = *ways ? (*ways)->size : 0;
+    for (size_t i = 0; i < size; i++)
+        if ((*ways)->way[i].to == way.to) {
+            (*ways)->way[i].count += way.count;
+            (*ways)->way[i].p += way.p;
+            return;
+        }
+    *ways = realloc(*ways, sizeof **ways + (size + 1) * sizeof way);
+    (*ways)->size = size + 1;
+    (*ways)->way[size] = way;
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from);
+
+/* Adds every way to follow the rest of a body from way.to on. */
+static void follow(struct chart *chart, const char *body, struct way way, struct ways **ways) {
+    for (; *body && *body != '|'; body++) {
+        size_t i = way.to / 2;
+        if (*body == '^') {
+            way.to |= 1;
+        } else if (*body == '<') {
+            const struct ways *part = expand(chart, body + 1, way.to);
+            for (size_t n = 0; n < part->size; n++) {
+                const struct way *step = &part->way[n];
+                follow(chart, strchr(body, '>') + 1,
+                       (struct way){step->to, way.count * step->count, way.p * step->p}, ways);
+            }
+            return;
+        } else {
+            if (i == chart->length || chart->text[i] != (way.to & 1 ? toupper(*body) : *body))
+                return;
+            way.to = 2 * i + 2;
+        }
+    }
+    add(ways, way);
+}
+
+static bool heads(const struct grammar_rule *rule, const char *name) {
+    size_t length = strcspn(name, ">");
+    return strlen(rule->head) == length && !strncmp(rule->head, name, length);
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from) {
+    size_t first = 0;
+    while (!heads(&chart->rules[first], name)) first++;
+    struct ways **ways = &chart->memo[first * (2 * chart->length + 2) + from];
+    if (*ways) return *ways;
+    struct ways *found = calloc(1, sizeof *found);
+    double total = 0;
+    for (size_t r = first; r < chart->rule_count; r++) {
+        if (!heads(&chart->rules[r], name)) continue;
+        const char *body = chart->rules[r].bodies;
+        for (bool more = true; more; body += strcspn(body, "|") + 1) {
+            follow(chart, body, (struct way){from, 1, chart->rules[r].weight}, &found);
+            total += chart->rules[r].weight;
+            more = body[strcspn(body, "|")];
+        }
+    }
+    for (size_t n = 0; n < found->size; n++) found->way[n].p /= total;
+    return *ways = found;
+}
+
+static struct chart chart_make(const struct grammar_rule *rules, size_t count, const char *text,
+                               size_t length) {
+    return (struct chart){rules, count, text, length,
+                          calloc(count * (2 * length + 2), sizeof(struct ways *))};
+}
+
+static void chart_free(struct chart *chart) {
+    for (size_t i = 0; i < chart->rule_count * (2 * chart->length + 2); i++) free(chart->memo[i]);
+    free(chart->memo);
+}
+
+/* The derivations of the whole text from the start. */
+static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
+                              size_t length) {
+    struct chart chart = chart_make(rules, count, text, length);
+    const struct ways *ways = expand(&chart, rules[0].head, 0);
+    struct way whole = {0};
+    for (size_t n = 0; n < ways->size; n++)
+        if (ways->way[n].to == 2 * length) whole = ways->way[n];
+    chart_free(&chart);
+    return whole;
+}
+
+Test(grammar, chart_parser_counts_derivations) {
+    static const struct grammar_rule twofold[] = {
+        {"s", 1, "^a<t>|a<u>"}, {"s", 2, "<u><u>|c<s>"}, {"t", 1, "b|bb"}, {"u", 1, "b|bb|"}};
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"Ab", 1}, {"ab", 1}, {"bbb", 2}, {"bb", 3}, {"ccbb", 3}, {"A", 0}, {"", 1}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *text = cases[i].text;
+        struct way way = derivations(twofold, COUNT(twofold), text, strlen(text));
+        cr_expect(way.count == cases[i].count, "%s: %g", text, way.count);
+    }
+    struct way way = derivations(twofold, COUNT(twofold), "ccbb", 4);
+    cr_expect(fabs(way.p - 3.0 / 9 * 2 / 6 * 2 / 6 * 2 / 6) < 1e-15, "%g", way.p);
+}
+
+Test(grammar, holds_sentences_that_are_right_and_no_others) {
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"The dogs that chase the cat sleep. ", 1},
+                 {"The dogs that chase the cat sleeps. ", 0},
+                 {"The dogs that the cat chases sleep. ", 1},
+                 {"The dogs that the cats chases sleep. ", 0},
+                 {"\"Does the ox (the frogs sing) see Emma?\" asks the owl.\n\n", 1},
+                 {"\"Does the ox (the frogs sing] see Emma?\" asks the owl.\n\n", 0},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself'\". ", 1},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself\". ", 0},
+                 {"the dogs sleep. ", 0},
+                 {"The dogs sleep.", 0}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct way way =
+            derivations(grammar_rules, grammar_rule_count, cases[i].text, strlen(cases[i].text));
+        cr_expect(way.count == cases[i].count, "%g derivations: %s", way.count, cases[i].text);
+    }
+}
+
+/* Every sentence of a long text: one derivation, and -ln of its probability. */
+
+static double entropy, nats, characters, squares; // squares of what differs from the entropy
+static size_t shortest = SIZE_MAX, longest;
+
+static void measure(const char *sentence, size_t length) {
+    struct way way = derivations(grammar_rules, grammar_rule_count, sentence, length);
+    cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
+    double apart = -log(way.p) - entropy * (double)length;
+    nats -= log(way.p);
+    characters += (double)length;
+    squares += apart * apart;
+    if (length < shortest) shortest = length;
+    if (length > longest) longest = length;
+}
+
+Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
+    entropy = grammar_entropy();
+    each_sentence(11, 1000000, measure);
+    cr_expect(shortest < 20 && longest > 400, "lengths %zu to %zu", shortest, longest);
+    double error = sqrt(squares) / characters;
+    cr_expect(entropy > 0.4 && entropy < 0.9, "%g nats per character", entropy);
+    cr_expect(error > 0 && error < 0.002 * entropy, "standard error %g", error);
+    cr_expect(fabs(nats / characters - entropy) < 3 * error, "measured %g, exact %g, error %g",
+              nats / characters, entropy, error);
+}
+
+Test(grammar, text_falls_into_sentences_in_one_way) {
+    enum { LENGTH = 20000 };
+    char *text = grammar_text(13, LENGTH);
+    struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
+    double *ways = calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) to reach a place by sentences
+    size_t reached = 0, expected = 0;
+    ways[0] = 1;
+    for (size_t i = 0; i <= LENGTH; i++) {
+        cr_assert(ways[i] <= 1, "%g ways to %zu", ways[i], i);
+        if (ways[i] == 0) continue;
+        reached++;
+        const struct ways *next = expand(&chart, "sentence", 2 * i);
+        for (size_t n = 0; n < next->size; n++) ways[next->way[n].to / 2] += next->way[n].count;
+    }
+    for (const char *at = text; at; at = sentence_end(at), expected++)
+        cr_expect(ways[at - text] == 1, "no boundary at %.30s", at);
+    cr_expect(reached == expected && reached > 200, "%zu places, not %zu", reached, expected);
+    chart_free(&chart);
+    free(ways);
+    free(text);
+}
+
+/* Grammars small enough to list what they say. */
+
+static const struct grammar_rule tiny[] = {
+    {"s", 2, "^<x>.|<x><x>!"}, {"s", 1, "q\n"}, {"x", 3, "ab"}, {"x", 1, "c"}};
+static const struct {
+    const char *text;
+    double p;
+} tiny_texts[] = {{"Ab.", 0.3},    {"C.", 0.1},    {"abab!", 0.225}, {"abc!", 0.075},
+                  {"cab!", 0.075}, {"cc!", 0.025}, {"q\n", 0.2}};
+
+Test(grammar, entropy_of_a_listed_grammar) {
+    double information = 0, length = 0, sum = 0;
+    for (size_t i = 0; i < COUNT(tiny_texts); i++) {
+        double p = tiny_texts[i].p;
+        sum += p;
+        information -= p * log(p);
+        length += p * (double)strlen(tiny_texts[i].text);
+    }
+    double got = grammar_entropy_of(tiny, COUNT(tiny));
+    cr_assert(fabs(sum - 1) < 1e-12);
+    cr_expect(fabs(got - information / length) < 1e-12, "%g", got);
+}
+
+Test(grammar, entropy_of_a_recursive_grammar) {
+    static const struct grammar_rule nest[] = {{"s", 1, "(<t>)"}, {"s", 2, "x"}, {"t", 1, "<s>"}};
+    double information = 0, length = 0, p = 2.0 / 3;
+    for (int depth = 0; depth < 100; depth++, p /= 3) {
+        information -= p * log(p);
+        length += p * (2 * depth + 1);
+    }
+    double got = grammar_entropy_of(nest, COUNT(nest));
+    cr_expect(fabs(got - information / length) < 1e-12, "%g", got);
+    static const struct grammar_rule critical[] = {{"s", 1, "<t>"}, {"t", 1, "<s><s>|x"}};
+    static const struct grammar_rule growing[] = {{"s", 2, "<s><t>"}, {"s", 1, "x"}, {"t", 1, "y"}};
+    static const struct grammar_rule bursting[] = {{"s", 2, "<s><s>"}, {"s", 1, "x"}};
+    static const struct grammar_rule inside[] = {
+        {"s", 1, "aaa<t>"}, {"t", 2, "<t><t>"}, {"t", 1, "x"}};
+    static const struct grammar_rule empty[] = {{"s", 1, "<t>|"}, {"t", 1, ""}};
+    cr_expect(isnan(grammar_entropy_of(critical, COUNT(critical))));
+    cr_expect(isnan(grammar_entropy_of(inside, COUNT(inside))));
+    cr_expect(isnan(grammar_entropy_of(empty, COUNT(empty))));
+    cr_expect(!isnan(grammar_entropy_of(growing, COUNT(growing))));
+    cr_expect(isnan(grammar_entropy_of(bursting, COUNT(bursting))));
+}
+
+Test(grammar, sampler_follows_the_weights) {
+    enum { LENGTH = 400000 };
+    double count[COUNT(tiny_texts)] = {0}, all = 0;
+    char *text = grammar_text_of(tiny, COUNT(tiny), 1, LENGTH);
+    for (const char *c = text, *end; (end = strpbrk(c, ".!\n")); c = end + 1, all++)
+        for (size_t i = 0; i < COUNT(tiny_texts); i++)
+            count[i] += strlen(tiny_texts[i].text) == (size_t)(end + 1 - c) &&
+                        !strncmp(c, tiny_texts[i].text, (size_t)(end + 1 - c));
+    for (size_t i = 0; i < COUNT(tiny_texts); i++) {
+        double p = tiny_texts[i].p, error = sqrt(p * (1 - p) / all);
+        cr_expect(fabs(count[i] / all - p) < 4 * error, "%s: %g, not %g", tiny_texts[i].text,
+                  count[i] / all, p);
+    }
+    free(text);
+}
+
+Test(grammar, depth_has_no_limit) {
+    enum { LENGTH = 3000000 };
+    static const struct grammar_rule deep[] = {{"s", 200000, "(<s>)"}, {"s", 1, "x"}};
+    char *text = grammar_text_of(deep, COUNT(deep), 1, LENGTH);
+    size_t depth = strspn(text, "(");
+    cr_expect(depth > 50000 && text[depth] == 'x', "depth %zu", depth);
+    cr_expect(strspn(text + depth + 1, ")") == depth);
+    free(text);
+}

@@ -1,0 +1,298 @@
+/* Lines to items to batches. */
+#include "data/die.h"
+#include "data/random.h"
+#include "data/text/items.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(items, .init = folder_enter, .fini = folder_leave);
+
+enum { MOST = 256 }; // characters of an item, in these tests
+
+static struct corpus make(const char *text, size_t bytes, struct corpus_options options) {
+    struct corpus corpus;
+    options.items = true;
+    corpus_make(&corpus, "text", text, bytes, &options);
+    return corpus;
+}
+
+/* The text of an item, in a buffer of the function. */
+static const char *text_of(const struct corpus *corpus, const struct item *item) {
+    static char text[4 * MOST];
+    FILE *file = fmemopen(text, sizeof text, "w");
+    struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
+    for (size_t i = 1; i < item->tokens; i++) writer_put(&writer, corpus->ids[item->begin + i]);
+    writer_end(&writer);
+    fclose(file);
+    return text;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const struct item *const *one = a, *const *other = b;
+    return ((*one)->begin > (*other)->begin) - ((*one)->begin < (*other)->begin);
+}
+
+/* Fails unless the text holds these items, in this order, parted by |. */
+static void expect_items(const char *text, int level, const char *want) {
+    struct corpus corpus = make(text, strlen(text), (struct corpus_options){.level = level});
+    const struct item **sorted = malloc(corpus.items * sizeof *sorted);
+    char got[1024] = "";
+    int32_t marker = vocabulary_id(&corpus.vocabulary, END_MARKER);
+    for (size_t i = 0; i < corpus.items; i++) sorted[i] = &corpus.item[i];
+    qsort(sorted, corpus.items, sizeof *sorted, by_begin);
+    for (size_t i = 0; i < corpus.items; i++) {
+        cr_expect(corpus.ids[sorted[i]->begin] == marker);
+        cr_expect(corpus.ids[sorted[i]->begin + sorted[i]->tokens] == marker);
+        cr_expect(sorted[i]->begin == (i ? sorted[i - 1]->begin + sorted[i - 1]->tokens : 0));
+        strcat(strcat(got, i ? "|" : ""), text_of(&corpus, sorted[i]));
+    }
+    cr_expect_str_eq(got, want);
+    cr_expect(corpus.length == corpus.characters + corpus.items + 1);
+    free(sorted);
+    corpus_free(&corpus);
+}
+
+Test(items, lines_are_items) {
+    expect_items("emma\nolivia\nava\n", LEVEL_CHAR, "emma|olivia|ava");
+    expect_items("emma\nolivia\nava", LEVEL_CHAR, "emma|olivia|ava"); // no final newline
+    expect_items("\n\nemma\n\n \t\n\nava\n\n", LEVEL_CHAR, "emma|ava");
+    expect_items("emma\r\n\r\nolivia\r\nava\r\n", LEVEL_CHAR, "emma|olivia|ava");
+    expect_items("emma\r\nava\r", LEVEL_BYTE, "emma|ava");
+    expect_items("a", LEVEL_CHAR, "a");
+    expect_items("a\n", LEVEL_BYTE, "a");
+    expect_items(" a b \n\tc", LEVEL_CHAR, " a b |\tc"); // blanks within a line belong to it
+    expect_items("a\rb\n\r\r\n", LEVEL_CHAR, "a\rb|\r");
+    expect_items("a\nb\na\na", LEVEL_CHAR, "a|b|a|a");
+    // what other programs take for a line's end: U+2028, U+0085, form feed
+    expect_items("a\xe2\x80\xa8"
+                 "b\nc\xc2\x85"
+                 "d\ne\ff",
+                 LEVEL_CHAR,
+                 "a\xe2\x80\xa8"
+                 "b|c\xc2\x85"
+                 "d|e\ff");
+    expect_items("\xef\xbb\xbf"
+                 "a\n\xe5\xba\x8a\xe5\x89\x8d",
+                 LEVEL_CHAR, "a|\xe5\xba\x8a\xe5\x89\x8d");
+}
+
+struct text {
+    const char *text;
+    double val_fraction;
+};
+
+static void check_in_child(void *text) {
+    const struct text *t = text;
+    struct corpus corpus =
+        make(t->text, strlen(t->text), (struct corpus_options){.val_fraction = t->val_fraction});
+    corpus_check(&corpus, 8);
+    printf("%zu %zu", corpus.train, corpus.items);
+    corpus_free(&corpus);
+}
+
+Test(items, both_parts_need_one) {
+    struct ending ending = call(check_in_child, &(struct text){"a\nb\n", 0.1});
+    cr_expect_str_eq(ending.out, "1 2");
+    ending = call(check_in_child, &(struct text){"\n\r\n  \n\t \r\n\n", 0.1});
+    expect_refusal(&ending, STATUS_MACHINE, "text: has no items, only blank lines");
+    ending = call(check_in_child, &(struct text){"alone\n", 0.1});
+    expect_refusal(&ending, STATUS_USAGE, "--val-fraction or more items");
+    ending = call(check_in_child, &(struct text){"a\nb\nc", 0});
+    expect_refusal(&ending, STATUS_USAGE, "3 of 3 items train and 0 validate");
+    ending = call(check_in_child, &(struct text){"a\nb\nc", 1});
+    expect_refusal(&ending, STATUS_USAGE, "0 of 3 items train and 3 validate");
+}
+
+/* Items "0", "11", "222", ...: item i is i % 10 + 1 times the letter of i / 10. */
+static struct corpus numbered(size_t items, struct corpus_options options) {
+    char *text = malloc(24 * items), *end = text;
+    for (size_t i = 0; i < items; i++) {
+        for (size_t k = 0; k <= i % 10; k++) {
+            *end++ = (char)(0xc0 | (0x100 + i / 10) >> 6);
+            *end++ = (char)(0x80 | ((0x100 + i / 10) & 0x3f));
+        }
+        *end++ = '\n';
+    }
+    struct corpus corpus = make(text, (size_t)(end - text), options);
+    free(text);
+    cr_assert(corpus.items == items);
+    return corpus;
+}
+
+/* The number of the item in row b of a batch, having checked the row: the marker, the item, the
+   marker, pads. */
+static size_t number_in(const struct corpus *corpus, const struct batch *batch, size_t b) {
+    size_t T = batch->T, tokens = 0;
+    const int32_t *ids = batch->ids + b * T, *targets = batch->targets + b * T;
+    const unsigned char *valid = batch->valid + b * T;
+    int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
+    while (tokens < T && valid[tokens]) tokens++;
+    cr_assert(tokens >= 1 && ids[0] == marker && targets[0] != marker);
+    for (size_t t = 0; t < T; t++) {
+        cr_assert(valid[t] == (t < tokens), "pads stand at the end");
+        cr_assert(targets[t] >= 0 ? t < tokens : targets[t] == -1 && t >= tokens);
+        if (t >= tokens) cr_assert(ids[t] == marker);
+        if (t > 0 && t < tokens) cr_assert(ids[t] == targets[t - 1] && ids[t] == targets[0]);
+    }
+    bool cut = targets[tokens - 1] != marker;
+    if (cut) cr_assert(tokens == batch->most_T && targets[tokens - 1] == targets[0]);
+    uint32_t symbol = corpus->vocabulary.symbols[targets[0]];
+    return cut ? SIZE_MAX : (symbol - 0x100) * 10 + tokens - 2;
+}
+
+Test(items, an_epoch_has_each_item_once) {
+    enum { ITEMS = 170, TRAIN = 153, B = 7, EPOCHS = 6 };
+    for (int bucket = 0; bucket < 2; bucket++) {
+        struct corpus corpus =
+            numbered(ITEMS, (struct corpus_options){.val_fraction = 0.1, .bucket = bucket});
+        struct batch batch = batch_make(B, 16);
+        size_t times[ITEMS] = {0}, order[2][TRAIN], seen = 0, falls = 0;
+        cr_assert(corpus.train == TRAIN);
+        // 32 batches of 7 are a pool of 224; 153 of them hold whole epochs of both
+        for (uint64_t count = 0; count < 32 * TRAIN; count++) {
+            corpus_sample(&corpus, 5, count, &batch);
+            cr_assert(batch.B == B && batch.T <= 11);
+            size_t longest = 0;
+            for (size_t b = 0; b < B; b++) {
+                size_t i = number_in(&corpus, &batch, b);
+                cr_assert(i < ITEMS);
+                times[i]++;
+                if (i % 10 + 2 > longest) longest = i % 10 + 2;
+                if (seen < 2 * TRAIN) order[seen / TRAIN][seen % TRAIN] = i;
+                if (++seen % TRAIN == 0 && !bucket)
+                    for (size_t k = 0; k < ITEMS; k++)
+                        cr_assert(times[k] == 0 || times[k] == seen / TRAIN, "%zu", k);
+            }
+            cr_assert(batch.T == longest, "padded to the longest item");
+        }
+        for (size_t k = 0; k < ITEMS; k++)
+            cr_expect(times[k] == 0 || times[k] == seen / TRAIN, "item %zu: %zu", k, times[k]);
+        for (size_t k = 0; k + 1 < TRAIN; k++) falls += order[0][k] > order[0][k + 1];
+        cr_expect(falls > TRAIN / 3 || bucket, "not shuffled");
+        cr_expect(memcmp(order[0], order[1], sizeof order[0]) != 0, "epochs are alike");
+        batch_free(&batch);
+        corpus_free(&corpus);
+    }
+}
+
+Test(items, batches_depend_on_seed_and_count_alone) {
+    for (int bucket = 0; bucket < 2; bucket++) {
+        struct corpus corpus =
+            numbered(300, (struct corpus_options){.val_fraction = 0.2, .bucket = bucket});
+        struct batch batch = batch_make(4, 16), same = batch_make(4, 16);
+        int different = 0;
+        for (uint64_t i = 0; i < 200; i++) {
+            uint64_t count = i * 37 % 200; // not one after the other
+            corpus_sample(&corpus, 3, count, &batch);
+            corpus_validation(&corpus, 4, 4, &same);
+            corpus_sample(&corpus, 4, count, &same);
+            different += batch.T != same.T || memcmp(batch.ids, same.ids, 16 * batch.T);
+            corpus_sample(&corpus, 3, count, &same);
+            cr_assert(batch.T == same.T && batch.B == 4 && same.B == 4);
+            cr_assert(!memcmp(batch.ids, same.ids, 4 * batch.T * sizeof *batch.ids));
+            cr_assert(!memcmp(batch.targets, same.targets, 4 * batch.T * sizeof *batch.ids));
+            cr_assert(!memcmp(batch.valid, same.valid, 4 * batch.T));
+        }
+        cr_expect(different > 150, "seeds share %d of 200 batches", 200 - different);
+        batch_free(&batch);
+        batch_free(&same);
+        corpus_free(&corpus);
+    }
+}
+
+Test(items, each_validation_item_comes_once_and_none_trains) {
+    for (int bucket = 0; bucket < 2; bucket++)
+        for (size_t B = 1; B < 90; B += 8) {
+            struct corpus corpus =
+                numbered(400, (struct corpus_options){.val_fraction = 0.2, .bucket = bucket});
+            struct batch batch = batch_make(B, 16);
+            size_t times[400] = {0}, done = 0, blocks = corpus_blocks(&corpus, 16), late = 0;
+            cr_assert(blocks == 80);
+            for (size_t first = 0; first < blocks; first += B) {
+                corpus_validation(&corpus, first, B, &batch);
+                for (size_t b = 0; b < batch.B; b++) times[number_in(&corpus, &batch, b)]++;
+                done += batch.B;
+            }
+            cr_expect(done == blocks);
+            for (size_t i = 0; i < 400; i++) {
+                cr_expect(times[i] <= 1);
+                late += times[i] && i >= 320;
+            }
+            cr_expect(late < 40, "the end of the list validates, not a part of all of it");
+            for (uint64_t count = 0; count < 400; count++) {
+                corpus_sample(&corpus, 1, count, &batch);
+                for (size_t b = 0; b < batch.B; b++)
+                    cr_expect(!times[number_in(&corpus, &batch, b)], "a validation item trains");
+            }
+            batch_free(&batch);
+            corpus_free(&corpus);
+        }
+}
+
+static double pads(const struct corpus *corpus, struct batch *batch) {
+    size_t targets = 0, tokens = 0;
+    for (uint64_t count = 0; count < 128; count++) {
+        corpus_sample(corpus, 1, count, batch);
+        targets += batch_targets(batch);
+        tokens += batch->B * batch->T;
+    }
+    return 1 - (double)targets / (double)tokens;
+}
+
+Test(items, buckets_hold_fewer_pads_and_blocks_more) {
+    double share[3];
+    for (int way = 0; way < 3; way++) {
+        struct corpus corpus =
+            numbered(1000, (struct corpus_options){
+                               .val_fraction = 0.1, .bucket = way == 0, .pad_to_block = way == 2});
+        struct batch batch = batch_make(8, 20);
+        share[way] = pads(&corpus, &batch);
+        if (way == 2) cr_expect(batch.T == 20);
+        batch_free(&batch);
+        corpus_free(&corpus);
+    }
+    // lengths 2 to 11: 6.5 of some 10.5, and of 20
+    cr_expect(share[0] < 0.05 && share[1] > 0.3 && share[1] < 0.45 && share[2] > 0.65,
+              "%.3f %.3f %.3f", share[0], share[1], share[2]);
+}
+
+Test(items, longer_than_a_block_are_cut) {
+    struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.5});
+    cr_expect(items_longest(&corpus) == 10);
+    static const size_t cut[] = {100, 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0, 0};
+    for (size_t T = 1; T <= 12; T++) {
+        struct batch batch = batch_make(50, T);
+        size_t whole = 0;
+        cr_expect(items_cut(&corpus, T) == cut[T], "%zu", T);
+        corpus_validation(&corpus, 0, 50, &batch);
+        cr_expect(batch.T == (T < 11 ? T : 11));
+        for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;
+        corpus_sample(&corpus, 1, 0, &batch); // all others: fifty train
+        for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;
+        cr_expect(whole == 100 - cut[T], "%zu whole at %zu", whole, T);
+        batch_free(&batch);
+    }
+    corpus_free(&corpus);
+}
+
+Test(items, a_batch_may_hold_more_than_there_are) {
+    struct corpus corpus =
+        make("aaa\naaa\naaa\n", 12, (struct corpus_options){.val_fraction = 0.5});
+    struct batch batch = batch_make(5, 8);
+    cr_expect(corpus.train == 1 && corpus.vocabulary.V == 2);
+    corpus_sample(&corpus, 1, 3, &batch);
+    cr_expect(batch.B == 5 && batch.T == 4 && batch_targets(&batch) == 20);
+    corpus_validation(&corpus, 0, 5, &batch);
+    cr_expect(batch.B == 2 && batch.T == 4 && batch_targets(&batch) == 8);
+    batch_free(&batch);
+    corpus_free(&corpus);
+    corpus = make("x", 1, (struct corpus_options){.val_fraction = 1});
+    batch = batch_make(1, 8);
+    corpus_validation(&corpus, 0, 1, &batch); // one item of one character
+    cr_expect(batch.B == 1 && batch.T == 2 && batch.targets[0] == 1 && batch.targets[1] == 0);
+    batch_free(&batch);
+    corpus_free(&corpus);
+}

@@ -1,0 +1,181 @@
+/* Strings written as JSON, and what is read of it. */
+#include "data/files/json.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct json json_of(char *text) {
+    return (struct json){text, text + strlen(text), NULL};
+}
+
+static char *written(const char *text) {
+    char *json = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&json, &size);
+    json_string(file, text);
+    fclose(file);
+    return json;
+}
+
+Test(json, strings_are_written) {
+    static const char *const pairs[][2] = {
+        {"", "\"\""},
+        {"plain /'", "\"plain /'\""},
+        {"\"\\", "\"\\\"\\\\\""},
+        {"\n\t\x01\x1f\x7f", "\"\\u000a\\u0009\\u0001\\u001f\\u007f\""},
+        {"\u00e9\u20ac\U0001f600", "\"\u00e9\u20ac\U0001f600\""},
+        {"\xff", "\"\ufffd\""},
+        {"a\xc3", "\"a\ufffd\""},
+        {"\xe2\x82z", "\"\ufffd\ufffdz\""},
+        {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""}, // a surrogate
+        {"\xc0\xaf", "\"\ufffd\ufffd\""},           // overlong
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char *json = written(pairs[i][0]);
+        cr_expect_str_eq(json, pairs[i][1]);
+        free(json);
+    }
+}
+
+Test(json, what_is_written_is_read) {
+    char text[256] = "\U0010ffff\ud7ff\ue000";
+    size_t length = strlen(text);
+    for (int c = 1; c < 128; c++) text[length++] = (char)c;
+    char *json = written(text);
+    struct json at = json_of(json);
+    const char *back = json_text(&at);
+    cr_assert(back, "%s", at.problem);
+    cr_expect_str_eq(back, text);
+    cr_expect(json_done(&at));
+    free(json);
+}
+
+/* A string alone: what it means, or, with `problem`, what is wrong at which byte. */
+static void expect_text(const char *text, const char *want, const char *problem, int byte) {
+    char *copy = strdup(text); // of its own length, so that a sanitizer sees what lies behind it
+    struct json json = json_of(copy);
+    const char *got = json_text(&json);
+    if (want) {
+        cr_assert(got && !json.problem, "%s: %s", text, json.problem);
+        cr_expect_str_eq(got, want);
+    } else {
+        cr_assert(!got && json.problem, "%s: is read as %s", text, got);
+        cr_expect_str_eq(json.problem, problem);
+        cr_expect(json.at - copy == byte, "%s: byte %td", text, json.at - copy);
+    }
+    free(copy);
+}
+
+Test(json, strings_are_read) {
+    expect_text("\"\"", "", NULL, 0);
+    expect_text(" \t\r\n\"a b\"", "a b", NULL, 0);
+    expect_text("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t", NULL, 0);
+    expect_text("\"\\u0041\\u00e9\\u00E9\\u20aC\\uFFFF\"", "A\u00e9\u00e9\u20ac\uffff", NULL, 0);
+    expect_text("\"\\ud800\\udc00\\uDBFF\\uDFFF\"", "\U00010000\U0010ffff", NULL, 0);
+    expect_text("\"\\ud7ff\\ue000\"", "\ud7ff\ue000", NULL, 0);
+    expect_text("\"\x7f\u00e9\U0001f600\"", "\x7f\u00e9\U0001f600", NULL, 0);
+    expect_text("\"\\\\\"", "\\", NULL, 0);
+}
+
+Test(json, strings_that_are_none) {
+    static const char escape[] = "an escape that means no character";
+    expect_text("", NULL, "no \"", 0);
+    expect_text("  a", NULL, "no \"", 2);
+    expect_text("\"abc", NULL, "a string without end", 4);
+    expect_text("\"abc\\", NULL, "a string without end", 5);
+    expect_text("\"abc\\\"", NULL, "a string without end", 6);
+    expect_text("\"a\nb\"", NULL, "a control character in a string", 2);
+    expect_text("\"a\xff\"", NULL, "no UTF-8", 2);
+    expect_text("\"\xc3\"", NULL, "no UTF-8", 1);
+    expect_text("\"\\a\"", NULL, escape, 3);
+    expect_text("\"\\U0041\"", NULL, escape, 3);
+    expect_text("\"\\u0000\"", NULL, escape, 7);
+    expect_text("\"\\u004\"", NULL, escape, 6);
+    expect_text("\"\\u", NULL, escape, 3);
+    expect_text("\"\\u+041\"", NULL, escape, 3);
+    expect_text("\"\\ud800\"", NULL, escape, 7);
+    expect_text("\"\\ud800x\"", NULL, escape, 7);
+    expect_text("\"\\ud800\\ud800\"", NULL, escape, 13);
+    expect_text("\"\\ud800\\u00e9\"", NULL, escape, 13);
+    expect_text("\"\\udc00\\ud800\"", NULL, escape, 7);
+}
+
+static void expect_count(const char *text, uint64_t want, const char *problem) {
+    char *copy = strdup(text);
+    struct json json = json_of(copy);
+    uint64_t count = 77;
+    bool there = json_count(&json, &count);
+    cr_expect(there == !problem, "%s", text);
+    if (problem)
+        cr_expect_str_eq(json.problem, problem);
+    else
+        cr_expect(count == want && !json.problem && json_done(&json), "%s", text);
+    free(copy);
+}
+
+Test(json, whole_numbers) {
+    expect_count("0", 0, NULL);
+    expect_count(" 10", 10, NULL);
+    expect_count("9007199254740991", 9007199254740991, NULL);
+    expect_count("9007199254740992", 0, "too large a number");
+    expect_count("18446744073709551616", 0, "too large a number");
+    expect_count("99999999999999999999999999999999999999999", 0, "too large a number");
+    expect_count("", 0, "no whole number");
+    expect_count("-1", 0, "no whole number");
+    expect_count("+1", 0, "no whole number");
+    expect_count("\"1\"", 0, "no whole number");
+    expect_count("00", 0, "a number that begins with 0");
+    expect_count("01", 0, "a number that begins with 0");
+}
+
+/* The members of a list of numbers: how many, or what is wrong. */
+static int members(const char *text, const char **problem) {
+    char *copy = strdup(text);
+    struct json json = json_of(copy);
+    int count = 0;
+    uint64_t number;
+    bool open = json_take(&json, '[');
+    while (open && json_more(&json, ']', !count) && json_count(&json, &number)) count++;
+    *problem = json.problem;
+    free(copy);
+    return count;
+}
+
+Test(json, lists) {
+    static const struct {
+        const char *text;
+        int count;
+        const char *problem;
+    } list[] = {{"[]", 0, NULL},
+                {" [ ] ", 0, NULL},
+                {"[1]", 1, NULL},
+                {"[ 1 ,\t2\n,3 ]", 3, NULL},
+                {"", 0, "no ["},
+                {"{}", 0, "no ["},
+                {"[", 0, "no whole number"},
+                {"[,1]", 0, "no whole number"},
+                {"[1,]", 1, "no whole number"},
+                {"[1,,2]", 1, "no whole number"},
+                {"[1", 1, "neither a comma nor the end of a list"},
+                {"[1 2]", 1, "neither a comma nor the end of a list"},
+                {"[1}", 1, "neither a comma nor the end of a list"},
+                {"[1.5]", 1, "neither a comma nor the end of a list"}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const char *problem;
+        int count = members(list[i].text, &problem);
+        cr_expect(count == list[i].count, "%s: %d members", list[i].text, count);
+        cr_expect(!problem == !list[i].problem && (!problem || !strcmp(problem, list[i].problem)),
+                  "%s: %s", list[i].text, problem ? problem : "nothing wrong");
+    }
+}
+
+Test(json, the_end) {
+    char text[] = "} \t\r\n", more[] = "} x", nul[] = "}\0";
+    struct json json = json_of(text);
+    cr_expect(!json_done(&json) && json_take(&json, '}') && json_done(&json));
+    cr_expect(!json_take(&json, '}') && !strcmp(json.problem, "no }"));
+    json = json_of(more);
+    cr_expect(json_take(&json, '}') && !json_done(&json));
+    json = (struct json){nul, nul + 2, NULL};
+    cr_expect(json_take(&json, '}') && !json_done(&json)); // a NUL is no blank
+}

@@ -1,0 +1,241 @@
+/* A run's folder, its log, its files that replace each other whole. */
+#include "data/die.h"
+#include "data/files/run.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
+
+TestSuite(run, .init = folder_enter, .fini = folder_leave);
+
+static void put(const struct run *run, const char *name, const char *text) {
+    struct run_file file = file_create(run, name);
+    fputs(text, file.stream);
+    file_commit(&file);
+}
+
+/* Opens a run, leaves the files that a run leaves, closes it; returns its folder. */
+static const char *opened(const char *out, bool force) {
+    static struct run run;
+    run_open(&run, out, "ln-pre-s1", force);
+    static const char *const names[] = {"config.ini", "model.safetensors", "sample.txt",
+                                        "summary.json"};
+    for (int i = 0; i < 4; i++) put(&run, names[i], "old");
+    run_close(&run);
+    return run.folder;
+}
+
+static void open_in_child(void *out) {
+    opened(out, false);
+}
+
+Test(run, a_free_number_is_added_to_the_name) {
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1");
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1-2");
+    cr_expect_str_eq(opened(NULL, true), "runs/ln-pre-s1-3");
+    cr_assert(mkdir("runs/ln-pre-s1-4", 0777) == 0);
+    cr_expect_str_eq(opened(NULL, false), "runs/ln-pre-s1-5");
+    cr_expect(files_in("runs") == 5);
+}
+
+Test(run, folders_are_made_as_deep_as_asked) {
+    cr_expect_str_eq(opened("a/b/c", false), "a/b/c");
+    cr_expect_str_eq(opened("d///", false), "d");
+    cr_expect_str_eq(opened("./e//f/", false), "./e//f");
+    cr_expect_str_eq(opened("two words", false), "two words");
+    char name[256];
+    memset(name, 'x', 255);
+    name[255] = 0;
+    cr_expect_str_eq(opened(name, false), name);
+    cr_expect(file_there("a/b/c/log.csv") && file_there("d/log.csv") && file_there("e/f/log.csv"));
+}
+
+Test(run, a_folder_that_stands_is_taken_if_it_holds_no_run) {
+    cr_assert(mkdir("stands", 0777) == 0);
+    file_put("stands/notes.txt", "mine", 4);
+    opened("stands", false);
+    cr_expect_str_eq(file_text("stands/notes.txt", NULL), "mine");
+}
+
+Test(run, a_run_is_not_written_over) {
+    opened("here", false);
+    file_put("here/log.csv", "kept", 4);
+    struct ending ending = call(open_in_child, "here/");
+    expect_refusal(
+        &ending, STATUS_USAGE,
+        "here: holds a run already (--resume=here goes on with it, --force writes over it)");
+    cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
+    cr_assert(remove("here/config.ini") == 0);
+    ending = call(open_in_child, "here");
+    expect_refusal(&ending, STATUS_USAGE, "--force"); // the log alone is worth keeping too
+    cr_assert(remove("here/log.csv") == 0);
+    static const char *const names[] = {
+        "config.ini", "checkpoint.safetensors", "model.safetensors", "summary.json", "sample.txt",
+        "probes.csv", "best.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64], folder[16];
+        snprintf(folder, sizeof folder, "with%zu", i);
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        cr_assert(mkdir(folder, 0777) == 0);
+        file_put(path, "kept", 4); // by somebody who copied it here, or has such a file himself
+        ending = call(open_in_child, folder);
+        expect_refusal(&ending, STATUS_USAGE, "--force");
+        cr_expect_str_eq(file_text(path, NULL), "kept");
+    }
+}
+
+Test(run, force_leaves_nothing_of_the_run_before) {
+    opened("here", false);
+    file_put("here/notes.txt", "mine", 4);
+    file_put("here/best.safetensors", "old", 3);
+    struct run run = {0};
+    run_open(&run, "here", "", true);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
+    cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
+    cr_expect(!file_there("here/config.ini"), "--resume would begin the run before again");
+    cr_expect(!file_there("here/model.safetensors") && file_there("here/notes.txt"));
+    cr_expect(!file_there("here/best.safetensors"));
+}
+
+Test(run, folders_that_cannot_be_made) {
+    file_put("file", "", 0);
+    struct ending ending = call(open_in_child, "file");
+    expect_refusal(&ending, STATUS_MACHINE, "run: file: cannot be made: ");
+    ending = call(open_in_child, "file/below");
+    expect_refusal(&ending, STATUS_MACHINE, "Not a directory");
+    char name[5000];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    ending = call(open_in_child, name);
+    expect_refusal(&ending, STATUS_USAGE, "--out: the name is too long");
+    name[300] = 0;
+    ending = call(open_in_child, name);
+    expect_refusal(&ending, STATUS_MACHINE, "File name too long");
+    cr_expect(files_in(".") == 1);
+}
+
+Test(run, rows_of_the_log) {
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    const struct log_row none = {.step = 7,
+                                 .seconds = 1.25,
+                                 .tokens = 1234567890123,
+                                 .lr = 1e-3,
+                                 .train_loss = NOT_MEASURED,
+                                 .val_loss = NOT_MEASURED,
+                                 .grad_norm = NOT_MEASURED,
+                                 .tokens_per_second = NOT_MEASURED};
+    const struct log_row full = {.step = 1000000000,
+                                 .seconds = 3600.0004,
+                                 .tokens = 0,
+                                 .lr = 0.00012345678,
+                                 .train_loss = 2.0 / 3,
+                                 .val_loss = 1.5,
+                                 .grad_norm = 0,
+                                 .tokens_per_second = 123456.7};
+    struct log_row bad = none;
+    bad.train_loss = -NAN;
+    bad.val_loss = INFINITY;
+    bad.grad_norm = NAN;
+    run_log(&run, &none);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER "7,1.250,1234567890123,0.001,,,,\n");
+    run_log(&run, &full);
+    run_log(&run, &bad);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL),
+                     HEADER "7,1.250,1234567890123,0.001,,,,\n"
+                            "1000000000,3600.000,0,0.000123457,0.666666667,1.5,0,123457\n"
+                            "7,1.250,1234567890123,0.001,nan,inf,nan,\n");
+}
+
+/* A log of either header alone is no run; one row more is. */
+Test(run, a_log_with_a_column_more) {
+    struct run run = {.eval_train = true};
+    run_open(&run, "here", "", false);
+    const struct log_row row = {.step = 3, .val_loss = 2.5, .eval_train_loss = 1.25};
+    const struct log_row none = {.step = 4, .eval_train_loss = NOT_MEASURED};
+    run_close(&run);
+    run_open(&run, "here", "", false); // as after a kill at the start
+    run_log(&run, &row);
+    run_log(&run, &none);
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL),
+                     "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second,"
+                     "eval_train_loss\n3,0.000,0,0,0,2.5,0,0,1.25\n4,0.000,0,0,0,0,0,0,\n");
+    struct ending ending = call(open_in_child, "here");
+    expect_refusal(&ending, STATUS_USAGE, "here: holds a run already");
+    run_open(&run, "here", "", true);
+    run_close(&run);
+    opened("here", false); // without the column
+}
+
+Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    put(&run, "summary.json", "old");
+    struct run_file file = file_create(&run, "summary.json");
+    fputs("the new text", file.stream);
+    fflush(file.stream);
+    cr_expect_str_eq(file_text("here/summary.json", NULL), "old");
+    file_commit(&file);
+    cr_expect_str_eq(file_text("here/summary.json", NULL), "the new text");
+    run_close(&run);
+    cr_expect(files_in("here") == 2, "besides the log and the file something is left");
+}
+
+static void commit_onto_a_folder(void *unused) {
+    (void)unused;
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    put(&run, "other.json", "new");
+}
+
+Test(run, a_file_that_cannot_be_replaced) {
+    cr_assert(mkdir("here", 0777) == 0);
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    run_close(&run);
+    cr_assert(remove("here/log.csv") == 0 && mkdir("here/other.json", 0777) == 0);
+    file_put("here/other.json/x", "", 0);
+    struct ending ending = call(commit_onto_a_folder, NULL);
+    expect_refusal(&ending, STATUS_MACHINE, "here/other.json: ");
+    cr_expect(!file_there("here/other.json.tmp"));
+}
+
+/* A kill after the log was cut and before the next checkpoint: the checksum fits the rows. */
+Test(run, a_log_that_was_cut_has_its_checksum) {
+    struct run run = {0};
+    run_open(&run, "here", "", false);
+    run_start_probes(&run, 0);
+    for (int step = 0; step < 6; step++) {
+        run_log(&run, &(struct log_row){.step = step, .seconds = step});
+        run_probe(&run, step, 0, "attn", "stream_rms", step);
+    }
+    run_seal(&run);
+    run_close(&run);
+    for (int step = 6; step > 2; step -= 2)
+        for (int again = 0; again < 2; again++) {
+            run_lock(&run, "here");
+            cr_expect(run_resume(&run, step) == step - 1);
+            run_start_probes(&run, step);
+            run_log(&run, &(struct log_row){.step = step, .seconds = 9}); // after the checksum
+            run_probe(&run, step, 0, "attn", "stream_rms", 9);
+            run_close(&run);
+        }
+    cr_expect_str_eq(file_text("here/probes.csv", NULL), "step,layer,site,metric,value\n"
+                                                         "0,0,attn,stream_rms,0\n"
+                                                         "1,0,attn,stream_rms,1\n"
+                                                         "2,0,attn,stream_rms,2\n"
+                                                         "3,0,attn,stream_rms,3\n"
+                                                         "4,0,attn,stream_rms,9\n");
+    run_lock(&run, "here");
+    cr_expect(run_resume(&run, 0) == 0 && !file_there("here/log.crc32"));
+    run_close(&run);
+    cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
+}

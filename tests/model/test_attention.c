@@ -1,0 +1,158 @@
+/* Attention against its formula written down plainly, and what causality promises. */
+#include "data/random.h"
+#include "model/layer/attention.h"
+#include "tests/support.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T_MOST = 128 };
+
+/* out = softmax(q k^T / sqrt(HS), causal) v, dropout on the probabilities. */
+static void reference(size_t B, size_t T, size_t C, size_t NH, real *out, const real *qkv,
+                      struct dropout dropout) {
+    size_t HS = C / NH;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < NH; h++)
+            for (size_t i = 0; i < T; i++) {
+                const real *at = qkv + b * T * 3 * C + h * HS;
+                double p[T_MOST], sum = 0;
+                for (size_t j = 0; j <= i; j++) {
+                    double dot = 0;
+                    for (size_t c = 0; c < HS; c++)
+                        dot += (double)at[i * 3 * C + c] * (double)at[j * 3 * C + C + c];
+                    sum += p[j] = exp(dot / sqrt((double)HS));
+                }
+                for (size_t c = 0; c < HS; c++) {
+                    double mixed = 0;
+                    for (size_t j = 0; j <= i; j++) {
+                        uint64_t index = ((b * NH + h) * T + i) * T + j;
+                        double keep =
+                            dropout.threshold ? (double)dropout_factor(dropout, index) : 1;
+                        mixed += keep * p[j] / sum * (double)at[j * 3 * C + 2 * C + c];
+                    }
+                    out[(b * T + i) * C + h * HS + c] = (real)mixed;
+                }
+            }
+}
+
+struct space {
+    real *qkv, *out, *want, *softmax, *scratch, *dqkv;
+};
+
+static struct space make(size_t B, size_t T, size_t C, size_t NH) {
+    struct space s = {random_reals(B * T * 3 * C, 1),
+                      random_reals(B * T * C, 2),
+                      random_reals(B * T * C, 3),
+                      random_reals(2 * B * NH * T, 4),
+                      random_reals(8 * attention_scratch(T, C, NH), 5),
+                      random_reals(B * T * 3 * C, 6)};
+    for (size_t i = 0; i < 8 * attention_scratch(T, C, NH); i++) s.scratch[i] = NAN;
+    return s;
+}
+
+static void release(struct space s) {
+    free(s.qkv);
+    free(s.out);
+    free(s.want);
+    free(s.softmax);
+    free(s.scratch);
+    free(s.dqkv);
+}
+
+/* Forward by so many threads; likewise backward, of `want` as the gradient of the output. */
+static void forward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
+                    struct dropout dropout) {
+#pragma omp parallel num_threads(threads)
+    attention_forward(team_share(B * NH, 1), T, C, NH, 0, s->out, s->softmax, s->qkv, dropout,
+                      s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+}
+
+static void backward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
+                     struct dropout dropout) {
+#pragma omp parallel num_threads(threads)
+    attention_backward(team_share(B * NH, 1), T, C, NH, s->dqkv, s->want, s->softmax, s->qkv,
+                       dropout,
+                       s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+}
+
+static void check(size_t B, size_t T, size_t C, size_t NH, double p) {
+    struct space s = make(B, T, C, NH);
+    struct dropout dropout = dropout_make(p, 11);
+    reference(B, T, C, NH, s.want, s.qkv, dropout);
+    forward(&s, 2, B, T, C, NH, dropout);
+    expect_close("attention", B * T * C, s.out, s.want, in_double() ? 1e-13 : 3e-6);
+    release(s);
+}
+
+Test(attention, equals_its_formula) {
+    const size_t lengths[] = {1, 2, 15, 31, 32, 33, 64, 65, 100};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        check(2, lengths[i], 6, 2, 0);
+        check(1, lengths[i], 32, 1, 0);
+        check(1, lengths[i], 51, 3, 0.4);
+    }
+}
+
+Test(attention, the_first_token_sees_itself_only) {
+    struct space s = make(1, 5, 4, 2);
+    attention_forward((struct rows){0, 2}, 5, 4, 2, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
+                      s.scratch);
+    expect_close("first", 4, s.out, s.qkv + 8, in_double() ? 1e-15 : 1e-6);
+    release(s);
+}
+
+Test(attention, later_tokens_do_not_reach_earlier_ones) {
+    enum { T = 70, C = 8, NH = 2, CUT = 41 };
+    struct space s = make(1, T, C, NH);
+    attention_forward((struct rows){0, NH}, T, C, NH, 0, s.want, s.softmax, s.qkv,
+                      dropout_make(0, 0), s.scratch);
+    for (size_t i = CUT * 3 * C; i < T * 3 * C; i++) s.qkv[i] = 100;
+    attention_forward((struct rows){0, NH}, T, C, NH, 0, s.out, s.softmax, s.qkv,
+                      dropout_make(0, 0), s.scratch);
+    cr_expect(difference(CUT * C, s.out, s.want) == 0);
+    cr_expect(difference((T - CUT) * C, s.out + CUT * C, s.want + CUT * C) > 1);
+    release(s);
+}
+
+Test(attention, huge_scores_stay_finite) {
+    enum { T = 40, C = 8 };
+    struct space s = make(1, T, C, 1);
+    for (size_t i = 0; i < T * 3 * C; i++) s.qkv[i] *= 1000;
+    attention_forward((struct rows){0, 1}, T, C, 1, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
+                      s.scratch);
+    attention_backward((struct rows){0, 1}, T, C, 1, s.dqkv, s.want, s.softmax, s.qkv,
+                       dropout_make(0, 0), s.scratch);
+    for (size_t i = 0; i < T * C; i++) cr_assert(isfinite(s.out[i]));
+    for (size_t i = 0; i < T * 3 * C; i++) cr_assert(isfinite(s.dqkv[i]));
+    release(s);
+}
+
+Test(attention, same_bits_for_any_number_of_threads) {
+    enum { B = 3, T = 50, C = 12, NH = 3 };
+    struct dropout dropout = dropout_make(0.2, 3);
+    struct space one = make(B, T, C, NH), many = make(B, T, C, NH);
+    for (int threads = 1; threads <= 8; threads++) {
+        struct space *s = threads == 1 ? &one : &many;
+        forward(s, threads, B, T, C, NH, dropout);
+        backward(s, threads, B, T, C, NH, dropout);
+        if (threads == 1) continue;
+        cr_expect(difference(B * T * C, one.out, many.out) == 0, "%d threads", threads);
+        cr_expect(difference(B * T * 3 * C, one.dqkv, many.dqkv) == 0, "%d threads", threads);
+    }
+    release(one);
+    release(many);
+}
+
+Test(attention, dropout_keeps_the_mean) {
+    enum { COUNT = 200000 };
+    struct dropout dropout = dropout_make(0.3, 5);
+    double sum = 0, dropped = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        sum += (double)dropout_factor(dropout, i);
+        dropped += dropout_factor(dropout, i) == 0;
+    }
+    cr_expect(fabs(sum / COUNT - 1) < 0.01, "%g", sum / COUNT);
+    cr_expect(fabs(dropped / COUNT - 0.3) < 0.005, "%g", dropped / COUNT);
+}

@@ -1,0 +1,159 @@
+/* The fast matrix product equals its definition to the bit: every awkward size, NaN where it must
+   not read or leave anything, and guard zones around what it may write. */
+#include "data/random.h"
+#include "model/math/matmul.h"
+#include "model/math/simd.h"
+#include "tests/support.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 70 };
+
+/* C (M,N) inside a larger array, rows N + 3 apart, NaN all around. */
+static real *guarded(size_t M, size_t N, const real *inner) {
+    size_t size = M * (N + 3) + 2 * GUARD;
+    real *c = malloc(size * sizeof(real));
+    for (size_t i = 0; i < size; i++) c[i] = NAN;
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; inner && j < N; j++) c[GUARD + i * (N + 3) + j] = inner[i * N + j];
+    return c;
+}
+
+/* The largest distance of the inside from `want` (M,N); fails if anything was written around it. */
+static double guarded_difference(size_t M, size_t N, const real *c, const real *want) {
+    double worst = 0;
+    for (size_t i = 0; i < M * (N + 3) + 2 * GUARD; i++) {
+        bool inside = i >= GUARD && i - GUARD < M * (N + 3) && (i - GUARD) % (N + 3) < N;
+        if (!inside) {
+            cr_assert(isnan(c[i]), "(%zu,%zu): wrote outside", M, N);
+            continue;
+        }
+        size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
+        double apart = fabs((double)c[i] - (double)want[at]);
+        if (!(apart <= worst)) worst = apart;
+    }
+    return worst;
+}
+
+/* A matrix to be read: random, its memory ends with its last element (a sanitizer sees what reads
+   on), its rows lie `row` reals apart with NaN between them. */
+static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
+    size_t size = rows && columns ? (rows - 1) * row + columns : 0;
+    real *inner = random_reals(rows * columns, key), *data = malloc(size * sizeof(real));
+    for (size_t i = 0; i < size; i++)
+        data[i] = i % row < columns ? inner[i / row * columns + i % row] : NAN;
+    free(inner);
+    return data;
+}
+
+static void check(size_t M, size_t N, size_t K, bool a_transposed, enum matmul_start start) {
+    size_t a_row = (a_transposed ? M : K) + 2, b_row = N + 5;
+    real *a = a_transposed ? spread(K, M, a_row, 1) : spread(M, K, a_row, 1);
+    real *b = spread(K, N, b_row, 2), *bias = spread(1, N, N + 1, 3);
+    real *old = random_reals(M * N, 4), *want = random_reals(M * N, 4);
+    real *c = guarded(M, N, start == MATMUL_ADD ? old : NULL);
+    struct matrix left = a_transposed ? transposed(rows_of(a, a_row)) : rows_of(a, a_row);
+    struct matrix right = rows_of(b, b_row);
+    matmul_reference(M, N, K, left, right, rows_of(want, N), start, bias);
+    matmul(M, N, K, left, right, rows_of(c + GUARD, N + 3), start, bias);
+    double worst = guarded_difference(M, N, c, want);
+    cr_assert(worst == 0, "(%zu,%zu,%zu) %d start %d: off by %g", M, N, K, a_transposed, start,
+              worst);
+    free(a);
+    free(b);
+    free(bias);
+    free(old);
+    free(want);
+    free(c);
+}
+
+static const size_t sizes[] = {1,         2,     3,         5,         7,  8, 13,
+                               LANES - 1, LANES, LANES + 1, 3 * LANES, 53, 67};
+enum { COUNT = sizeof sizes / sizeof *sizes };
+
+Test(matmul, equals_its_definition_at_odd_sizes) {
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t j = 0; j < COUNT; j++)
+            for (size_t k = 0; k < COUNT; k++)
+                for (int way = 0; way < 2; way++)
+                    for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++)
+                        if (sizes[i] && sizes[j] && sizes[k])
+                            check(sizes[i], sizes[j], sizes[k], way, start);
+}
+
+Test(matmul, equals_its_definition_over_several_blocks) {
+    for (int way = 0; way < 2; way++)
+        for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++)
+            check(411, 101, 613, way, start);
+}
+
+Test(matmul, empty_products_are_their_start) {
+    for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++) {
+        check(13, 53, 0, false, start);
+        check(13, 0, 7, true, start);
+        check(0, 53, 7, true, start);
+    }
+}
+
+Test(matmul, nan_is_not_swallowed) {
+    enum { M = 9, N = 50, K = 20 };
+    real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), c[M * N];
+    a[4 * K + 7] = NAN;
+    matmul(M, N, K, rows_of(a, K), rows_of(b, N), rows_of(c, N), MATMUL_ZERO, NULL);
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; j < N; j++) cr_assert_eq(isnan(c[i * N + j]) != 0, i == 4);
+    free(a);
+    free(b);
+}
+
+/* A whole product against the same one in pieces of so many rows and columns. */
+static void check_pieces(bool a_transposed, enum matmul_start start, size_t down, size_t across) {
+    enum { M = 205, N = 131, K = 601 };
+    size_t a_row = a_transposed ? M : K;
+    real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *bias = random_reals(N, 3);
+    real *whole = random_reals(M * N, 4), *pieces = random_reals(M * N, 4);
+    struct matrix left = a_transposed ? transposed(rows_of(a, a_row)) : rows_of(a, a_row);
+    matmul(M, N, K, left, rows_of(b, N), rows_of(whole, N), start, bias);
+    for (size_t i = 0; i < M; i += down)
+        for (size_t j = 0; j < N; j += across) {
+            struct matrix part = {left.data + i * left.row, left.row, left.column};
+            matmul(M - i < down ? M - i : down, N - j < across ? N - j : across, K, part,
+                   rows_of(b + j, N), rows_of(pieces + i * N + j, N), start, bias + j);
+        }
+    cr_assert(difference(M * N, whole, pieces) == 0, "pieces of (%zu,%zu)", down, across);
+    free(a);
+    free(b);
+    free(bias);
+    free(whole);
+    free(pieces);
+}
+
+Test(matmul, same_bits_in_pieces_of_rows_and_columns) {
+    for (int way = 0; way < 2; way++)
+        for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++) {
+            check_pieces(way, start, 32, 131);
+            check_pieces(way, start, 205, 64);
+            check_pieces(way, start, 8, 64);
+            check_pieces(way, start, 13, 29);
+            check_pieces(way, start, 1, 5);
+        }
+}
+
+Test(matmul, transpose_at_odd_sizes) {
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t j = 0; j < COUNT; j++) {
+            size_t rows = sizes[i], columns = sizes[j];
+            if (!rows || !columns) continue;
+            real *from = spread(rows, columns, columns + 2, 1);
+            real *want = malloc(rows * columns * sizeof(real));
+            real *to = guarded(columns, rows, NULL);
+            for (size_t y = 0; y < columns; y++)
+                for (size_t x = 0; x < rows; x++) want[y * rows + x] = from[x * (columns + 2) + y];
+            matmul_transpose(rows, columns, to + GUARD, rows + 3, from, columns + 2);
+            cr_assert(guarded_difference(columns, rows, to, want) == 0, "(%zu,%zu)", rows, columns);
+            free(from);
+            free(want);
+            free(to);
+        }
+}

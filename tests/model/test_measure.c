@@ -1,0 +1,227 @@
+/* Models measured under other statistics than their running ones, and the future that training
+ * sees. */
+#include "data/text/corpus.h"
+#include "model/lab/adam.h"
+#include "model/lab/measure.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = SMALL_B, T = SMALL_T };
+
+/* A model of which some updates have moved the weights and the running statistics. */
+static void train_some(struct model *model, const struct model_config *config) {
+    struct adam adam;
+    omp_set_num_threads(1);
+    model_init(model, config, SMALL_V, B, 1);
+    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model->lists.param);
+    for (int step = 0; step < 6; step++) {
+        struct batch batch = make_batch(B, T, SMALL_V, 40 + step);
+        model_zero_grad(model);
+        model_forward(model, &batch, true, step);
+        model_backward(model, &batch, step, 1);
+        adam_step(&adam, &model->lists.param, 0.03, adam_grad_norm(&adam, &model->lists.param));
+        batch_free(&batch);
+    }
+    adam_free(&adam);
+}
+
+static double loss_by(const struct model *model, enum statistics source, const struct batch *batch,
+                      const struct batch *other) {
+    struct model measured;
+    measure_init(&measured, model, source);
+    real *before = copy_values(&measured.lists.state);
+    struct score score = measure_score(&measured, source, batch, other);
+    cr_expect(score.correct <= score.targets);
+    cr_expect(!measured.lists.state.size || !memcmp(before, measured.lists.state.value,
+                                                    measured.lists.state.size * sizeof(real)));
+    free(before);
+    model_free(&measured);
+    return score.loss / (double)score.targets;
+}
+
+ParameterizedTestParameters(measure, every_source_of_statistics) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
+    struct model_config config = pair_config(pair);
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
+    struct model model;
+    double loss[STATISTICS_SOURCES], sum;
+    config.dropout = 0.3; // which is left out
+    train_some(&model, &config);
+    for (int source = 0; source < STATISTICS_SOURCES; source++)
+        if (measure_has(&config, source)) loss[source] = loss_by(&model, source, &batch, &other);
+    model_forward(&model, &batch, false, 0);
+    size_t valid = model_loss(&model, &batch, &sum);
+    cr_expect(loss[STATISTICS_RUNNING] == sum / (double)valid);
+    cr_expect(measure_has(&config, STATISTICS_POSITION) == !strcmp(kind->name, "bn"));
+    for (int source = STATISTICS_OWN; source <= STATISTICS_SINGLE; source++)
+        if (kind->statistics)
+            cr_expect(fabs(loss[source] - loss[STATISTICS_RUNNING]) > 1e-6, "%s: nothing changes",
+                      statistics_name[source]);
+        else
+            cr_expect(fabs(loss[source] - loss[STATISTICS_RUNNING]) < 1e-6, "%s: by %g",
+                      statistics_name[source], loss[source] - loss[STATISTICS_RUNNING]);
+    // each sequence by itself is a batch of its own
+    double by_one = 0;
+    for (size_t b = 0; b < B; b++) {
+        struct batch one = batch;
+        one.B = 1;
+        one.ids += b * T;
+        one.targets += b * T;
+        by_one += loss_by(&model, STATISTICS_OWN, &one, NULL) / B;
+    }
+    cr_expect(fabs(by_one - loss[STATISTICS_SINGLE]) < 1e-6);
+    if (measure_has(&config, STATISTICS_POSITION)) {
+        cr_expect(fabs(loss[STATISTICS_POSITION] - loss[STATISTICS_OWN]) > 1e-6);
+        struct batch short_one = batch; // a single position: the batch's statistics are its own
+        short_one.T = 1;
+        double by_position = loss_by(&model, STATISTICS_POSITION, &short_one, NULL);
+        cr_expect(fabs(by_position - loss_by(&model, STATISTICS_OWN, &short_one, NULL)) < 1e-5);
+    }
+    batch_free(&batch);
+    batch_free(&other);
+    model_free(&model);
+}
+
+/* A target counts as correct if no other character is likelier; a token without one never does. */
+Test(measure, accuracy) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    struct model model;
+    size_t correct = 0;
+    train_some(&model, &config);
+    model_forward(&model, &batch, false, 0);
+    for (size_t n = 0; n < B * T; n++) {
+        const real *logits = model_logits(&model, n);
+        int32_t likeliest = 0;
+        for (int32_t v = 1; v < SMALL_V; v++)
+            if (logits[v] > logits[likeliest]) likeliest = v;
+        if (n % 2) batch.targets[n] = likeliest;
+        if (n == 3) batch.targets[n] = -1;
+        correct += batch.targets[n] == likeliest;
+    }
+    struct score score = measure_score(&model, STATISTICS_RUNNING, &batch, NULL);
+    cr_expect(score.correct == correct && correct >= B * T / 2 - 1, "%zu, not %zu", score.correct,
+              correct);
+    cr_expect(score.targets == B * T - 1);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+/* Another batch that is the same one: statistics of the measured batch, but that bn's and in's
+   variance is the unbiased one; pn-v's mean square is the same. */
+Test(measure, statistics_of_another_batch) {
+    static const char *const norms[] = {"pn-v", "bn"};
+    struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
+    for (int i = 0; i < 2; i++) {
+        struct model_config config = small_config(norm_index(norms[i]), 0);
+        struct model model;
+        train_some(&model, &config);
+        double own = loss_by(&model, STATISTICS_OWN, &batch, NULL);
+        double same = loss_by(&model, STATISTICS_OTHER, &batch, &batch);
+        double another = loss_by(&model, STATISTICS_OTHER, &batch, &other);
+        cr_expect(fabs(same - own) < (i ? 0.1 : 1e-5), "%s: %g and %g", norms[i], same, own);
+        cr_expect(fabs(another - own) > 1e-4, "%s: %g and %g", norms[i], another, own);
+        model_free(&model);
+    }
+    batch_free(&batch);
+    batch_free(&other);
+}
+
+ParameterizedTestParameters(measure, the_future_in_training_and_in_evaluation) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_evaluation) {
+    struct model_config config = pair_config(pair);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    struct model model, own;
+    train_some(&model, &config);
+    measure_init(&own, &model, STATISTICS_OWN);
+    for (size_t t = 1; t < T; t++) {
+        struct leak leak = measure_leak(&model, false, &batch, t);
+        cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
+        leak = measure_leak(&own, true, &batch, t);
+        if (norm_kinds[pair->norm]->statistics)
+            cr_expect(leak.largest > 1e-4 && leak.mean > 0 && leak.mean < leak.largest, "%g",
+                      leak.largest);
+        else
+            cr_expect(leak.largest == 0 && leak.mean == 0, "%g", leak.largest);
+    }
+    batch_free(&batch);
+    model_free(&model);
+    model_free(&own);
+}
+
+Test(measure, positions_are_a_source_wherever_bn_is) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    cr_expect(!measure_has(&config, STATISTICS_POSITION));
+    config.qk_norm = INNER_NORM_KINDS + norm_index("bn");
+    cr_expect(measure_has(&config, STATISTICS_POSITION));
+    config.qk_norm = INNER_NORM_OFF;
+    config.site_norm[SITE_FINAL] = 1 + norm_index("bn");
+    cr_expect(measure_has(&config, STATISTICS_POSITION));
+}
+
+Test(measure, batchnorm_by_position_sees_no_future) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    struct batch batch = make_batch(B, T, SMALL_V, 7);
+    struct model model, own;
+    config.norms.bn_axis = BN_AXIS_BATCH;
+    train_some(&model, &config);
+    measure_init(&own, &model, STATISTICS_OWN);
+    for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&own, true, &batch, t).largest == 0);
+    batch_free(&batch);
+    model_free(&model);
+    model_free(&own);
+}
+
+/* Characters that nothing predicts: all equally often, others in each batch and for each seed, the
+   same ones to validate with. */
+Test(measure, random_characters) {
+    enum { V = 20, SEQUENCES = 50, LENGTH = 40, TOKENS = SEQUENCES * LENGTH };
+    struct corpus corpus;
+    corpus_random(&corpus, V, NULL);
+    cr_assert(corpus.vocabulary.V == V);
+    corpus_check(&corpus, 100000);
+    struct batch batch = batch_make(SEQUENCES, LENGTH), again = batch_make(SEQUENCES, LENGTH);
+    double counts[V] = {0}, after[V][V] = {{0}};
+    for (uint64_t count = 0; count < 10; count++) {
+        corpus_sample(&corpus, 1, count, &batch);
+        for (size_t n = 0; n < TOKENS; n++) {
+            cr_assert(batch.ids[n] >= 0 && batch.ids[n] < V && batch.targets[n] < V);
+            counts[batch.ids[n]]++;
+            after[batch.ids[n]][batch.targets[n]]++;
+            if (n % LENGTH) cr_assert(batch.ids[n] == batch.targets[n - 1]);
+        }
+        corpus_sample(&corpus, 1, count, &again);
+        cr_expect(!memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids));
+        corpus_sample(&corpus, 2, count, &again);
+        cr_expect(memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids) != 0);
+        corpus_sample(&corpus, 1, count + 1, &again);
+        cr_expect(memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids) != 0);
+    }
+    double square = 0, squares = 0, one = 10.0 * TOKENS / V, pair = one / V;
+    for (int i = 0; i < V; i++) {
+        square += pow(counts[i] - one, 2) / one;
+        for (int j = 0; j < V; j++) squares += pow(after[i][j] - pair, 2) / pair;
+    }
+    cr_expect(square < 50 && square > 4, "chi-square of 19 degrees: %g", square);
+    cr_expect(squares < 520 && squares > 290, "chi-square of 399 degrees: %g", squares);
+    cr_assert(corpus_blocks(&corpus, LENGTH) == RANDOM_BLOCKS);
+    corpus_validation(&corpus, 0, SEQUENCES, &batch);
+    corpus_validation(&corpus, 10, SEQUENCES, &again);
+    cr_expect(!memcmp(batch.ids + 10 * LENGTH, again.ids, 40 * LENGTH * sizeof *batch.ids));
+    corpus_validation(&corpus, RANDOM_BLOCKS - 3, SEQUENCES, &again);
+    cr_expect(again.B == 3);
+    batch_free(&batch);
+    batch_free(&again);
+    corpus_free(&corpus);
+}

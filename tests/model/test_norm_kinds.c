@@ -1,0 +1,75 @@
+/* What the rows of norms and placements say of themselves: names, options, shapes. */
+#include "data/files/options.h"
+#include "model/lab/config.h"
+#include "model/math/arena.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Every word of a list is an option's name. */
+static void expect_options(const char *list, const char *of) {
+    char words[256], *rest;
+    if (!list) return;
+    cr_assert(strlen(list) < sizeof words);
+    strcpy(words, list);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        cr_expect(options_find(config_options, word), "%s: there is no --%s", of, word);
+}
+
+Test(norm_kinds, the_options_that_they_name_exist) {
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        expect_options((*kind)->options, (*kind)->name);
+    for (const struct placement *p = placements; p->name; p++) expect_options(p->options, p->name);
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char name[64];
+        if (!o->needs) continue;
+        const char *from = o->needs + (*o->needs == '!');
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(from, "="), from);
+        cr_expect(options_find(config_options, name), "--%s needs --%s", o->name, name);
+    }
+}
+
+Test(norm_kinds, every_name_means_one_kind) {
+    static const char *const options[] = {"norm",    "norm-attn", "norm-ffn", "norm-final",
+                                          "qk-norm", "ffn-norm",  "placement"};
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        const struct option *o = options_find(config_options, options[k]);
+        int synonyms = 0;
+        for (int64_t i = 0; o->choice(i); i++) {
+            cr_expect(option_choice(o, o->choice(i)) == i, "--%s=%s", o->name, o->choice(i));
+            if (!o->synonym(i)) continue;
+            cr_expect(option_choice(o, o->synonym(i)) == i, "--%s=%s", o->name, o->synonym(i));
+            synonyms++;
+        }
+        cr_expect(synonyms >= 2, "--%s has no full names", o->name);
+    }
+}
+
+/* A scalar's dimensions are a shape, not a count of numbers, of a parameter and of a state. */
+Test(norm_kinds, scalars_hold_one_number) {
+    static const struct norm_kind kind = {.name = "shapes",
+                                          .param = {{"none", .scalar = true},
+                                                    {"one", .scalar = true, .dimensions = 1},
+                                                    {.name = "each"}},
+                                          .state = {{"none", .scalar = true},
+                                                    {"one", .scalar = true, .dimensions = 1},
+                                                    {.name = "each"},
+                                                    {"all", .positions = true}}};
+    static const int param[] = {0, 1, 1}, state[] = {0, 1, 1, 2};
+    static const size_t param_size[] = {1, 1, 6}, state_size[] = {1, 1, 6, 30};
+    const struct norm_options options = {.affine = 1, .bias = 1};
+    struct tensor_lists lists = {0};
+    struct tensor params[8], states[8];
+    struct norm norm;
+    struct arena arena = {0};
+    static real values[2][256], grads[256];
+    lists.param = (struct tensor_list){.tensor = params, .value = values[0], .grad = grads};
+    lists.state = (struct tensor_list){.tensor = states, .value = values[1]};
+    norm_attach(&norm, &kind, &options, "n", 2, 5, 6, &lists, &arena);
+    for (int i = 0; i < 3; i++)
+        cr_expect(params[i].dimensions == param[i] && params[i].size == param_size[i],
+                  "%s: %d, %zu", params[i].name, params[i].dimensions, params[i].size);
+    for (int i = 0; i < 4; i++)
+        cr_expect(states[i].dimensions == state[i] && states[i].size == state_size[i],
+                  "%s: %d, %zu", states[i].name, states[i].dimensions, states[i].size);
+}

@@ -1,0 +1,358 @@
+/* Operations that are shared out over threads or padded, each against its definition: every size
+   that does not fit, guard zones around what may be written, the same bits for any number of
+   threads. */
+#include "data/random.h"
+#include "model/lab/adam.h"
+#include "model/layer/activation.h"
+#include "model/layer/embedding.h"
+#include "model/layer/linear.h"
+#include "model/layer/loss.h"
+#include "model/math/matmul.h"
+#include "model/math/simd.h"
+#include "tests/support.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 8 };
+
+static double tolerance(size_t terms) {
+    return (in_double() ? 1e-15 : 5e-7) * (sqrt((double)terms) + 1) * 4;
+}
+
+/* `count` reals, each NaN. */
+static real *nothing(size_t count) {
+    real *x = malloc((count + 1) * sizeof(real));
+    for (size_t i = 0; i < count; i++) x[i] = NAN;
+    return x;
+}
+
+/* A layer alone, for N tokens. */
+struct lone_linear {
+    struct linear linear;
+    struct tensor tensors[2];
+    struct tensor_list list;
+    struct arena arena;
+};
+
+static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, size_t N) {
+    struct tensor_list counted = {0};
+    *lone = (struct lone_linear){0};
+    linear_attach(&lone->linear, "layer", in, out, true, 0.3, N, &counted, &lone->arena);
+    arena_reals(&lone->arena, counted.size);
+    arena_reals(&lone->arena, counted.size);
+    arena_allocate(&lone->arena, "a layer");
+    lone->list = (struct tensor_list){.tensor = lone->tensors,
+                                      .value = arena_reals(&lone->arena, counted.size),
+                                      .grad = arena_reals(&lone->arena, counted.size)};
+    linear_attach(&lone->linear, "layer", in, out, true, 0.3, N, &lone->list, &lone->arena);
+    tensor_initialize(&lone->list, 1);
+    for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
+}
+
+/* y (N,out), dx (N,in) and both gradients by so many threads, as the model makes them; gradients
+   are added to 1. */
+static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, real *y, const real *x,
+                            real *dx, const real *dy) {
+    const struct linear *linear = &lone->linear;
+    size_t in = linear->in, out = linear->out;
+    for (size_t i = 0; i < lone->list.size; i++) lone->list.grad[i] = 1;
+#pragma omp parallel num_threads(threads)
+    {
+        struct rows own = own_rows(N);
+        linear_prepare(linear);
+        team_barrier();
+        for (size_t n = own.begin; n < own.end; n += ROWS) {
+            size_t M = row_block(n, own).end - n;
+            linear_forward(linear, M, y + n * out, x + n * in);
+            linear_backward(linear, n / ROWS, M, dx + n * in, dy + n * out);
+        }
+        team_barrier();
+        linear_gradient(linear, N, dy, out, x);
+        linear_bias_gradient(linear, N);
+    }
+}
+
+static void check_linear(size_t in, size_t out, size_t N) {
+    struct lone_linear lone;
+    lone_linear_init(&lone, in, out, N);
+    const struct linear *linear = &lone.linear;
+    real *x = random_reals(N * in, 1), *dy = random_reals(N * out, 2);
+    real *y = nothing(N * out), *dx = nothing(N * in), *ones = nothing(N);
+    for (size_t n = 0; n < N; n++) ones[n] = 1;
+    real *want_y = nothing(N * out), *want_dx = nothing(N * in), *grad = nothing(lone.list.size);
+    struct matrix W = rows_of(linear->weight.value, in), dY = rows_of(dy, out);
+    for (size_t i = 0; i < lone.list.size; i++) grad[i] = 1;
+    matmul_reference(N, out, in, rows_of(x, in), transposed(W), rows_of(want_y, out), MATMUL_BIAS,
+                     linear->bias.value);
+    matmul_reference(N, in, out, dY, W, rows_of(want_dx, in), MATMUL_ZERO, NULL);
+    real *dW = grad + (linear->weight.grad - lone.list.grad);
+    real *db = grad + (linear->bias.grad - lone.list.grad);
+    matmul_reference(out, in, N, transposed(dY), rows_of(x, in), rows_of(dW, in), MATMUL_ADD, NULL);
+    matmul_reference(1, out, N, rows_of(ones, N), dY, rows_of(db, out), MATMUL_ADD, NULL);
+    for (int threads = 1; threads <= THREADS; threads++) {
+        lone_linear_run(&lone, threads, N, y, x, dx, dy);
+        if (threads == 1) {
+            cr_expect(difference(N * out, y, want_y) <= tolerance(in), "y of %zu,%zu", in, out);
+            cr_expect(difference(N * in, dx, want_dx) <= tolerance(out), "dx of %zu,%zu", in, out);
+            cr_expect(difference(lone.list.size, lone.list.grad, grad) <= tolerance(N),
+                      "dW, db of %zu,%zu and what lies around them", in, out);
+            memcpy(want_y, y, N * out * sizeof(real));
+            memcpy(want_dx, dx, N * in * sizeof(real));
+            memcpy(grad, lone.list.grad, lone.list.size * sizeof(real));
+        }
+        cr_expect(difference(N * out, y, want_y) == 0, "y by %d threads", threads);
+        cr_expect(difference(N * in, dx, want_dx) == 0, "dx by %d threads", threads);
+        cr_expect(difference(lone.list.size, lone.list.grad, grad) == 0, "%zu,%zu by %d threads",
+                  in, out, threads);
+        for (size_t k = 0; k < in; k++)
+            for (size_t o = 0; o < linear->padded; o++) {
+                real w = o < out ? linear->weight.value[o * in + k] : 0;
+                cr_assert_eq(linear->transposed[k * linear->padded + o], w);
+            }
+    }
+    real *all[] = {x, dy, y, dx, ones, want_y, want_dx, grad};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    arena_free(&lone.arena);
+}
+
+Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) {
+    check_linear(1, 1, 1);
+    check_linear(7, 3, 33);    // a tile of dW for eight threads,
+    check_linear(130, 5, 100); // which its columns keep busy
+    check_linear(70, 29, 70);
+    check_linear(67, 131, 300);
+    check_linear(200, 17, 64);
+}
+
+Test(linear, gradient_leaves_out_what_lies_between_rows) {
+    enum { IN = 70, OUT = 21, N = 45, ROW = OUT + 6 };
+    struct lone_linear lone;
+    lone_linear_init(&lone, IN, OUT, N);
+    real *x = random_reals(N * IN, 1), *dy = random_reals(N * OUT, 2), *spread = nothing(N * ROW);
+    real *want = nothing(IN * OUT);
+    for (size_t n = 0; n < N; n++) memcpy(spread + n * ROW, dy + n * OUT, OUT * sizeof(real));
+    linear_gradient(&lone.linear, N, dy, OUT, x);
+    memcpy(want, lone.linear.weight.grad, IN * OUT * sizeof(real));
+    memset(lone.linear.weight.grad, 0, IN * OUT * sizeof(real));
+    linear_gradient(&lone.linear, N, spread, ROW, x);
+    cr_expect(largest(IN * OUT, want) > 1);
+    cr_expect(difference(IN * OUT, want, lone.linear.weight.grad) == 0);
+    free(x);
+    free(dy);
+    free(spread);
+    free(want);
+    arena_free(&lone.arena);
+}
+
+/* The loss of V logits z in double, and in dz what they would be without `scale`. */
+static double cross_entropy(size_t V, const real *z, int32_t target, double *dz) {
+    double largest = (double)z[0], sum = 0;
+    for (size_t v = 1; v < V; v++) largest = (double)z[v] > largest ? (double)z[v] : largest;
+    for (size_t v = 0; v < V; v++) sum += exp((double)z[v] - largest);
+    for (size_t v = 0; v < V; v++)
+        dz[v] = exp((double)z[v] - largest) / sum - (v == (size_t)target);
+    return log(sum) + largest - (double)z[target];
+}
+
+static void check_loss(size_t V, real size) {
+    enum { N = 6, MOST = 128 };
+    size_t row = whole_vectors(V);
+    real *z = random_reals(N * V, V), *logits = nothing(N * row), *dlogits = nothing(N * row + 1);
+    real losses[N + 1], alone[N];
+    int32_t targets[N];
+    double error = in_double() ? 1e-14 : 1e-6, dz[MOST];
+    for (size_t i = 0; i < N * V; i++) z[i] *= size;
+    for (size_t n = 0; n < N; n++) {
+        targets[n] = n % 3 == 1 ? -1 : (int32_t)((5 * n + 3) % V);
+        memcpy(logits + n * row, z + n * V, V * sizeof(real));
+    }
+    losses[N] = NAN;
+    loss_cross_entropy(N, V, losses, dlogits, logits, targets, (real)0.5);
+    for (size_t n = 0; n < N; n++) {
+        const real *got = dlogits + n * row;
+        double loss = targets[n] < 0 ? 0 : cross_entropy(V, z + n * V, targets[n], dz);
+        cr_expect(fabs((double)losses[n] - loss) <= error * fmax(1, (double)size), "V %zu: %g, %g",
+                  V, (double)losses[n], loss);
+        for (size_t v = 0; v < row; v++) {
+            if (targets[n] < 0 || v >= V)
+                cr_expect(got[v] == 0, "V %zu: %g at %zu", V, (double)got[v], v);
+            else
+                cr_expect(fabs((double)got[v] - 0.5 * dz[v]) <= error * fmax(1, (double)size),
+                          "V %zu: %g, %g", V, (double)got[v], 0.5 * dz[v]);
+        }
+        memcpy(logits + n * row, z + n * V, V * sizeof(real));
+    }
+    loss_cross_entropy(N, V, alone, NULL, logits, targets, 0);
+    cr_expect(difference(N, losses, alone) == 0, "the gradient changes the loss");
+    cr_expect(isnan(losses[N]) && isnan(dlogits[N * row]));
+    free(z);
+    free(logits);
+    free(dlogits);
+}
+
+Test(loss, equals_its_definition_and_pads_are_nothing) {
+    const size_t V[] = {1, 2, 7, LANES - 1, LANES, LANES + 1, 2 * LANES + 3, 65, 127};
+    for (size_t i = 0; i < sizeof V / sizeof *V; i++)
+        for (real size = 1; V[i] && size < 1000; size *= 30) check_loss(V[i], size);
+}
+
+Test(loss, nan_is_not_swallowed) {
+    enum { V = 21, N = 3 };
+    size_t row = whole_vectors(V);
+    const int32_t targets[N] = {3, 4, 5};
+    for (size_t at = 0; at < V; at++) {
+        real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
+        logits[row + at] = NAN;
+        loss_cross_entropy(N, V, losses, dlogits, logits, targets, 1);
+        cr_expect(isnan(losses[1]) && isfinite(losses[0]) && isfinite(losses[2]), "at %zu", at);
+        free(logits);
+        free(dlogits);
+    }
+}
+
+Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
+    enum { V = 21, N = 3 };
+    size_t row = whole_vectors(V);
+    const int32_t targets[N] = {3, -1, -1};
+    real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
+    logits[row + 4] = INFINITY;
+    logits[2 * row + 5] = NAN;
+    loss_cross_entropy(N, V, losses, dlogits, logits, targets, 1);
+    cr_expect(isfinite(losses[0]) && losses[1] == 0 && losses[2] == 0);
+    for (size_t i = row; i < N * row; i++) cr_expect(dlogits[i] == 0, "%g", (double)dlogits[i]);
+    free(logits);
+    free(dlogits);
+}
+
+Test(activation, backward_makes_forward_s_y_again) {
+    enum { MOST = 70 };
+    int rows = 0;
+    for (const struct activation *a = activations; a->name; a++, rows++)
+        for (size_t count = 1; count <= MOST; count++) {
+            real *x = random_reals(count, count), *dy = random_reals(count, 2);
+            real *y = nothing(count + 1), *again = nothing(count + 1), *dx = nothing(count + 1);
+            for (size_t i = 0; i < count; i++) x[i] *= 3;
+            a->forward(count, y, x);
+            a->backward(count, dx, again, dy, x);
+            cr_expect(difference(count, y, again) == 0, "%s of %zu", a->name, count);
+            cr_expect(isnan(y[count]) && isnan(again[count]) && isnan(dx[count]));
+            for (size_t i = 0; i < count; i++) cr_expect(isfinite(dx[i]));
+            free(x);
+            free(dy);
+            free(y);
+            free(again);
+            free(dx);
+        }
+    cr_expect(rows >= 2);
+}
+
+Test(activation, gelu_equals_its_definition) {
+    for (double x = -12; x < 12; x += 1e-3) {
+        real at = (real)x, one = 1, y, dx, again;
+        double cdf = 0.5 * erfc(-(double)at * sqrt(0.5));
+        double slope = cdf + (double)at * exp(-0.5 * (double)at * (double)at) / sqrt(2 * acos(-1));
+        activations[0].forward(1, &y, &at);
+        activations[0].backward(1, &dx, &again, &one, &at);
+        double error = in_double() ? 1e-14 : 2e-7 * fmax(1, fabs(x));
+        cr_assert(fabs((double)y - (double)at * cdf) < error, "f(%g) = %g", x, (double)y);
+        cr_assert(fabs((double)dx - slope) < error, "f'(%g) = %g", x, (double)dx);
+    }
+}
+
+Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
+    enum { T = 13, N = 5 * T, C = 131, V = 9 };
+    struct dropout dropout = dropout_make(0.3, 5);
+    real *wte = random_reals(V * C, 1), *wpe = random_reals(T * C, 2), *dx = random_reals(N * C, 3);
+    real *x = nothing(N * C), *want = nothing(N * C), *grad = nothing((V + T) * C);
+    real *one = nothing((V + T) * C);
+    int32_t ids[N];
+    for (size_t n = 0; n < N; n++) ids[n] = (int32_t)(n * n % V);
+    for (size_t n = 0; n < N; n++)
+        for (size_t c = 0; c < C; c++)
+            want[n * C + c] =
+                (wte[ids[n] * C + c] + wpe[n % T * C + c]) * dropout_factor(dropout, n * C + c);
+    for (int threads = 1; threads <= THREADS; threads++) {
+        memset(grad, 0, (V + T) * C * sizeof(real));
+        memset(x, 0, N * C * sizeof(real));
+#pragma omp parallel num_threads(threads)
+        {
+            struct rows own = own_rows(N);
+            for (size_t n = own.begin; n < own.end; n += ROWS)
+                embedding_forward(row_block(n, own), T, C, x, ids, wte, wpe, dropout);
+            embedding_backward(N, T, C, grad, grad + V * C, dx, ids, dropout);
+        }
+        if (threads == 1) memcpy(one, grad, (V + T) * C * sizeof(real));
+        cr_expect(difference(N * C, x, want) <= tolerance(1), "%d threads", threads);
+        cr_expect(difference((V + T) * C, grad, one) == 0, "%d threads", threads);
+    }
+    for (size_t c = 0; c < C; c++) { // of a position
+        double sum = 0;
+        for (size_t n = 4; n < N; n += T)
+            sum += (double)(dx[n * C + c] * dropout_factor(dropout, n * C + c));
+        cr_expect(fabs((double)grad[(V + 4) * C + c] - sum) < tolerance(N));
+    }
+    real *all[] = {wte, wpe, dx, x, want, grad, one};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* A list of a large matrix, a vector, and a number, with gradients; its memory belongs to the test.
+ */
+static struct tensor_list make_list(struct tensor *tensors) {
+    enum { LARGE = 1 << 20 };
+    struct tensor_list list = {
+        .tensor = tensors, .value = random_reals(LARGE, 1), .grad = random_reals(LARGE, 2)};
+    tensor_take(&list, "matrix", 997, 701, 0, 1); // worth eight threads
+    tensor_take(&list, "vector", 3001, 0, 0, 1);
+    tensor_take(&list, "number", 0, 0, 0, 1);
+    cr_assert(list.size < LARGE);
+    return list;
+}
+
+Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
+    struct tensor tensors[3];
+    struct tensor_list list = make_list(tensors);
+    double squares = 0, first = 0;
+    real *one = NULL;
+    for (size_t k = 0; k < list.count; k++)
+        for (size_t i = 0; i < tensors[k].size; i++) {
+            double g = (double)list.grad[tensors[k].offset + i];
+            squares += g * g;
+        }
+    for (int threads = 1; threads <= THREADS; threads++) {
+        struct tensor_list other = make_list(tensors);
+        struct adam adam;
+        omp_set_num_threads(threads);
+        adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &other);
+        adam.threads = threads;
+        double norm = adam_grad_norm(&adam, &other);
+        uint64_t version = other.version;
+        for (int step = 0; step < 3; step++) adam_step(&adam, &other, 0.1, norm);
+        cr_expect(other.version > version, "an update is announced");
+        if (threads == 1) {
+            first = norm;
+            one = other.value;
+        } else {
+            cr_expect(norm == first, "%d threads: %.17g is not %.17g", threads, norm, first);
+            cr_expect(difference(other.size, one, other.value) == 0, "%d threads", threads);
+            free(other.value);
+        }
+        free(other.grad);
+        adam_free(&adam);
+    }
+    cr_expect(fabs(first / sqrt(squares) - 1) < 1e-12, "%g is not %g", first, sqrt(squares));
+    double error = in_double() ? 1e-13 : 2e-6;
+    for (size_t k = 0; k < list.count; k++)
+        for (size_t i = 0; i < tensors[k].size;
+             i++) { // the same gradient thrice: Adam sees it bare
+            size_t at = tensors[k].offset + i;
+            double w = (double)list.value[at], g = (double)list.grad[at] / (first + 1e-6);
+            for (int step = 0; step < 3; step++)
+                w -= 0.1 * (tensors[k].dimensions == 2 ? 0.1 * w : 0) + 0.1 * g / (fabs(g) + 1e-8);
+            cr_assert(fabs((double)one[at] - w) < error, "%s %zu: %g, not %g", tensors[k].name, i,
+                      (double)one[at], w);
+        }
+    free(one);
+    free(list.value);
+    free(list.grad);
+}

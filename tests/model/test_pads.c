@@ -1,0 +1,244 @@
+/* Pads behind a batch's sequences: what they must not change, and what they do where the norms'
+   statistics include them. */
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 4, LONGEST = 9, MOST = 4 * LONGEST, V = 7 };
+static const size_t length[B] = {5, LONGEST, 1, 7};
+enum { TOKENS = 5 + LONGEST + 1 + 7 };
+
+/* The same sequences, padded to T. */
+static struct batch padded_to(size_t T) {
+    struct batch batch = batch_make(B, T);
+    batch.valid = calloc(B * T, 1);
+    size_t n = 0;
+    for (size_t b = 0; b < B; b++)
+        for (size_t t = 0; t < T; t++) {
+            bool token = t < length[b];
+            batch.valid[b * T + t] = token;
+            batch.ids[b * T + t] = token ? (int32_t)random_below(1, n, V) : 0;
+            batch.targets[b * T + t] = token ? (int32_t)random_below(2, n, V) : -1;
+            n += token;
+        }
+    cr_assert(n == TOKENS && batch_targets(&batch) == TOKENS);
+    return batch;
+}
+
+/* What a model makes of them in training. */
+struct made {
+    real *logits; // (TOKENS,V) of the valid ones
+    real *grad, *state;
+    size_t grads, states;
+    double loss;
+};
+
+static struct made made_of(struct model_config config, size_t T) {
+    struct made made;
+    struct model model;
+    struct batch batch = padded_to(T);
+    config.block_size = MOST;
+    model_init(&model, &config, V, B, 1);
+    struct tensor_list *param = &model.lists.param;
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+    free(noise);
+    model_zero_grad(&model);
+    model_forward(&model, &batch, true, 0);
+    made.logits = malloc(TOKENS * V * sizeof(real));
+    for (size_t n = 0, k = 0; n < B * T; n++)
+        if (batch.valid[n])
+            memcpy(made.logits + k++ * V, model_logits(&model, n), V * sizeof(real));
+    made.loss = model_backward(&model, &batch, 0, 1);
+    made.grads = param->size;
+    made.grad = malloc(made.grads * sizeof(real));
+    memcpy(made.grad, param->grad, made.grads * sizeof(real));
+    made.states = model.lists.state.size;
+    made.state = copy_values(&model.lists.state);
+    batch_free(&batch);
+    model_free(&model);
+    return made;
+}
+
+static void made_free(struct made *made) {
+    free(made->logits);
+    free(made->grad);
+    free(made->state);
+}
+
+static double tolerance(void) {
+    return in_double() ? 1e-12 : 1e-4;
+}
+
+static void check_masked(struct model_config config) {
+    struct made want = made_of(config, LONGEST);
+    for (size_t T = 2 * LONGEST; T <= MOST; T *= 2) {
+        struct made got = made_of(config, T);
+        expect_close("logits", TOKENS * V, got.logits, want.logits, tolerance());
+        expect_close("gradients", want.grads, got.grad, want.grad, tolerance());
+        if (want.states)
+            expect_close("statistics", want.states, got.state, want.state, tolerance());
+        cr_expect(fabs(got.loss - want.loss) <= tolerance() * want.loss);
+        made_free(&got);
+    }
+    made_free(&want);
+}
+
+ParameterizedTestParameters(pads, masked_ones_change_nothing) {
+    return every_pair();
+}
+
+ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
+    check_masked(pair_config(pair));
+}
+
+/* Where each position of a block has its statistics, of heads and inside the MLP too; and a penalty
+   on those of valid tokens. */
+Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
+    struct pair pair = {norm_index("bn"), 0, true};
+    struct model_config config = pair_config(&pair);
+    config.norms.bn_axis = BN_AXIS_BATCH;
+    check_masked(config);
+    config.norms.bn_axis = BN_AXIS_BATCH_TIME;
+    config.norms.rbn_mean = config.norms.rbn_var = 1;
+    check_masked(config);
+}
+
+ParameterizedTestParameters(pads, included_ones_change_what_pools_over_tokens) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_tokens) {
+    struct model_config config = pair_config(pair);
+    bool pools = norm_kinds[pair->norm]->statistics != NULL;
+    config.norms.prepbn_steps = 0; // bn's branch, which the first batch knows nothing of else
+    struct made masked = made_of(config, MOST);
+    config.pad_stats = PAD_STATS_INCLUDE;
+    struct made few = made_of(config, LONGEST), many = made_of(config, MOST);
+    if (pools) {
+        double scale = largest(many.grads, many.grad);
+        cr_expect(difference(TOKENS * V, few.logits, many.logits) > 1e-3);
+        cr_expect(difference(few.states, few.state, many.state) > 1e-3);
+        cr_expect(difference(many.grads, few.grad, many.grad) > 1e-3 * scale);
+        cr_expect(difference(TOKENS * V, masked.logits, many.logits) > 1e-3);
+    } else {
+        expect_close("logits", TOKENS * V, many.logits, few.logits, tolerance());
+        expect_close("gradients", few.grads, many.grad, few.grad, tolerance());
+        cr_expect(difference(TOKENS * V, masked.logits, many.logits) == 0);
+        cr_expect(difference(many.grads, masked.grad, many.grad) == 0);
+    }
+    made_free(&masked);
+    made_free(&few);
+    made_free(&many);
+}
+
+/* In evaluation both are the same, to the bit: statistics are the running ones. */
+ParameterizedTestParameters(pads, evaluation_knows_none) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, pads, evaluation_knows_none) {
+    struct model_config config = pair_config(pair);
+    struct model model;
+    double loss[2], want = 0, part;
+    for (int stats = PAD_STATS_MASK; stats <= PAD_STATS_INCLUDE; stats++) {
+        struct batch batch = padded_to(MOST);
+        config.pad_stats = stats;
+        config.block_size = MOST;
+        model_init(&model, &config, V, B, 1);
+        model_forward(&model, &batch, false, 0);
+        cr_expect(model_loss(&model, &batch, &loss[stats]) == TOKENS);
+        for (size_t b = 0; stats == PAD_STATS_INCLUDE && b < B; b++) { // each on its own
+            struct batch lone = {.B = 1,
+                                 .T = length[b],
+                                 .ids = batch.ids + b * MOST,
+                                 .targets = batch.targets + b * MOST};
+            model_forward(&model, &lone, false, 0);
+            cr_expect(model_loss(&model, &lone, &part) == length[b]);
+            want += part;
+        }
+        batch_free(&batch);
+        model_free(&model);
+    }
+    cr_expect(loss[0] == loss[1] && fabs(loss[0] - want) < 1e-5 * want, "%.9g %.9g", loss[0], want);
+}
+
+/* Batches of different numbers of targets, each weighing by its number. */
+ParameterizedTestParameters(pads, every_target_weighs_the_same_in_accumulation) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accumulation) {
+    struct model_config config = pair_config(pair);
+    if (norm_kinds[pair->norm]->statistics) return; // pools over tokens: a part is something else
+    struct made want = made_of(config, MOST);
+    struct batch batch = padded_to(MOST), one = batch;
+    struct model model;
+    config.block_size = MOST;
+    model_init(&model, &config, V, B, 1);
+    struct tensor_list *param = &model.lists.param;
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+    model_zero_grad(&model);
+    double loss = 0;
+    one.B = 1;
+    for (size_t b = 0; b < B; b++) {
+        one.ids = batch.ids + b * MOST;
+        one.targets = batch.targets + b * MOST;
+        one.valid = batch.valid + b * MOST;
+        double batches = (double)TOKENS / (double)batch_targets(&one);
+        model_forward(&model, &one, true, 0);
+        loss += model_backward(&model, &one, 0, 1 / batches) / batches;
+    }
+    expect_close("gradients", want.grads, param->grad, want.grad, tolerance());
+    cr_expect(fabs(loss - want.loss) <= tolerance() * loss);
+    free(noise);
+    made_free(&want);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+/* One item of one character: statistics of two tokens, and of one where it is cut. The pads are far
+   out of them, and through many layers must not become infinite. */
+ParameterizedTestParameters(pads, few_tokens_among_many_pads_stay_finite) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, pads, few_tokens_among_many_pads_stay_finite) {
+    enum { LENGTH = 16 };
+    for (int stats = PAD_STATS_MASK; stats <= PAD_STATS_INCLUDE; stats++)
+        for (size_t tokens = 1; tokens <= 2; tokens++) {
+            struct model_config config = pair_config(pair);
+            config.n_layer = 24;
+            config.n_embd = 64;
+            config.block_size = LENGTH;
+            config.pad_stats = stats;
+            struct model model;
+            struct batch batch = batch_make(1, LENGTH);
+            batch.valid = calloc(LENGTH, 1);
+            for (size_t t = 0; t < LENGTH; t++) {
+                batch.valid[t] = t < tokens;
+                batch.ids[t] = t == 1;
+                batch.targets[t] = t < tokens ? t == 0 : -1;
+            }
+            model_init(&model, &config, 2, 1, 1);
+            model_zero_grad(&model);
+            for (uint64_t step = 0; step < 2; step++) {
+                model_forward(&model, &batch, true, step);
+                double loss = model_backward(&model, &batch, step, 1);
+                cr_expect(isfinite(loss), "loss %g", loss);
+            }
+            const struct tensor *bad = tensor_nonfinite(&model.lists.param, model.lists.param.grad);
+            cr_expect(!bad, "%s", bad ? bad->name : "");
+            bad = tensor_nonfinite(&model.lists.state, model.lists.state.value);
+            cr_expect(!bad, "%s", bad ? bad->name : "");
+            batch_free(&batch);
+            model_free(&model);
+        }
+}

@@ -1,0 +1,278 @@
+/* Placements at initialization: how the residual stream and the gradients behave over the depth, as
+   the literature derives it for its own initial weights (Xiong et al. 2020, lemma 2 and theorem 1,
+   arXiv:2002.04745; Wang et al. 2022, section 4, arXiv:2203.00555): Xavier's, with a unit-variance
+   input, ReLU and one head. And what each row of the table says, on one sub-layer. */
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "tests/support.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 8, T = 8, N = B * T, C = 64, V = 16, MOST = 32 };
+
+/* The loss: the mean over all tokens, or the last token's alone, as in the theorems; of many tokens
+   that deep Post-LN has made alike the gradients cancel. */
+enum loss { MEAN, LAST };
+
+/* By layer: mean square of the residual stream behind it, and the norm of the gradient of its
+   MLP's last weight. */
+struct profile_by_layer {
+    double square[MOST], gradient[MOST];
+};
+
+static bool ends_with(const char *name, const char *end) {
+    return strlen(name) >= strlen(end) && !strcmp(name + strlen(name) - strlen(end), end);
+}
+
+static struct profile_by_layer by_layer(const char *placement, size_t L, enum loss loss) {
+    struct profile_by_layer profile = {0};
+    struct model_config config = small_config(0, 0);
+    while (norm_kinds[config.norm] != norm_find("ln")) config.norm++;
+    while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
+    while (strcmp(activations[config.activation].name, "relu") != 0) config.activation++;
+    config.init = INIT_XAVIER;
+    config.n_layer = (int64_t)L;
+    config.n_head = 1;
+    config.n_embd = C;
+    config.block_size = T;
+    omp_set_num_threads(1);
+    struct model model;
+    struct batch batch = make_batch(B, T, V, 3);
+    for (size_t n = 0; loss == LAST && n + 1 < N; n++) batch.targets[n] = -1;
+    model_init(&model, &config, V, B, 1);
+    model_zero_grad(&model);
+    model_forward(&model, &batch, true, 0);
+    model_backward(&model, &batch, 0, 1);
+    for (size_t l = 0; l < L; l++) {
+        const struct sublayer *mlp = &model.layer[l].mlp;
+        for (size_t i = 0; i < N * C; i++)
+            profile.square[l] += (double)mlp->y[i] * (double)mlp->y[i] / (N * C);
+        for (size_t i = 0; i < 4 * C * C; i++) {
+            double g = (double)mlp->proj.weight.grad[i];
+            profile.gradient[l] += g * g;
+        }
+        profile.gradient[l] = sqrt(profile.gradient[l]);
+    }
+    batch_free(&batch);
+    model_free(&model);
+    return profile;
+}
+
+static double spread(const double *x, size_t count) {
+    double most = 0, least = INFINITY;
+    for (size_t i = 0; i < count; i++) most = fmax(most, x[i]), least = fmin(least, x[i]);
+    return most / least;
+}
+
+Test(placement, pre_grows_its_stream_and_its_gradients_fall_as_the_root_of_the_depth) {
+    struct profile_by_layer few = by_layer("pre", 8, MEAN), many = by_layer("pre", 32, MEAN);
+    for (size_t l = 0; l < 32; l++) { // lemma 2: (1 + l/2) d <= E|x|^2 <= (1 + 3l/2) d
+        double layers = (double)l + 1;
+        cr_expect(many.square[l] > 0.9 * (1 + layers / 2) &&
+                      many.square[l] < 1.1 * (1 + 1.5 * layers),
+                  "layer %zu: %g", l, many.square[l]);
+    }
+    double falls = few.gradient[7] / many.gradient[31];
+    cr_expect(falls > 1.6 && falls < 2.5, "from 8 to 32 layers by %g, not by 2", falls);
+    cr_expect(spread(many.gradient, 32) < 3, "not flat: %g", spread(many.gradient, 32));
+}
+
+Test(placement, post_keeps_its_stream_and_its_gradients_grow_towards_the_output) {
+    struct profile_by_layer few = by_layer("post", 8, LAST), many = by_layer("post", 32, LAST);
+    for (size_t l = 0; l < 32; l++) cr_expect(fabs(many.square[l] - 1) < 1e-3);
+    double falls = few.gradient[7] / many.gradient[31];
+    cr_expect(falls > 0.7 && falls < 1.4, "from 8 to 32 layers by %g, not by 1", falls);
+    struct profile_by_layer mean = by_layer("post", 32, MEAN), pre = by_layer("pre", 32, MEAN);
+    cr_expect(mean.gradient[31] > 1.4 * mean.gradient[0], "from %g to %g", mean.gradient[0],
+              mean.gradient[31]);
+    cr_expect(pre.gradient[31] < pre.gradient[0], "pre's do not: from %g to %g", pre.gradient[0],
+              pre.gradient[31]);
+}
+
+Test(placement, deepnorm_is_post_with_bounded_gradients) {
+    struct profile_by_layer few = by_layer("deepnorm", 8, LAST);
+    struct profile_by_layer many = by_layer("deepnorm", 32, LAST),
+                            post = by_layer("post", 32, LAST);
+    for (size_t l = 0; l < 32; l++) cr_expect(fabs(many.square[l] - 1) < 1e-3);
+    cr_expect(spread(many.gradient, 32) < 1.6, "%g", spread(many.gradient, 32));
+    cr_expect(many.gradient[31] < few.gradient[7], "grows with the depth: %g to %g",
+              few.gradient[7], many.gradient[31]);
+    cr_expect(many.gradient[31] < post.gradient[31] / 4);
+}
+
+/* Sandwich, peri and reordered add about a unit of variance a sub-layer; lns slows pre's growth;
+   keel and post keep theirs; mix is post, then pre. */
+Test(placement, streams_of_the_others) {
+    static const char *const units[] = {"sandwich", "peri", "reordered"};
+    for (int i = 0; i < 3; i++) {
+        struct profile_by_layer profile = by_layer(units[i], 32, LAST);
+        for (size_t l = 0; l < 32; l++) {
+            double want = 1 + 2 * ((double)l + 1);
+            cr_expect(profile.square[l] > 0.8 * want && profile.square[l] < 1.5 * want,
+                      "%s, layer %zu: %g, not %g", units[i], l, profile.square[l], want);
+        }
+    }
+    struct profile_by_layer pre = by_layer("pre", 32, LAST), lns = by_layer("lns", 32, LAST);
+    struct profile_by_layer keel = by_layer("keel", 32, LAST), mix = by_layer("mix", 32, LAST);
+    double growth = (lns.square[31] - 1) / (pre.square[31] - 1);
+    cr_expect(growth < 0.25, "lns: %g of pre's", growth);
+    for (size_t l = 0; l < 32; l++) cr_expect(fabs(keel.square[l] - 1) < 1e-3);
+    cr_expect(spread(keel.gradient, 32) < 1.6, "keel: %g", spread(keel.gradient, 32));
+    for (size_t l = 0; l < 16; l++) cr_expect(fabs(mix.square[l] - 1) < 1e-3); // half of them
+    cr_expect(mix.square[31] > mix.square[24] && mix.square[24] > mix.square[17]);
+    cr_expect(mix.square[31] > 10, "mix: %g", mix.square[31]);
+}
+
+/* ResiDual's x is post's; through r the gradient reaches every layer beside post's own way (Xie et
+   al. 2023). */
+Test(placement, residual_has_the_stream_of_post_and_more_gradient) {
+    struct profile_by_layer residual = by_layer("residual", 32, LAST),
+                            post = by_layer("post", 32, LAST);
+    for (size_t l = 0; l < 32; l++) {
+        cr_expect(fabs(residual.square[l] - 1) < 1e-3);
+        cr_expect(residual.gradient[l] > 1.1 * post.gradient[l], "layer %zu: %g, post's %g", l,
+                  residual.gradient[l], post.gradient[l]);
+    }
+    cr_expect(spread(residual.gradient, 32) < 2.5, "%g", spread(residual.gradient, 32));
+}
+
+Test(placement, factors_of_the_depth) {
+    const struct placement *deepnorm = placement_find("deepnorm");
+    cr_expect_float_eq(deepnorm->a(8), 2, 1e-12);
+    cr_expect_float_eq(deepnorm->gain(2), 0.5, 1e-12);
+    cr_expect_float_eq(placement_find("keel")->a(6), 12, 1e-12);
+    cr_expect_float_eq(placement_find("lns")->s(3), 0.5, 1e-12);
+    const struct placement *mix = placement_find("mix");
+    static const char *const want[] = {"post", "pre", "pre", "pre", "pre"};
+    for (size_t l = 0; l < 5; l++)
+        cr_expect_str_eq(mix->of_layer(l, 5, 0.25)->name, want[l], "layer %zu", l);
+    cr_expect_str_eq(mix->of_layer(0, 5, 0)->name, "pre");
+    cr_expect_str_eq(mix->of_layer(4, 5, 1)->name, "post");
+    cr_expect(!placement_find("nowhere"));
+}
+
+/* Each site may have another kind of norm, and another inside the sub-layers; a norm of queries or
+   keys sees one head's channels, and makes what it says of them. */
+Test(placement, kinds_of_norms_by_site) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.site_norm[SITE_ATTENTION] = 1 + norm_index("gn");
+    config.site_norm[SITE_FINAL] = 1 + norm_index("scale");
+    config.qk_norm = INNER_NORM_KINDS + norm_index("rms");
+    config.ffn_norm = INNER_NORM_ON;
+    struct model model;
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
+    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
+    cr_expect_str_eq(attention->pre.kind->name, "gn");
+    cr_expect_str_eq(attention->qk_norm.norm[0].kind->name, "rms");
+    cr_expect_str_eq(attention->qk_norm.norm[1].kind->name, "rms");
+    cr_expect_str_eq(attention->ffn_norm.kind->name, "none");
+    cr_expect_str_eq(mlp->pre.kind->name, "bn");
+    cr_expect_str_eq(mlp->ffn_norm.kind->name, "bn");
+    cr_expect_eq(mlp->ffn_norm.C, 24);
+    cr_expect_str_eq(model.final.kind->name, "scale");
+    int found = 0;
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        if (!ends_with(t->name, "h.1.attn.q_norm.weight") &&
+            !ends_with(t->name, "h.1.attn.k_norm.weight"))
+            continue;
+        found++;
+        cr_expect_eq(t->size, 3);
+    }
+    cr_expect_eq(found, 2);
+    model_forward(&model, &batch, true, 0);
+    for (size_t n = 0; n < SMALL_B * SMALL_T; n++)
+        for (size_t row = 0; row < 4; row++) { // q and k of two heads
+            const real *x = attention->before + n * 18 + row * 3;
+            double square = 0;
+            for (int c = 0; c < 3; c++) square += (double)x[c] * (double)x[c] / 3;
+            cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n, square); // eps weighs
+        }
+    batch_free(&batch);
+    model_free(&model);
+}
+
+/* The program's own initial weights: v, the MLP and the projections smaller by the gain. */
+Test(placement, deepnorm_starts_with_smaller_weights) {
+    struct model_config config = small_config(0, 0);
+    while (strcmp(placements[config.placement].name, "deepnorm") != 0) config.placement++;
+    config.n_embd = 64;
+    config.n_layer = 32; // gain 1/4
+    struct model model;
+    model_init(&model, &config, V, 1, 1);
+    const struct sublayer *attention = &model.layer[3].attention, *mlp = &model.layer[3].mlp;
+    const struct {
+        const real *weight;
+        size_t count;
+        double want;
+    } parts[] = {{attention->in.weight.value, 2 * C * C, 0.02},
+                 {attention->in.weight.value + 2 * C * C, C * C, 0.005},
+                 {attention->proj.weight.value, C * C, 0.005},
+                 {mlp->in.weight.value, 4 * C * C, 0.005},
+                 {mlp->proj.weight.value, 4 * C * C, 0.005}};
+    for (int i = 0; i < 5; i++) {
+        double square = 0;
+        for (size_t j = 0; j < parts[i].count; j++)
+            square += (double)parts[i].weight[j] * (double)parts[i].weight[j];
+        double deviation = sqrt(square / (double)parts[i].count);
+        cr_expect(fabs(deviation / parts[i].want - 1) < 0.05, "%d: %g", i, deviation);
+    }
+    model_free(&model);
+}
+
+/* Xavier's: variance 2 / (in + out), q, k and v being three matrices. */
+Test(placement, xavier_s_weights) {
+    struct model_config config = small_config(0, 0);
+    config.init = INIT_XAVIER;
+    config.n_embd = C;
+    config.block_size = 32;
+    struct model model;
+    model_init(&model, &config, 50, 1, 1);
+    int found = 0;
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        if (t->dimensions < 2) continue;
+        double out = ends_with(t->name, "c_attn.weight") ? C : (double)t->shape[0], square = 0;
+        double want = 2 / (out + (double)t->shape[1]);
+        if (ends_with(t->name, "wte.weight")) want = 1.0 / C;
+        if (ends_with(t->name, "wpe.weight")) want = 1;
+        for (size_t j = t->offset; j < t->offset + t->size; j++)
+            square += pow((double)model.lists.param.value[j], 2) / (double)t->size;
+        cr_expect(fabs(square / want - 1) < 0.1, "%s: %g, not %g", t->name, square, want);
+        found++;
+    }
+    cr_expect_eq(found, 2 + 4 * 2);
+    model_free(&model);
+}
+
+/* 100 layers of every placement: memory grows with the depth and no faster. */
+Test(placement, deep_and_narrow) {
+    omp_set_num_threads(1);
+    for (int p = 0; placements[p].name; p++) {
+        double bytes[2];
+        for (int i = 0; i < 2; i++) {
+            struct model_config config = small_config(0, 0);
+            while (norm_kinds[config.norm] != norm_find("ln")) config.norm++;
+            config.placement = p;
+            config.n_embd = 32;
+            config.n_layer = i ? 100 : 10;
+            struct model model;
+            struct batch batch = make_batch(2, SMALL_T, V, 3);
+            model_init(&model, &config, V, 2, 1);
+            bytes[i] = (double)model.arena.bytes;
+            model_zero_grad(&model);
+            model_forward(&model, &batch, true, 0);
+            double loss = model_backward(&model, &batch, 0, 1);
+            cr_expect(isfinite(loss) && loss < 10, "%s: %g", placements[p].name, loss);
+            cr_expect(!tensor_nonfinite(&model.lists.param, model.lists.param.grad), "%s",
+                      placements[p].name);
+            batch_free(&batch);
+            model_free(&model);
+        }
+        cr_expect(bytes[1] < 10.5 * bytes[0] && bytes[1] > 5 * bytes[0], "%s: %g and %g bytes",
+                  placements[p].name, bytes[0], bytes[1]);
+    }
+}

@@ -1,0 +1,127 @@
+/* The clock of the operations: its parts are the time that passed, and what it looks at stays the
+   same. */
+#include "data/text/corpus.h"
+#include "model/lab/adam.h"
+#include "tests/support.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 9, T = 37, V = 33 };
+
+/* The weights after 4 updates. */
+static real *weights_after(size_t threads, size_t *size) {
+    struct model_config config = small_config(2, 0); // bn
+    config.block_size = T;
+    config.n_embd = 32;
+    config.dropout = 0.1;
+    struct model model;
+    struct adam adam;
+    struct batch batch = make_batch(B, T, V, 3);
+    omp_set_num_threads(3);
+    model_init(&model, &config, V, B, 1);
+    model.threads = threads;
+    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param);
+    adam.threads = model_team(&model);
+    for (int step = 0; step < 4; step++) {
+        model_zero_grad(&model);
+        model_forward(&model, &batch, true, step);
+        model_backward(&model, &batch, step, 1);
+        adam_step(&adam, &model.lists.param, 1e-2, adam_grad_norm(&adam, &model.lists.param));
+    }
+    double sum;
+    model_forward(&model, &batch, false, 0);
+    model_loss(&model, &batch, &sum);
+    *size = model.lists.param.size;
+    real *weights = malloc(*size * sizeof(real));
+    memcpy(weights, model.lists.param.value, *size * sizeof(real));
+    batch_free(&batch);
+    adam_free(&adam);
+    model_free(&model);
+    return weights;
+}
+
+static double all_parts(void) {
+    double sum = 0;
+    for (int part = 0; part < PROFILE_PARTS; part++) {
+        cr_expect(profile_seconds(part) >= 0, "%s", profile_name[part]);
+        sum += profile_seconds(part);
+    }
+    return sum;
+}
+
+Test(profile, parts_are_the_whole) {
+    size_t size;
+    for (size_t threads = 1; threads <= 3; threads += 2) {
+        double before = omp_get_wtime();
+        profile_start();
+        double begin = omp_get_wtime();
+        cr_expect(all_parts() == 0, "starts from zero");
+        free(weights_after(threads, &size));
+        double end = omp_get_wtime();
+        profile_lap(PROFILE_OTHER);
+        double after = omp_get_wtime(), sum = all_parts();
+        profile_stop();
+        // a clock that is read in between can be off by its own rounding only
+        cr_expect(sum >= end - begin - 1e-6 && sum <= after - before + 1e-6,
+                  "%.9f s are not between %.9f and %.9f", sum, end - begin, after - before);
+        free(weights_after(threads, &size));
+        cr_expect(all_parts() == sum, "stopped");
+        profile_resume();
+        profile_lap(PROFILE_OTHER);
+        profile_stop();
+        cr_expect(all_parts() >= sum && all_parts() - sum <= omp_get_wtime() - after, "resumed");
+    }
+}
+
+Test(profile, has_a_name_for_every_part) {
+    for (int i = 0; i < PROFILE_PARTS; i++) {
+        cr_assert(profile_name[i] && *profile_name[i]);
+        for (int j = 0; j < i; j++) cr_expect(strcmp(profile_name[i], profile_name[j]) != 0);
+    }
+}
+
+Test(profile, changes_no_result) {
+    for (size_t threads = 1; threads <= 3; threads += 2) {
+        size_t size;
+        real *off = weights_after(threads, &size);
+        profile_start();
+        real *on = weights_after(threads, &size);
+        profile_stop();
+        cr_expect(size > 1000 && difference(size, off, off) == 0 &&
+                  !memcmp(off, on, size * sizeof(real)));
+        free(off);
+        free(on);
+    }
+}
+
+Test(profile, prints_a_table_that_adds_up) {
+    size_t size, length;
+    char *text, *name, *rest;
+    profile_start();
+    free(weights_after(1, &size));
+    profile_stop();
+    FILE *file = open_memstream(&text, &length);
+    profile_print(file, 4);
+    fclose(file);
+    double all = 0, shares = 0, total = -1;
+    char *line = strtok_r(text, "\n", &rest); // the heading
+    while ((line = strtok_r(NULL, "\n", &rest))) {
+        double time, share;
+        name = line;
+        cr_assert(strlen(line) > 24, "%s", line);
+        int found = sscanf(line + 24, "%lf %lf%%", &time, &share);
+        if (found == 2) {
+            all += time;
+            shares += share;
+        } else {
+            cr_assert(found == 1 && !strncmp(name, "all ", 4), "%s", line);
+            total = time;
+        }
+    }
+    cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
+    cr_expect(fabs(shares - 100) < 0.1 * PROFILE_PARTS, "%g %%", shares);
+    cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
+    free(text);
+}
