@@ -34,6 +34,7 @@ static void lay_out(struct model *m) {
     size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = whole_vectors(m->V);
     struct arena *arena = &m->arena;
     struct tensor_lists *lists = &m->lists;
+    const struct layout layout = {B, T, lists, arena};
     struct norm_options norms = config->norms;
     norms.bias = config->bias;
     norms.heads = config->n_head;
@@ -57,7 +58,7 @@ static void lay_out(struct model *m) {
         tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, options.xavier ? 1 : 0.02);
     m->embedded = m->entrance = arena_reals(arena, N * C);
     norm_attach(&m->embedding_norm, placement->embedding ? last_kind : none, &norms,
-                "transformer.ln_e", B, T, C, lists, arena);
+                "transformer.ln_e", C, &layout);
     if (norm_is(&m->embedding_norm)) m->entrance = arena_reals(arena, N * C);
     m->last = m->entrance;
     if (placement->dual) {
@@ -74,18 +75,18 @@ static void lay_out(struct model *m) {
         options.norm = model_norm(config, SITE_ATTENTION);
         options.inner_norm = model_inner_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
-        sublayer_attach(&layer->attention, &options, m->last, B, T, lists, arena);
+        sublayer_attach(&layer->attention, &options, m->last, &layout);
         options.norm = model_norm(config, SITE_FFN);
         options.inner_norm = model_inner_norm(config, SITE_FFN);
         options.heads = 0;
-        sublayer_attach(&layer->mlp, &options, layer->attention.y, B, T, lists, arena);
+        sublayer_attach(&layer->mlp, &options, layer->attention.y, &layout);
         m->last = layer->mlp.y;
         sublayer_scratch_need(&m->scratch[0], &layer->attention, T);
         sublayer_scratch_need(&m->scratch[1], &layer->mlp, T);
     }
     for (int i = 0; i < 2; i++) sublayer_scratch_attach(&m->scratch[i], N, m->most_threads, arena);
     norm_attach(&m->final, model_has_final(config) ? last_kind : none, &norms, "transformer.ln_f",
-                B, T, C, lists, arena);
+                C, &layout);
     m->final_out = norm_is(&m->final) || placement->dual ? arena_reals(arena, N * C) : NULL;
     m->top = m->final_out ? m->final_out : m->last;
     linear_share(&m->head, m->wte, C, m->V, arena);

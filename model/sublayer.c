@@ -25,11 +25,12 @@ static double proj_deviation(const struct sublayer *s, const struct sublayer_opt
     return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
 }
 
-void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x, size_t B,
-                     size_t T, struct tensor_lists *lists, struct arena *arena) {
+void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
+                     const struct layout *layout) {
+    struct arena *arena = layout->arena;
     const struct placement *placement = o->placement;
     const struct sublayer_names *names = o->heads ? &attention_names : &mlp_names;
-    size_t N = B * T, C = o->C;
+    size_t N = layout->B * layout->T, C = o->C;
     char name[64];
     *s = (struct sublayer){.C = C,
                            .hidden = o->heads ? 3 * C : 4 * C,
@@ -55,23 +56,22 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, names->norm,
                  first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, B, T,
-                    C, lists, arena);
+        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, C,
+                    layout);
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->hidden, o->bias, in_deviation(s, o), N, &lists->param, arena);
+    linear_attach(&s->in, name, C, s->hidden, o->bias, in_deviation(s, o), layout);
     // timm's names
     const struct norm_kind *none = norm_find("none");
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
-    qk_norm_attach(&s->qk_norm, o->heads ? o->inner_norm : none, &o->norm_options, name, B, T, C,
-                   o->heads, lists, arena);
+    qk_norm_attach(&s->qk_norm, o->heads ? o->inner_norm : none, &o->norm_options, name, C,
+                   o->heads, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
-    norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, B, T,
-                s->mixed, lists, arena);
+    norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, s->mixed,
+                layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
-    linear_attach(&s->proj, name, s->mixed, C, o->bias, proj_deviation(s, o), N, &lists->param,
-                  arena);
+    linear_attach(&s->proj, name, s->mixed, C, o->bias, proj_deviation(s, o), layout);
 
     s->before = arena_reals(arena, N * s->hidden);
     if (s->heads || norm_pools(&s->ffn_norm)) s->after = arena_reals(arena, N * s->mixed);

@@ -88,9 +88,9 @@ struct sublayer_options {
 };
 
 /* Declares layer `layer`'s sub-layer (attention if `heads` > 0, else MLP) of the input x (B,T,C)
-   and takes its memory for up to B sequences of T tokens. */
+   and takes its memory. */
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
-                     size_t B, size_t T, struct tensor_lists *lists, struct arena *arena);
+                     const struct layout *layout);
 
 /* Scratch for all sub-layers of a kind: each says what it needs, then it is taken for N tokens and
    as many threads. */

@@ -189,7 +189,8 @@ void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
             list[i]->grad =
                 arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
         }
-        norm_attach(&lone->norm, kind, &lone->options, "norm", B, T, C, &lone->lists, &lone->arena);
+        norm_attach(&lone->norm, kind, &lone->options, "norm", C,
+                    &(struct layout){B, T, &lone->lists, &lone->arena});
         if (pass) break;
         counted = lone->lists;
         lone->lists = (struct tensor_lists){0};

@@ -13,14 +13,15 @@ void linear_share(struct linear *linear, struct param weight, size_t in, size_t 
 }
 
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
-                   double deviation, size_t N, struct tensor_list *params, struct arena *arena) {
+                   double deviation, const struct layout *layout) {
+    struct tensor_list *params = &layout->lists->param;
     char full[sizeof params->tensor->name];
     snprintf(full, sizeof full, "%s.weight", name);
-    linear_share(linear, tensor_take(params, full, out, in, 0, deviation), in, out, arena);
+    linear_share(linear, tensor_take(params, full, out, in, 0, deviation), in, out, layout->arena);
     snprintf(full, sizeof full, "%s.bias", name);
     if (!bias) return;
     linear->bias = tensor_take(params, full, out, 0, 0, 0);
-    linear->db = arena_reals(arena, row_blocks(N) * out);
+    linear->db = arena_reals(layout->arena, row_blocks(layout->B * layout->T) * out);
 }
 
 void linear_prepare(const struct linear *linear) {

@@ -2,7 +2,6 @@
 #ifndef LINEAR_H
 #define LINEAR_H
 
-#include "model/math/arena.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
 
@@ -16,9 +15,9 @@ struct linear {
 };
 
 /* Declares the layer's tensors `name`.weight, normal(0, deviation), and, if wanted, `name`.bias, 0,
-   and takes its memory for up to N tokens. */
+   and takes its memory. */
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
-                   double deviation, size_t N, struct tensor_list *params, struct arena *arena);
+                   double deviation, const struct layout *layout);
 
 /* The same with a weight that is declared already, and no bias. */
 void linear_share(struct linear *linear, struct param weight, size_t in, size_t out,

@@ -7,7 +7,7 @@
 #ifndef TENSOR_H
 #define TENSOR_H
 
-#include "model/math/real.h"
+#include "model/math/arena.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +40,14 @@ struct tensor_lists {
     struct tensor_list state;   // tracked while training: running statistics (no gradient)
     struct tensor_list fixed;   // parameters switched off: constants, their gradients unused
     struct tensor_list tracked; // what probes track while training (no gradient)
+};
+
+/* Where a module declares its tensors and takes its memory, for batches of up to B sequences of T
+   tokens. What attaches to a layout runs twice: see arena.h. */
+struct layout {
+    size_t B, T;
+    struct tensor_lists *lists;
+    struct arena *arena;
 };
 
 /* Declares the next tensor of the list with shape (rows, columns), (rows) if columns = 0, () if

@@ -37,8 +37,11 @@ static bool watched(const struct norm *norm) {
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
-                 const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
-                 struct tensor_lists *lists, struct arena *arena) {
+                 const struct norm_options *options, const char *name, size_t C,
+                 const struct layout *layout) {
+    struct tensor_lists *lists = layout->lists;
+    struct arena *arena = layout->arena;
+    size_t B = layout->B, T = layout->T;
     if (options->bn_axis == BN_AXIS_BATCH && kind->by_position) kind = kind->by_position;
     *norm = (struct norm){.kind = kind, .options = *options, .C = C};
     if (kind->check) kind->check(options, C);
@@ -63,7 +66,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         norm->state[i] =
             tensor_take(&lists->state, full, rows_of(t, T, C), columns_of(t, C), t->start, 0).value;
     }
-    if (watched(norm)) norm->watch = norm_watch_attach(name, B, T, C, lists, arena);
+    if (watched(norm)) norm->watch = norm_watch_attach(name, C, layout);
     if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));
 }
 

@@ -8,7 +8,6 @@
 #ifndef NORM_H
 #define NORM_H
 
-#include "model/math/arena.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
 #include <stdbool.h>
@@ -126,10 +125,10 @@ extern const struct norm_kind *const norm_kinds[];
 const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
-   its memory, for up to B sequences of T tokens, from the arena. */
+   its memory. */
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
-                 const struct norm_options *options, const char *name, size_t B, size_t T, size_t C,
-                 struct tensor_lists *lists, struct arena *arena);
+                 const struct norm_options *options, const char *name, size_t C,
+                 const struct layout *layout);
 
 /* Whether it is another than the identity. */
 static inline bool norm_is(const struct norm *norm) {

@@ -12,17 +12,19 @@ static struct tokens of_heads(const struct qk_norm *qk, const struct tokens *tok
 }
 
 void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
-                    const struct norm_options *options, const char *name, size_t B, size_t T,
-                    size_t C, size_t heads, struct tensor_lists *lists, struct arena *arena) {
+                    const struct norm_options *options, const char *name, size_t C, size_t heads,
+                    const struct layout *layout) {
     *qk = (struct qk_norm){.C = C, .heads = kind->forward ? heads : 0};
     if (!qk->heads) return;
     struct norm_options of_head = *options;
     of_head.groups = of_head.heads = 1;
+    struct layout of_rows = *layout; // a row for each token and head
+    of_rows.T *= heads;
     for (int i = 0; i < 2; i++) {
         char site[64];
         snprintf(site, sizeof site, "%s.%c_norm", name, "qk"[i]);
-        norm_attach(&qk->norm[i], kind, &of_head, site, B, T * heads, C / heads, lists, arena);
-        qk->raw[i] = arena_reals(arena, B * T * C);
+        norm_attach(&qk->norm[i], kind, &of_head, site, C / heads, &of_rows);
+        qk->raw[i] = arena_reals(layout->arena, layout->B * layout->T * C);
     }
 }
 

@@ -19,11 +19,11 @@ struct qk_norm {
     real *raw[2];        // (B,T,C) q and k as the linear layer made them
 };
 
-/* Declares the norms at the site `name` ("transformer.h.0.attn") and takes their memory, for up to
-   B sequences of T tokens; nothing if `kind` is the identity. */
+/* Declares the norms at the site `name` ("transformer.h.0.attn") and takes their memory; nothing if
+   `kind` is the identity. */
 void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
-                    const struct norm_options *options, const char *name, size_t B, size_t T,
-                    size_t C, size_t heads, struct tensor_lists *lists, struct arena *arena);
+                    const struct norm_options *options, const char *name, size_t C, size_t heads,
+                    const struct layout *layout);
 
 /* Everything below is called by every thread of the team, and does nothing without heads. */
 

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
-struct norm_watch *norm_watch_attach(const char *name, size_t B, size_t T, size_t C,
-                                     struct tensor_lists *lists, struct arena *arena) {
+struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct layout *layout) {
+    struct tensor_lists *lists = layout->lists;
+    struct arena *arena = layout->arena;
+    size_t B = layout->B, T = layout->T;
     struct norm_watch uncounted, *watch = arena_take(arena, 1, sizeof *watch);
     struct norm_watch *w = watch ? watch : &uncounted;
     struct tensor_list *tracked = &lists->tracked;

@@ -29,8 +29,7 @@ struct norm_watch {
 
 /* Declares what is tracked in lists->tracked, under the name of the norm's site, and takes the
    memory; NULL while counting. */
-struct norm_watch *norm_watch_attach(const char *name, size_t B, size_t T, size_t C,
-                                     struct tensor_lists *lists, struct arena *arena);
+struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct layout *layout);
 
 /* Before forward and backward, x and dy (B,T,C) being complete; by every thread of the team. */
 void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x);

@@ -160,7 +160,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
                               .count = B * T * C};
     c.x = random_reals(c.count, 1);
-    sublayer_attach(&c.sublayer, &options, c.x, B, T, &lists, &arena);
+    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
     sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
@@ -277,15 +277,16 @@ static double linear_value(void *context) {
 static void check_linear(size_t N, size_t in, size_t out, bool bias) {
     struct tensor tensors[2];
     struct arena arena = {.base = calloc(1 << 14, sizeof(real))};
-    struct tensor_list list = {
-        .tensor = tensors, .value = arena_reals(&arena, 4096), .grad = arena_reals(&arena, 4096)};
+    struct tensor_lists lists = {.param = {.tensor = tensors,
+                                           .value = arena_reals(&arena, 4096),
+                                           .grad = arena_reals(&arena, 4096)}};
     struct linear_case c = {.N = N,
                             .x = random_reals(N * in, 3),
                             .y = random_reals(N * out, 4),
                             .dy = random_reals(N * out, 5)};
-    linear_attach(&c.linear, "layer", in, out, bias, 0.4, N, &list, &arena);
-    cr_assert(arena.used < (1 << 14) * sizeof(real) && list.size < 4096);
-    tensor_initialize(&list, 1);
+    linear_attach(&c.linear, "layer", in, out, bias, 0.4, &(struct layout){1, N, &lists, &arena});
+    cr_assert(arena.used < (1 << 14) * sizeof(real) && lists.param.size < 4096);
+    tensor_initialize(&lists.param, 1);
     real *dx = random_reals(N * in, 7);
     for (size_t n = 0; n < N; n += ROWS) {
         size_t M = N - n < ROWS ? N - n : ROWS;
@@ -298,7 +299,7 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
                     1);
     if (bias)
         expect_gradient("db", linear_value, &c, out, c.linear.bias.value, c.linear.bias.grad, 1);
-    cr_expect_eq(list.count, bias ? 2 : 1);
+    cr_expect_eq(lists.param.count, bias ? 2 : 1);
     free(c.x);
     free(c.y);
     free(c.dy);

@@ -31,22 +31,24 @@ static real *nothing(size_t count) {
 struct lone_linear {
     struct linear linear;
     struct tensor tensors[2];
-    struct tensor_list list;
+    struct tensor_lists lists;
     struct arena arena;
 };
 
 static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, size_t N) {
-    struct tensor_list counted = {0};
+    struct tensor_lists counted = {0};
     *lone = (struct lone_linear){0};
-    linear_attach(&lone->linear, "layer", in, out, true, 0.3, N, &counted, &lone->arena);
-    arena_reals(&lone->arena, counted.size);
-    arena_reals(&lone->arena, counted.size);
+    linear_attach(&lone->linear, "layer", in, out, true, 0.3,
+                  &(struct layout){1, N, &counted, &lone->arena});
+    arena_reals(&lone->arena, counted.param.size);
+    arena_reals(&lone->arena, counted.param.size);
     arena_allocate(&lone->arena, "a layer");
-    lone->list = (struct tensor_list){.tensor = lone->tensors,
-                                      .value = arena_reals(&lone->arena, counted.size),
-                                      .grad = arena_reals(&lone->arena, counted.size)};
-    linear_attach(&lone->linear, "layer", in, out, true, 0.3, N, &lone->list, &lone->arena);
-    tensor_initialize(&lone->list, 1);
+    lone->lists.param = (struct tensor_list){.tensor = lone->tensors,
+                                             .value = arena_reals(&lone->arena, counted.param.size),
+                                             .grad = arena_reals(&lone->arena, counted.param.size)};
+    linear_attach(&lone->linear, "layer", in, out, true, 0.3,
+                  &(struct layout){1, N, &lone->lists, &lone->arena});
+    tensor_initialize(&lone->lists.param, 1);
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
 }
 
@@ -56,7 +58,7 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
                             real *dx, const real *dy) {
     const struct linear *linear = &lone->linear;
     size_t in = linear->in, out = linear->out;
-    for (size_t i = 0; i < lone->list.size; i++) lone->list.grad[i] = 1;
+    for (size_t i = 0; i < lone->lists.param.size; i++) lone->lists.param.grad[i] = 1;
 #pragma omp parallel num_threads(threads)
     {
         struct rows own = own_rows(N);
@@ -80,14 +82,15 @@ static void check_linear(size_t in, size_t out, size_t N) {
     real *x = random_reals(N * in, 1), *dy = random_reals(N * out, 2);
     real *y = nothing(N * out), *dx = nothing(N * in), *ones = nothing(N);
     for (size_t n = 0; n < N; n++) ones[n] = 1;
-    real *want_y = nothing(N * out), *want_dx = nothing(N * in), *grad = nothing(lone.list.size);
+    real *want_y = nothing(N * out), *want_dx = nothing(N * in),
+         *grad = nothing(lone.lists.param.size);
     struct matrix W = rows_of(linear->weight.value, in), dY = rows_of(dy, out);
-    for (size_t i = 0; i < lone.list.size; i++) grad[i] = 1;
+    for (size_t i = 0; i < lone.lists.param.size; i++) grad[i] = 1;
     matmul_reference(N, out, in, rows_of(x, in), transposed(W), rows_of(want_y, out), MATMUL_BIAS,
                      linear->bias.value);
     matmul_reference(N, in, out, dY, W, rows_of(want_dx, in), MATMUL_ZERO, NULL);
-    real *dW = grad + (linear->weight.grad - lone.list.grad);
-    real *db = grad + (linear->bias.grad - lone.list.grad);
+    real *dW = grad + (linear->weight.grad - lone.lists.param.grad);
+    real *db = grad + (linear->bias.grad - lone.lists.param.grad);
     matmul_reference(out, in, N, transposed(dY), rows_of(x, in), rows_of(dW, in), MATMUL_ADD, NULL);
     matmul_reference(1, out, N, rows_of(ones, N), dY, rows_of(db, out), MATMUL_ADD, NULL);
     for (int threads = 1; threads <= THREADS; threads++) {
@@ -95,16 +98,17 @@ static void check_linear(size_t in, size_t out, size_t N) {
         if (threads == 1) {
             cr_expect(difference(N * out, y, want_y) <= tolerance(in), "y of %zu,%zu", in, out);
             cr_expect(difference(N * in, dx, want_dx) <= tolerance(out), "dx of %zu,%zu", in, out);
-            cr_expect(difference(lone.list.size, lone.list.grad, grad) <= tolerance(N),
+            cr_expect(difference(lone.lists.param.size, lone.lists.param.grad, grad) <=
+                          tolerance(N),
                       "dW, db of %zu,%zu and what lies around them", in, out);
             memcpy(want_y, y, N * out * sizeof(real));
             memcpy(want_dx, dx, N * in * sizeof(real));
-            memcpy(grad, lone.list.grad, lone.list.size * sizeof(real));
+            memcpy(grad, lone.lists.param.grad, lone.lists.param.size * sizeof(real));
         }
         cr_expect(difference(N * out, y, want_y) == 0, "y by %d threads", threads);
         cr_expect(difference(N * in, dx, want_dx) == 0, "dx by %d threads", threads);
-        cr_expect(difference(lone.list.size, lone.list.grad, grad) == 0, "%zu,%zu by %d threads",
-                  in, out, threads);
+        cr_expect(difference(lone.lists.param.size, lone.lists.param.grad, grad) == 0,
+                  "%zu,%zu by %d threads", in, out, threads);
         for (size_t k = 0; k < in; k++)
             for (size_t o = 0; o < linear->padded; o++) {
                 real w = o < out ? linear->weight.value[o * in + k] : 0;
