@@ -25,7 +25,7 @@ ifeq ($(shell uname -s),Darwin)
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wvla
+WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
 # No product and sum are fused but where the source says so: see model/math/real.h.
