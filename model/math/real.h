@@ -8,6 +8,8 @@
 #ifndef REAL_H
 #define REAL_H
 
+#include <stddef.h>
+
 #ifndef REAL
 #    define REAL float
 #endif
@@ -31,6 +33,10 @@ static inline __attribute__((always_inline)) real mul_add(real a, real b, real c
     if (sizeof(real) == sizeof(float)) return (real)mul_add_float((float)a, (float)b, (float)c);
     return (real)(REAL_FUSED ? __builtin_fma((double)a, (double)b, (double)c)
                              : (double)a * (double)b + (double)c);
+}
+
+static inline size_t size_min(size_t a, size_t b) {
+    return a < b ? a : b;
 }
 
 #endif

@@ -21,6 +21,16 @@ static inline void relax(void) {
 #endif
 }
 
+void team_run(int threads, team_work *work, void *argument) {
+    if (threads == 1) {
+        work(argument);
+    } else {
+#pragma omp parallel num_threads(threads)
+        work(argument);
+    }
+    profile_lap(PROFILE_WAIT);
+}
+
 void team_wait(void) {
     unsigned before = atomic_load(&generation);
     if (atomic_fetch_add(&arrived, 1) + 1 == (unsigned)omp_get_num_threads()) {

@@ -31,7 +31,14 @@ static inline size_t row_blocks(size_t N) {
     return (N + ROWS - 1) / ROWS;
 }
 
-/* Waits until all threads of the team are here. Every work of a team ends with it. */
+/* What every thread of a team does with the same argument. It ends with team_barrier(). */
+typedef void team_work(void *argument);
+
+/* Runs `work` in a team of `threads`. A team of one needs no parallel region, which would cost as
+   much as a small model's step. */
+void team_run(int threads, team_work *work, void *argument);
+
+/* Waits until all threads of the team are here. */
 void team_wait(void);
 
 static inline void team_barrier(void) {
