@@ -1,4 +1,4 @@
-/* What a sub-layer is made of: its tensors and its memory. */
+/* A sub-layer's tensors and memory. */
 #include "model/sublayer.h"
 #include <math.h>
 #include <stdio.h>
@@ -16,12 +16,12 @@ static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"
    Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
    12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    double out = (double)(o->heads ? s->C : s->hidden), gain = o->heads ? 1 : o->gain;
+    double out = (double)(o->heads ? s->C : s->E), gain = o->heads ? 1 : o->gain;
     return gain * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
 }
 
 static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    if (o->xavier) return o->gain * sqrt(2 / (double)(s->mixed + s->C));
+    if (o->xavier) return o->gain * sqrt(2 / (double)(s->H + s->C));
     return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
 }
 
@@ -33,8 +33,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     size_t N = layout->B * layout->T, C = o->C;
     char name[64];
     *s = (struct sublayer){.C = C,
-                           .hidden = o->heads ? 3 * C : 4 * C,
-                           .mixed = o->heads ? C : 4 * C,
+                           .E = o->heads ? 3 * C : 4 * C,
+                           .H = o->heads ? C : 4 * C,
                            .heads = o->heads,
                            .activation = o->activation,
                            .a = placement->a ? placement->a(o->depth) : 1,
@@ -61,20 +61,20 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
-    linear_attach(&s->in, name, C, s->hidden, o->bias, in_deviation(s, o), layout);
+    linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
     // timm's names
     const struct norm_kind *none = norm_find("none");
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
     qk_norm_attach(&s->qk_norm, o->heads ? o->inner_norm : none, &o->norm_options, name, C,
                    o->heads, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
-    norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, s->mixed,
+    norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, s->H,
                 layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
-    linear_attach(&s->proj, name, s->mixed, C, o->bias, proj_deviation(s, o), layout);
+    linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
-    s->before = arena_reals(arena, N * s->hidden);
-    if (s->heads || norm_pools(&s->ffn_norm)) s->after = arena_reals(arena, N * s->mixed);
+    s->expanded = arena_reals(arena, N * s->E);
+    if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
     if (norm_is(&s->out)) s->projected = arena_reals(arena, N * C);
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, row_blocks(N));
@@ -83,16 +83,16 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 }
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t own = ROWS * (s->mixed + s->C + (norm_is(&s->ffn_norm) ? 2 * s->mixed : 0));
+    size_t own = ROWS * (s->H + s->C + (norm_is(&s->ffn_norm) ? 2 * s->H : 0));
     size_t attention = s->heads ? attention_scratch(T, s->C, s->heads) : 0;
     w->C = s->C;
-    w->hidden = s->hidden;
-    w->mixed = s->mixed;
+    w->E = s->E;
+    w->H = s->H;
     w->of_attention = s->heads > 0;
     w->needs_dsum |= norm_is(&s->post);
     w->needs_dout |= s->dropout > 0 || s->dual;
     w->needs_dprojected |= norm_is(&s->out);
-    w->needs_dmixed |= s->heads || norm_pools(&s->ffn_norm);
+    w->needs_dffn |= s->heads || norm_pools(&s->ffn_norm);
     w->needs_dqk |= s->qk_norm.heads > 0;
     w->needs_dnormed |= norm_pools(&s->pre);
     w->needs_normed |= sublayer_has_normed(s);
@@ -108,16 +108,16 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
     if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
     if (w->needs_normed) w->normed = arena_reals(arena, kept * C);
-    if (w->needs_dmixed) w->dmixed = arena_reals(arena, N * w->mixed);
-    if (!w->of_attention) w->after = arena_reals(arena, kept * w->mixed);
+    if (w->needs_dffn) w->dffn = arena_reals(arena, N * w->H);
+    if (!w->of_attention) w->ffn = arena_reals(arena, kept * w->H);
     for (int i = 0; w->needs_dqk && i < 2; i++) w->dqk[i] = arena_reals(arena, N * C);
-    w->dbefore = arena_reals(arena, (w->of_attention ? N : kept) * w->hidden);
+    w->dexpanded = arena_reals(arena, (w->of_attention ? N : kept) * w->E);
     w->own = arena_reals(arena, threads * w->own_size);
 }
 
 void sublayer_initialize(const struct sublayer *s) {
     if (!s->heads || s->gain == 1) return;
-    real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), behind those of q and k
+    real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), after q's and k's
     for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain;
 }
 

@@ -4,7 +4,10 @@
 
    or the MLP,
 
-     F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any */
+     F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any
+
+   sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
+   and sublayer_pass.c which thread computes it when. */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
@@ -16,25 +19,26 @@
 #include "model/placement.h"
 
 struct sublayer {
-    size_t C, hidden, mixed;             // widths behind `in` and before proj: 3C, C or 4C, 4C
+    size_t C;
+    size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
     double a, s, gain;
     struct norm pre, out, post;
     struct qk_norm qk_norm; // of attention
     struct norm ffn_norm;   // of the MLP
-    struct linear in, proj;
+    struct linear in, proj; // C -> E, H -> C
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
-    // the second stream (placement.h), which F(x) is added to, and its gradient; not owned
+    // the second stream (placement.h), to which F(x) is added, and its gradient; not owned
     bool dual;
     real *stream;        // (B,T,C)
     const real *dstream; // (B,T,C)
-    // What forward keeps for backward; a buffer of an identity stays NULL. PRE(x) and the MLP's
-    // act(before) are computed again.
-    real *before;     // (B,T,hidden) in(PRE(x)), q and k normalized
-    real *after;      // (B,T,mixed) attention's output; act(before) if FFN pools over tokens
+    // What forward keeps for backward; NULL where it is the same as the value before. s PRE(x) and
+    // the MLP's act(expanded) are computed again.
+    real *expanded;   // (B,T,E) in(s PRE(x)), q and k in it normalized
+    real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
     real *sum;        // (B,T,C) a x + drop(OUT(projected))
@@ -42,28 +46,32 @@ struct sublayer {
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
 
-/* Memory that the sub-layers of a kind, attention or MLP, share in backward. Where an operation is
-   the identity its gradient is that of the one before, and the buffer stays NULL. `kept` are the
-   tokens in hand. */
+/* Memory that all attention sub-layers share in backward, or all MLPs; NULL where a gradient is the
+   same as the one that comes before it. `kept` is kept_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
     real *dout;       // (B,T,C) drop(dsum + dstream)
     real *dprojected; // (B,T,C) OUT'(dout)
-    real *dmixed;     // (B,T,C) of attention's output; (B,T,4C) of FFN's if that pools over tokens
-    real *after;      // (kept,4C) what the MLP's proj reads, computed again
-    real *dbefore;    // (B,T,3C) of attention, (kept,4C) of the MLP
-    real *dqk[2];     // (B,T,C) of q and k normalized
-    real *dnormed;    // (B,T,C) where PRE pools over tokens
-    real *normed;     // (kept,C) PRE(x), computed again
-    real *own;        // (threads,own_size), a piece for each thread, forward's too
+    real *dffn;       // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
+    real *ffn;        // (kept,4C) what the MLP's proj reads, computed again
+    real *dexpanded;  // (B,T,3C) of attention, (kept,4C) of the MLP
+    real *dqk[2];     // (B,T,C) gradients of the normalized q and k
+    real *dnormed;    // (B,T,C) gradient of PRE(x), if PRE pools over tokens
+    real *normed;     // (kept,C) s PRE(x), computed again
+    real *own;        // (threads,own_size) scratch of each thread, in forward too
     size_t own_size;
-    // what the sub-layers need, widths as theirs
-    size_t C, hidden, mixed;
-    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dmixed, needs_dqk;
+    // what the sub-layers need
+    size_t C, E, H;
+    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dffn, needs_dqk;
     bool needs_dnormed, needs_normed;
 };
 
-/* One forward and backward pass: which tokens, which of them are worked on (all, unless a sequence
+/* The calling thread's own scratch. */
+static inline real *sublayer_scratch_own(const struct sublayer_scratch *scratch) {
+    return scratch->own + (size_t)omp_get_thread_num() * scratch->own_size;
+}
+
+/* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
    grows: see model_extend()), and the step that keys dropout. */
 struct pass {
     struct tokens tokens;
@@ -87,33 +95,35 @@ struct sublayer_options {
     const real *dstream;
 };
 
-/* Declares layer `layer`'s sub-layer (attention if `heads` > 0, else MLP) of the input x (B,T,C)
-   and takes its memory. */
+/* Declares a sub-layer of layer `layer` (attention if `heads` > 0, else the MLP) with the input
+   x (B,T,C), and takes its memory. */
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
                      const struct layout *layout);
 
-/* Scratch for all sub-layers of a kind: each says what it needs, then it is taken for N tokens and
-   as many threads. */
+/* Scratch that all attention sub-layers share, or all MLPs: first each says what it needs, then the
+   memory is taken, for N tokens and the given number of threads. */
 void sublayer_scratch_need(struct sublayer_scratch *scratch, const struct sublayer *s, size_t T);
 void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t threads,
                              struct arena *arena);
 
-/* After the tensors have their initial values: those of v, which lie between others, times the gain
-   of the placement. */
+/* Multiplies v's initial weights by the placement's gain, after tensor_initialize(). Other matrices
+   are declared with their gain; v's weights share a matrix with q's and k's, which have none. */
 void sublayer_initialize(const struct sublayer *s);
 
-/* After a change of the weights; then a barrier. This and what follows is called by every thread of
-   the team. */
+/* The following are called by every thread of the team. */
+
+/* After a change of the weights, and before a barrier. */
 void sublayer_prepare(const struct sublayer *s);
 
-/* Tokens of a slab, in which backward goes: enough blocks for all threads, and a multiple of the
-   products' depth, so that their sums are cut at the same tokens whatever the number of threads. */
+/* Backward goes slab by slab (sublayer_pass.c). A slab has enough rows for all threads, and is a
+   multiple of the matrix products' depth, 256, so that their sums are split at the same rows for
+   any number of threads. */
 static inline size_t slab_rows(size_t threads) {
     return 256 * ((threads * ROWS + 255) / 256);
 }
 
-/* Tokens of which what backward computes again is kept: the slab in hand, and the one before, which
-   other threads may still be reading. */
+/* The rows of which backward keeps what it computes again: the current slab, and the one before it,
+   which other threads may still be reading. */
 static inline size_t kept_rows(size_t threads) {
     return 2 * slab_rows(threads);
 }
@@ -123,12 +133,12 @@ static inline bool sublayer_has_normed(const struct sublayer *s) {
     return norm_is(&s->pre) || s->s != 1;
 }
 
-/* s->y (B,T,C) of s->x. A thread needs its own rows of x, and makes its own rows of y. */
+/* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
 
-/* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy may not be
-   overwritten before a barrier that comes after it. */
+/* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy is read until
+   the next barrier. */
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 

@@ -108,7 +108,7 @@ static void put_sublayer(const struct rows_of *r, int layer, const struct sublay
 static void measure_head(const struct rows_of *r, const struct sublayer *s, size_t b, size_t h,
                          double measures[HEAD_MEASURES]) {
     size_t T = r->tokens->T, C = s->C, HS = C / s->heads;
-    const real *q = s->before + b * T * 3 * C + h * HS, *k = q + C;
+    const real *q = s->expanded + b * T * 3 * C + h * HS, *k = q + C;
     double scale = 1 / sqrt((double)HS);
     measures[LOGIT_MAX] = -INFINITY;
     measures[ENTROPY] = measures[SATURATED] = 0;

@@ -1,0 +1,268 @@
+/* What a sub-layer computes, stage by stage:
+
+     y = POST(a x + drop(OUT(proj(FFN(inner(in(s PRE(x))))))))
+
+     stage | forward                            | backward
+     ------+------------------------------------+--------------------------------------------------
+     PRE   | expanded = in(s PRE(x))            | dx = a dsum + PRE'(dnormed)
+     INNER | MLP: inner = act(expanded)         | MLP: dexpanded = act'(dinner)
+           | attention: q, k = QK(q), QK(k)     | attention: dq, dk = QK'(dq), QK'(dk)
+           |                                    | both: dnormed = s in'(dexpanded)
+     PROJ  | attention: inner = att(q, k, v)    | attention: dq, dk, dv = att'(dffn)
+           | both: projected = proj(FFN(inner)) | MLP: dinner = FFN'(dffn)
+     OUT   | sum = a x + drop(OUT(projected))   | dprojected = OUT'(dout), dffn = proj'(dprojected)
+     POST  | y = POST(sum)                      | dsum = POST'(dy), dout = drop(dsum)
+
+   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP and QK one of
+   attention; the other has none there.
+
+   With a second stream r (placement.h): r += drop(OUT(projected)), and dout = drop(dsum + dr). */
+#include "model/sublayer_stages.h"
+#include "model/layer/residual.h"
+#include "model/math/cache.h"
+#include "model/math/profile.h"
+#include "model/math/reduce.h"
+
+struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
+                                const char *place) {
+    double p = pass->tokens.training ? s->dropout : 0;
+    return dropout_make(p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site)
+                                 : 0);
+}
+
+static size_t count(struct rows rows) {
+    return rows.end - rows.begin;
+}
+
+/* Where values lie. A buffer that only one stage writes and the next one reads needs no more than
+   the block in hand, and lies in the thread's own memory:
+
+     (ROWS,H), (ROWS,C), and where there is FFN two more (ROWS,H)
+
+   It has all tokens where a norm pools over them, where attention comes in between, or where
+   backward reads it. Attention overwrites the thread's own memory. */
+
+static real *inner_at(const struct sublayer_call *c, size_t n) { // (M,H)
+    return c->s->inner ? c->s->inner + n * c->s->H : c->own;
+}
+
+static real *projected_at(const struct sublayer_call *c, size_t n) { // (M,C)
+    return c->s->projected ? c->s->projected + n * c->s->C : c->own + ROWS * c->s->H;
+}
+
+static real *dffn_at(const struct sublayer_call *c, size_t n) { // (M,H)
+    return c->w->dffn ? c->w->dffn + n * c->s->H : c->own;
+}
+
+static real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,C)
+    return norm_pools(&c->s->pre) ? c->w->dnormed + n * c->s->C : c->own + ROWS * c->s->H;
+}
+
+static real *spare(const struct sublayer_call *c, size_t i) { // (ROWS,H) of FFN, i is 0 or 1
+    return c->own + ROWS * ((1 + i) * c->s->H + c->s->C);
+}
+
+/* Of what backward computes again, the tokens of two slabs are kept: row n of the batch is row
+   kept_row(n) of the buffer. The gradient of attention's q, k and v is there for all tokens. */
+static size_t kept_row(const struct sublayer_call *c, size_t n) {
+    return n % c->kept;
+}
+
+static size_t expanded_row(const struct sublayer_call *c, size_t n) {
+    return c->s->heads ? n : kept_row(c, n);
+}
+
+/* Element `offset` of a buffer, or NULL of a buffer that the sub-layer does without. */
+static real *at(real *buffer, size_t offset) {
+    return buffer ? buffer + offset : NULL;
+}
+
+/* to (count) = s from; to may be from. */
+static void scale(size_t count, real *to, real s, const real *from) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) to[i] = s * from[i];
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* s PRE(x): in y (M,C), or x itself where nothing changes it. */
+static const real *normed_forward(const struct sublayer_call *c, struct rows rows, real *y) {
+    const struct sublayer *s = c->s;
+    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + rows.begin * s->C);
+    if (s->s == 1) return normed;
+    scale(count(rows) * s->C, y, (real)s->s, normed);
+    return y;
+}
+
+/* y (M,4C) = act(expanded). */
+static void act_forward(const struct sublayer_call *c, struct rows rows, real *y) {
+    const struct sublayer *s = c->s;
+    s->activation->forward(count(rows) * s->E, y, s->expanded + rows.begin * s->E);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* Forward. */
+
+/* expanded = in(s PRE(x)) */
+static void pre_forward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    real *expanded = s->expanded + rows.begin * s->E;
+    linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->own));
+    qk_norm_keep(&s->qk_norm, rows, expanded);
+}
+
+/* q, k = QK(q), QK(k), or inner = act(expanded) */
+static void inner_forward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    if (s->heads)
+        qk_norm_forward(&s->qk_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
+                        c->own);
+    else
+        act_forward(c, rows, inner_at(c, rows.begin));
+}
+
+void stage_attention_forward(const struct sublayer_call *c, struct rows heads) {
+    const struct sublayer *s = c->s;
+    size_t T = c->pass->tokens.T;
+    attention_forward(heads, T, s->C, s->heads, c->pass->rows.begin % T, s->inner, s->softmax,
+                      s->expanded, sublayer_dropout(s, c->pass, "attention"), c->own);
+}
+
+/* projected = proj(FFN(inner)) */
+static void proj_forward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    const real *ffn =
+        norm_forward(&s->ffn_norm, &c->pass->tokens, rows, spare(c, 0), inner_at(c, rows.begin));
+    linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), ffn);
+}
+
+/* sum = a x + drop(OUT(projected)), r += drop(OUT(projected)) */
+static void out_forward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C, size = count(rows) * s->C;
+    const real *f =
+        norm_forward(&s->out, &c->pass->tokens, rows, c->own, projected_at(c, rows.begin));
+    residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
+    if (s->dual) residual_forward(first, size, s->stream + first, 1, s->stream + first, f, c->drop);
+}
+
+/* y = POST(sum) */
+static void post_forward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->sum + first);
+}
+
+void stage_forward(const struct sublayer_call *c, enum stage stage, struct rows rows) {
+    switch (stage) {
+    case STAGE_PRE: pre_forward(c, rows); break;
+    case STAGE_INNER: inner_forward(c, rows); break;
+    case STAGE_PROJ: proj_forward(c, rows); break;
+    case STAGE_OUT: out_forward(c, rows); break;
+    case STAGE_POST: post_forward(c, rows); break;
+    case STAGES: break;
+    }
+}
+
+/* Backward. */
+
+/* dsum = POST'(dy), dout = drop(dsum + dr) */
+static void post_backward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C, size = count(rows) * s->C;
+    const real *dy = c->dy + first;
+    if (c->pass->tokens.probe) s->dy_squares[rows.begin / ROWS] = row_dot(size, dy, dy);
+    const real *dsum =
+        norm_backward(&s->post, &c->pass->tokens, rows, at(c->w->dsum, first), dy, s->sum + first);
+    if (s->dual) {
+        real *both = c->drop.threshold ? c->own : c->w->dout + first;
+        residual_backward(size, both, 1, dsum, s->dstream + first);
+        dsum = both;
+    }
+    if (!c->drop.threshold) return;
+    dropout_apply(c->drop, first, size, c->w->dout + first, dsum);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* dprojected = OUT'(dout), dffn = proj'(dprojected) */
+static void out_backward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    const real *dprojected =
+        norm_backward(&s->out, &c->pass->tokens, rows, at(c->w->dprojected, first), c->dout + first,
+                      at(s->projected, first));
+    linear_backward(&s->proj, rows.begin / ROWS, count(rows), dffn_at(c, rows.begin), dprojected);
+}
+
+/* dinner = FFN'(dffn), in spare(1). What later stages read: inner in spare(0), unless it was kept,
+   and ffn, for the gradient of proj's weight. */
+static void proj_backward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    const struct tokens *tokens = &c->pass->tokens;
+    if (!norm_is(&s->ffn_norm)) return;
+    if (!s->inner) act_forward(c, rows, spare(c, 0));
+    const real *inner = s->inner ? inner_at(c, rows.begin) : spare(c, 0);
+    norm_forward(&s->ffn_norm, tokens, rows, c->w->ffn + kept_row(c, rows.begin) * s->H, inner);
+    norm_backward(&s->ffn_norm, tokens, rows, spare(c, 1), dffn_at(c, rows.begin), inner);
+}
+
+void stage_attention_backward(const struct sublayer_call *c, struct rows heads) {
+    const struct sublayer *s = c->s;
+    attention_backward(heads, c->pass->tokens.T, s->C, s->heads, c->w->dexpanded, c->w->dffn,
+                       s->softmax, s->expanded, sublayer_dropout(s, c->pass, "attention"), c->own);
+}
+
+/* dq, dk = QK'(dq), QK'(dk), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
+static void inner_backward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t n = rows.begin, M = count(rows);
+    real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
+    if (s->heads)
+        qk_norm_backward(&s->qk_norm, &c->pass->tokens, rows, dexpanded, c->w->dqk, c->own);
+    else {
+        bool has_ffn = norm_is(&s->ffn_norm); // else inner is what proj reads, and made here
+        s->activation->backward(M * s->E, dexpanded,
+                                has_ffn ? spare(c, 0) : c->w->ffn + kept_row(c, n) * s->H,
+                                has_ffn ? spare(c, 1) : dffn_at(c, n), s->expanded + n * s->E);
+        profile_lap(PROFILE_ELEMENTWISE);
+    }
+    linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
+    if (s->s != 1) scale(M * s->C, dnormed, (real)s->s, dnormed);
+    // s PRE(x) once more: the gradient of in's weight reads it
+    if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + kept_row(c, n) * s->C);
+}
+
+/* dx = a dsum + PRE'(dnormed) */
+static void pre_backward(const struct sublayer_call *c, struct rows rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->own,
+                                        dnormed_at(c, rows.begin), s->x + first);
+    residual_backward(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+}
+
+void stage_backward(const struct sublayer_call *c, enum stage stage, struct rows rows) {
+    switch (stage) {
+    case STAGE_PRE: pre_backward(c, rows); break;
+    case STAGE_INNER: inner_backward(c, rows); break;
+    case STAGE_PROJ: proj_backward(c, rows); break;
+    case STAGE_OUT: out_backward(c, rows); break;
+    case STAGE_POST: post_backward(c, rows); break;
+    case STAGES: break;
+    }
+}
+
+void stage_proj_gradient(const struct sublayer_call *c, struct rows slab) {
+    const struct sublayer *s = c->s;
+    size_t n = slab.begin, M = count(slab);
+    const real *ffn = s->heads ? s->inner + n * s->H : c->w->ffn + kept_row(c, n) * s->H;
+    if (s->heads) cache_fetch(M * s->H, ffn); // forward wrote it, long ago
+    linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, ffn);
+}
+
+void stage_in_gradient(const struct sublayer_call *c, struct rows slab) {
+    const struct sublayer *s = c->s;
+    size_t n = slab.begin;
+    const real *normed =
+        sublayer_has_normed(s) ? c->w->normed + kept_row(c, n) * s->C : s->x + n * s->C;
+    linear_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E, normed);
+}

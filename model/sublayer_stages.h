@@ -1,0 +1,45 @@
+/* The stages of a sub-layer. What each computes is in sublayer_stages.c; which thread computes it
+   when is in sublayer_pass.c.
+
+   Only norms and attention look at other tokens, so a stage starts at a norm and ends before the
+   next one. Backward runs through the stages in the opposite order. */
+#ifndef SUBLAYER_STAGES_H
+#define SUBLAYER_STAGES_H
+
+#include "model/sublayer.h"
+
+enum stage { STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
+
+/* One call of sublayer_forward() or sublayer_backward(), as one thread sees it. */
+struct sublayer_call {
+    const struct sublayer *s;
+    const struct pass *pass;
+    const struct sublayer_scratch *w;
+    struct dropout drop; // of the sub-layer's output, in this pass
+    real *own;           // the thread's own scratch memory
+    // backward only, (B,T,C) each
+    real *dx;
+    const real *dy, *dsum, *dout, *dprojected;
+    size_t slab, kept; // slab_rows(), kept_rows()
+};
+
+/* The dropout of one of the sub-layer's two places, "attention" and "residual", in this pass; none
+   in evaluation. */
+struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
+                                const char *place);
+
+/* One stage of at most ROWS rows. */
+void stage_forward(const struct sublayer_call *c, enum stage stage, struct rows rows);
+void stage_backward(const struct sublayer_call *c, enum stage stage, struct rows rows);
+
+/* Attention from row h.begin to h.end of (B,NH): head h of sequence b is row b NH + h. Forward it
+   makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dffn`. */
+void stage_attention_forward(const struct sublayer_call *c, struct rows heads);
+void stage_attention_backward(const struct sublayer_call *c, struct rows heads);
+
+/* dW += of the slab's rows, of `proj` and of `in`, by every thread of the team: after the stage
+   that leaves what they read, and a barrier. */
+void stage_proj_gradient(const struct sublayer_call *c, struct rows slab);
+void stage_in_gradient(const struct sublayer_call *c, struct rows slab);
+
+#endif
