@@ -67,7 +67,7 @@ struct sublayer_scratch {
    grows: see model_extend()), and the step that keys dropout. */
 struct pass {
     struct tokens tokens;
-    struct rows rows;
+    struct range rows;
     uint64_t step;
 };
 

@@ -103,7 +103,7 @@ static void scale(size_t count, real *to, real s, const real *from) {
 }
 
 /* s PRE(x) of a block: in y, or x itself. */
-static const real *pre_forward(const struct call *c, struct rows rows, size_t n, size_t M,
+static const real *pre_forward(const struct call *c, struct range rows, size_t n, size_t M,
                                real *y) {
     const struct sublayer *s = c->s;
     const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + n * s->C);
@@ -112,7 +112,7 @@ static const real *pre_forward(const struct call *c, struct rows rows, size_t n,
     return y;
 }
 
-static void in_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void in_forward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     const real *normed = pre_forward(c, rows, n, M, c->own);
     linear_forward(&s->in, M, s->before + n * s->hidden, normed);
@@ -125,7 +125,7 @@ static void act_forward(const struct call *c, size_t n, size_t M, real *y) {
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-static void inner_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void inner_forward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     if (s->heads)
         qk_norm_forward(&s->qk_norm, &c->pass->tokens, rows, s->before + n * s->hidden, c->own);
@@ -133,14 +133,14 @@ static void inner_forward(const struct call *c, struct rows rows, size_t n, size
         act_forward(c, n, M, after(c, n));
 }
 
-static void proj_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void proj_forward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     const real *mixed =
         norm_forward(&s->ffn_norm, &c->pass->tokens, rows, spare(c, 0), after(c, n));
     linear_forward(&s->proj, M, projected(c, n), mixed);
 }
 
-static void sum_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void sum_forward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     const real *f = norm_forward(&s->out, &c->pass->tokens, rows, c->own, projected(c, n));
     size_t at = n * s->C;
@@ -148,13 +148,13 @@ static void sum_forward(const struct call *c, struct rows rows, size_t n, size_t
     if (s->dual) residual_forward(at, M * s->C, s->stream + at, 1, s->stream + at, f, c->drop);
 }
 
-static void y_forward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void y_forward(const struct call *c, struct range rows, size_t n, size_t M) {
     (void)M;
     const struct sublayer *s = c->s;
     norm_forward(&s->post, &c->pass->tokens, rows, s->y + n * s->C, s->sum + n * s->C);
 }
 
-static void y_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void y_backward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t at = n * s->C;
     if (c->pass->tokens.probe) s->dy_squares[n / ROWS] = row_dot(M * s->C, c->dy + at, c->dy + at);
@@ -170,7 +170,7 @@ static void y_backward(const struct call *c, struct rows rows, size_t n, size_t 
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-static void sum_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void sum_backward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t at = n * s->C;
     const real *dprojected =
@@ -180,7 +180,7 @@ static void sum_backward(const struct call *c, struct rows rows, size_t n, size_
 }
 
 /* FFN's, with its output once more, for the gradient of proj's weight. */
-static void proj_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void proj_backward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     if (!norm_is(&s->ffn_norm)) return;
@@ -190,7 +190,7 @@ static void proj_backward(const struct call *c, struct rows rows, size_t n, size
     norm_backward(&s->ffn_norm, tokens, rows, spare(c, 1), dmixed(c, n), x);
 }
 
-static void inner_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void inner_backward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t inner = inner_row(c, n);
     real *dbefore = c->w->dbefore + inner * s->hidden;
@@ -209,7 +209,7 @@ static void inner_backward(const struct call *c, struct rows rows, size_t n, siz
     if (sublayer_has_normed(s)) pre_forward(c, rows, n, M, c->w->normed + n % c->kept * s->C);
 }
 
-static void in_backward(const struct call *c, struct rows rows, size_t n, size_t M) {
+static void in_backward(const struct call *c, struct range rows, size_t n, size_t M) {
     const struct sublayer *s = c->s;
     size_t at = n * s->C;
     const real *dinner =
@@ -217,14 +217,14 @@ static void in_backward(const struct call *c, struct rows rows, size_t n, size_t
     residual_backward(M * s->C, c->dx + at, (real)s->a, c->dsum + at, dinner);
 }
 
-typedef void stage_function(const struct call *c, struct rows rows, size_t n, size_t M);
+typedef void stage_function(const struct call *c, struct range rows, size_t n, size_t M);
 static stage_function *const forward_stages[STAGES] = {in_forward, inner_forward, proj_forward,
                                                        sum_forward, y_forward};
 static stage_function *const backward_stages[STAGES] = {in_backward, inner_backward, proj_backward,
                                                         sum_backward, y_backward};
 
 /* Attention of some (sequence, head), those of sequence b from b NH on. */
-static void attend(const struct call *c, bool backward, struct rows heads) {
+static void attend(const struct call *c, bool backward, struct range heads) {
     const struct sublayer *s = c->s;
     size_t T = c->pass->tokens.T;
     struct dropout drop = dropout_at(s, c->pass, "attention");
@@ -237,10 +237,10 @@ static void attend(const struct call *c, bool backward, struct rows heads) {
 }
 
 static void run_blocks(const struct call *c, stage_function *const *stages, int first, int last,
-                       struct rows own) {
+                       struct range own) {
     int step = first <= last ? 1 : -1;
     for (size_t n = own.begin; n < own.end; n += ROWS) {
-        struct rows rows = row_block(n, own);
+        struct range rows = team_row_block(n, own);
         for (int stage = first; stage != last + step; stage += step)
             stages[stage](c, rows, n, rows.end - n);
     }
@@ -250,8 +250,8 @@ static void run_blocks(const struct call *c, stage_function *const *stages, int 
    attention is among them, which comes before PROJ both ways, the blocks are those of a few whole
    sequences at a time. */
 static void run_stages(const struct call *c, stage_function *const *stages, int first, int last,
-                       struct rows all) {
-    struct rows own = team_rows(all);
+                       struct range all) {
+    struct range own = team_part_rows(all);
     bool backward = first > last;
     bool attends = backward ? first >= SUM && last <= PROJ : first <= INNER && last >= PROJ;
     if (!c->s->heads || !attends) {
@@ -262,17 +262,17 @@ static void run_stages(const struct call *c, stage_function *const *stages, int 
     while (chunk % ROWS) chunk += T;
     for (size_t n = own.begin, end; n < own.end; n = end) {
         end = n + chunk < own.end ? n + chunk : own.end;
-        struct rows rows = {n, end};
+        struct range rows = {n, end};
         if (backward) cache_fetch((end - n) * c->s->hidden, c->s->before + n * c->s->hidden);
         run_blocks(c, stages, first, backward ? SUM : INNER, rows);
-        attend(c, backward, (struct rows){n / T * heads, end / T * heads});
+        attend(c, backward, (struct range){n / T * heads, end / T * heads});
         run_blocks(c, stages, PROJ, last, rows);
     }
 }
 
 static void attention_meets(const struct call *c, bool backward) {
     team_barrier();
-    attend(c, backward, team_share(c->pass->tokens.B * c->s->heads, 1));
+    attend(c, backward, team_part(c->pass->tokens.B * c->s->heads, 1));
     team_barrier();
 }
 
@@ -300,7 +300,7 @@ static void meet_backward(const struct call *c, int stage) {
 }
 
 /* The slab's part of the weights' gradients, as far as the stages first .. last made them known. */
-static void weight_gradients(const struct call *c, int first, int last, struct rows slab) {
+static void weight_gradients(const struct call *c, int first, int last, struct range slab) {
     const struct sublayer *s = c->s;
     int known = s->heads ? SUM : INNER; // where proj's input and its output's gradient are
     bool proj = first >= known && known >= last, in = first >= INNER && INNER >= last;
@@ -314,15 +314,16 @@ static void weight_gradients(const struct call *c, int first, int last, struct r
         sublayer_has_normed(s) ? c->w->normed + n % c->kept * s->C : s->x + n * s->C;
     if (proj && s->heads) cache_fetch(M * s->mixed, mixed + n * s->mixed); // of long ago
     if (proj)
-        linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, mixed + inner * s->mixed);
-    if (in) linear_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
+        linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C,
+                               mixed + inner * s->mixed);
+    if (in) linear_weight_gradient(&s->in, M, c->w->dbefore + inner * s->hidden, s->hidden, normed);
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *w) {
     struct call c = {.s = s, .pass = pass, .w = w, .drop = dropout_at(s, pass, "residual")};
     c.own = own_scratch(w);
-    c.alone = team_rows_whole(pass->rows, pass->tokens.T);
+    c.alone = team_parts_whole(pass->rows, pass->tokens.T);
     cache_fetch(s->in.in * s->in.padded, s->in.transposed);
     cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
     for (int first = IN, last; first < STAGES; first = last + 1) {
@@ -332,8 +333,8 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     }
 }
 
-static struct rows slab_at(size_t n, size_t slab, size_t N) {
-    return (struct rows){n, n + slab < N ? n + slab : N};
+static struct range slab_at(size_t n, size_t slab, size_t N) {
+    return (struct range){n, n + slab < N ? n + slab : N};
 }
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
@@ -352,12 +353,12 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     cache_fetch(s->in.in * s->in.out, s->in.weight.value);
     c.alone = true;
     for (size_t n = 0; n < N; n += c.slab)
-        c.alone &= team_rows_whole(slab_at(n, c.slab, N), pass->tokens.T);
+        c.alone &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
     for (int first = Y, last; first >= IN; first = last - 1) {
         for (last = first; last - 1 >= IN && !meets(&c, last - 1);) last--;
         meet_backward(&c, first);
         for (size_t n = 0; n < N; n += c.slab) {
-            struct rows slab = slab_at(n, c.slab, N);
+            struct range slab = slab_at(n, c.slab, N);
             run_stages(&c, backward_stages, first, last, slab);
             weight_gradients(&c, first, last, slab);
         }
