@@ -31,7 +31,7 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
 static void lay_out(struct model *m) {
     const struct model_config *config = &m->config;
     const struct placement *placement = &placements[config->placement];
-    size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = whole_vectors(m->V);
+    size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = vec_padded(m->V);
     struct arena *arena = &m->arena;
     struct tensor_lists *lists = &m->lists;
     const struct layout layout = {B, T, lists, arena};
@@ -89,13 +89,13 @@ static void lay_out(struct model *m) {
                 C, &layout);
     m->final_out = norm_is(&m->final) || placement->dual ? arena_reals(arena, N * C) : NULL;
     m->top = m->final_out ? m->final_out : m->last;
-    linear_share(&m->head, m->wte, C, m->V, arena);
+    linear_tie(&m->head, m->wte, C, m->V, arena);
     m->logits = arena_reals(arena, m->most_threads * ROWS * logits_row);
     m->dlogits = arena_reals(arena, (N < HEAD_ROWS ? N : HEAD_ROWS) * logits_row);
     m->losses = arena_reals(arena, N);
     m->correct = arena_take(arena, N, 1);
     for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
-    if (norms.watch) m->entrance_squares = arena_reals(arena, row_blocks(N));
+    if (norms.watch) m->entrance_squares = arena_reals(arena, team_row_blocks(N));
 }
 
 /* Takes what the lists themselves need; `count` and `size` are known from the first pass. */

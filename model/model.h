@@ -59,8 +59,8 @@ struct model {
     real *
         final_out; // (B,T,C) the final norm's, and the sum of two streams; NULL if there is neither
     real *top;     // (B,T,C) what the head reads (not owned)
-    real *dlogits; // (HEAD_ROWS,whole_vectors(V)) of the tokens that the head has in hand
-    real *logits;  // (threads,ROWS,whole_vectors(V))
+    real *dlogits; // (HEAD_ROWS,vec_padded(V)) of the tokens that the head has in hand
+    real *logits;  // (threads,ROWS,vec_padded(V))
     real *losses;  // (B,T)
     unsigned char *correct; // (B,T), of model_loss()
     real *flow[3];          // (B,T,C) gradients of the residual stream, in turn

@@ -28,7 +28,7 @@ static int team_size(const struct model *m, size_t N) {
         double most = operations / worth;
         threads = most < 1 ? 1 : most < 1e6 ? (size_t)most : (size_t)1e6;
     }
-    return (int)least(least(threads, m->most_threads), row_blocks(N));
+    return (int)least(least(threads, m->most_threads), team_row_blocks(N));
 }
 
 int model_team(const struct model *m) {
@@ -70,21 +70,22 @@ static void prepare(const struct model *m) {
    where it is the identity. */
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
                                const real *x) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     size_t C = norm->C;
     norm_statistics(norm, &pass->tokens, x);
     for (size_t n = own.begin; norm_is(norm) && n < own.end; n += ROWS)
-        norm_forward(norm, &pass->tokens, row_block(n, own), y + n * C, x + n * C);
+        norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
 }
 
 /* dx (B,T,C) from dy likewise; returns where it is: in dy if the norm is the identity. */
 static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
                                  real *dy, const real *x) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     size_t C = norm->C;
     norm_gradient_statistics(norm, &pass->tokens, dy, x);
     for (size_t n = own.begin; norm_is(norm) && n < own.end; n += ROWS)
-        norm_backward(norm, &pass->tokens, row_block(n, own), dx + n * C, dy + n * C, x + n * C);
+        norm_backward(norm, &pass->tokens, team_row_block(n, own), dx + n * C, dy + n * C,
+                      x + n * C);
     return norm_is(norm) ? dx : dy;
 }
 
@@ -92,7 +93,7 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
  */
 
 static void streams_part(const struct model *m, const struct pass *pass) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     if (!m->stream) return;
     memcpy(m->stream + own.begin * m->C, m->entrance + own.begin * m->C,
            (own.end - own.begin) * m->C * sizeof(real));
@@ -100,7 +101,7 @@ static void streams_part(const struct model *m, const struct pass *pass) {
 
 /* top = x + N(r), or N(x) of a single stream. */
 static void final_forward(const struct model *m, const struct pass *pass) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
     outer_norm_forward(&m->final, pass, m->final_out, m->stream ? m->stream : m->last);
     if (!m->stream) return;
@@ -110,7 +111,7 @@ static void final_forward(const struct model *m, const struct pass *pass) {
 
 /* From dtop in flow[0]; returns in which flow dx is. */
 static size_t final_backward(const struct model *m, const struct pass *pass) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
     real *dnormed = m->stream ? m->dstream : m->flow[1];
     const real *d =
@@ -122,22 +123,22 @@ static size_t final_backward(const struct model *m, const struct pass *pass) {
 
 /* Where both streams begin: dx (B,T,C) += dr. */
 static void streams_part_backward(const struct model *m, const struct pass *pass, real *dx) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
     if (m->stream) residual_backward(count, dx + at, 1, dx + at, m->dstream + at);
 }
 
 static void probe_entrance(const struct model *m, const struct pass *pass, const real *dx) {
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = row_block(n, own).end - n;
+        size_t M = team_row_block(n, own).end - n;
         m->entrance_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
     }
 }
 
 static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
     size_t C = m->C;
-    struct rows own = team_rows(pass->rows);
+    struct range own = team_part_rows(pass->rows);
     if (m->prepared != m->lists.param.version) prepare(m);
     embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
                       embedding_dropout(m, pass));
@@ -174,12 +175,12 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, ids, &pass);
 }
 
-/* The logits of M <= ROWS tokens from `begin` on, whole_vectors(V) apart; the thread's own. */
+/* The logits of M <= ROWS tokens from `begin` on, vec_padded(V) apart; the thread's own. */
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
-    size_t row = whole_vectors(m->V);
+    size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
-    matmul(M, row, m->C, rows_of(m->top + begin * m->C, m->C), rows_of(m->head.transposed, row),
-           rows_of(logits, row), MATMUL_ZERO, NULL);
+    matmul(M, row, m->C, matrix_of(m->top + begin * m->C, m->C), matrix_of(m->head.transposed, row),
+           matrix_of(logits, row), MATMUL_ZERO, NULL);
     profile_lap(PROFILE_FORWARD);
     return logits;
 }
@@ -189,9 +190,9 @@ const real *model_logits(struct model *m, size_t n) {
 }
 
 static void loss_work(struct model *m, const struct batch *batch) {
-    struct rows own = own_rows(batch->B * batch->T);
+    struct range own = team_part(batch->B * batch->T, ROWS);
     for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = row_block(n, own).end - n;
+        size_t M = team_row_block(n, own).end - n;
         real *logits = head_forward(m, n, M);
         loss_correct(M, m->V, m->correct + n, logits, batch->targets + n);
         loss_cross_entropy(M, m->V, m->losses + n, NULL, logits, batch->targets + n, 0);
@@ -222,22 +223,22 @@ size_t model_correct(const struct model *m, const struct batch *batch) {
 /* Losses, the head's gradient, and dtop (N,C), by every thread of the team. */
 static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *targets,
                           real scale) {
-    size_t row = whole_vectors(m->V), C = m->C;
+    size_t row = vec_padded(m->V), C = m->C;
     for (size_t first = 0; first < N; first += HEAD_ROWS) {
         size_t count = least(N - first, HEAD_ROWS);
-        struct rows own = own_rows(count);
+        struct range own = team_part(count, ROWS);
         team_barrier();
         for (size_t i = own.begin; i < own.end; i += ROWS) {
-            size_t M = row_block(i, own).end - i, n = first + i;
+            size_t M = team_row_block(i, own).end - i, n = first + i;
             real *logits = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
             loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
             profile_lap(PROFILE_LOSS);
-            matmul(M, C, m->V, rows_of(dlogits, row), rows_of(m->wte.value, C),
-                   rows_of(dtop + n * C, C), MATMUL_ZERO, NULL);
+            matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
+                   matrix_of(dtop + n * C, C), MATMUL_ZERO, NULL);
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
-        linear_gradient(&m->head, count, m->dlogits, row, m->top + first * C);
+        linear_weight_gradient(&m->head, count, m->dlogits, row, m->top + first * C);
     }
     team_barrier();
 }
@@ -295,7 +296,7 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
 /* Each thread its share of each tensor, as it writes it. */
 static void zero_work(struct tensor_list *list) {
     for (size_t k = 0; k < list->count; k++) {
-        struct rows own = team_share(list->tensor[k].size, BLOCK);
+        struct range own = team_part(list->tensor[k].size, CHUNK);
         memset(list->grad + list->tensor[k].offset + own.begin, 0,
                (own.end - own.begin) * sizeof(real));
     }

@@ -77,7 +77,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
     if (norm_is(&s->out)) s->projected = arena_reals(arena, N * C);
-    if (o->norm_options.watch) s->dy_squares = arena_reals(arena, row_blocks(N));
+    if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->sum = s->y = arena_reals(arena, N * C);
     if (norm_is(&s->post)) s->y = arena_reals(arena, N * C);
 }

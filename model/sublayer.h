@@ -75,7 +75,7 @@ static inline real *sublayer_scratch_own(const struct sublayer_scratch *scratch)
    grows: see model_extend()), and the step that keys dropout. */
 struct pass {
     struct tokens tokens;
-    struct rows rows;
+    struct range rows;
     uint64_t step;
 };
 

@@ -44,7 +44,7 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     case STAGE_PROJ:
         if (s->heads) {
             team_barrier();
-            stage_attention_forward(c, team_share(tokens->B * s->heads, 1));
+            stage_attention_forward(c, team_part(tokens->B * s->heads, 1));
             team_barrier();
         }
         norm_statistics(&s->ffn_norm, tokens, s->inner);
@@ -65,7 +65,7 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dffn, s->inner);
         if (s->heads) {
             team_barrier();
-            stage_attention_backward(c, team_share(tokens->B * s->heads, 1));
+            stage_attention_backward(c, team_part(tokens->B * s->heads, 1));
             team_barrier();
         }
         break;
@@ -80,35 +80,35 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
 /* The thread's rows, block by block, through the stages first .. last; backward from last down to
    first. */
 
-static void blocks_forward(const struct sublayer_call *c, int first, int last, struct rows own) {
+static void blocks_forward(const struct sublayer_call *c, int first, int last, struct range own) {
     for (size_t n = own.begin; n < own.end; n += ROWS)
         for (int stage = first; stage <= last; stage++)
-            stage_forward(c, (enum stage)stage, row_block(n, own));
+            stage_forward(c, (enum stage)stage, team_row_block(n, own));
 }
 
-static void blocks_backward(const struct sublayer_call *c, int first, int last, struct rows own) {
+static void blocks_backward(const struct sublayer_call *c, int first, int last, struct range own) {
     for (size_t n = own.begin; n < own.end; n += ROWS)
         for (int stage = last; stage >= first; stage--)
-            stage_backward(c, (enum stage)stage, row_block(n, own));
+            stage_backward(c, (enum stage)stage, team_row_block(n, own));
 }
 
 /* The next of the thread's rows that are both whole sequences and whole blocks. */
-static struct rows next_sequences(const struct sublayer_call *c, size_t n, struct rows own) {
+static struct range next_sequences(const struct sublayer_call *c, size_t n, struct range own) {
     size_t T = c->pass->tokens.T, chunk = T;
     while (chunk % ROWS) chunk += T;
-    return (struct rows){n, n + chunk < own.end ? n + chunk : own.end};
+    return (struct range){n, n + chunk < own.end ? n + chunk : own.end};
 }
 
-static struct rows heads_of(const struct sublayer_call *c, struct rows rows) {
+static struct range heads_of(const struct sublayer_call *c, struct range rows) {
     size_t T = c->pass->tokens.T, heads = c->s->heads;
-    return (struct rows){rows.begin / T * heads, rows.end / T * heads};
+    return (struct range){rows.begin / T * heads, rows.end / T * heads};
 }
 
 /* The thread's part of `all` rows through a run. Attention is what PROJ starts with, in both
    directions; where it does not start the run, it needs no other thread's rows. */
 
-static void run_forward(const struct sublayer_call *c, int first, int last, struct rows all) {
-    struct rows own = team_rows(all), rows;
+static void run_forward(const struct sublayer_call *c, int first, int last, struct range all) {
+    struct range own = team_part_rows(all), rows;
     bool attends = c->s->heads && first < STAGE_PROJ && STAGE_PROJ <= last;
     if (!attends) {
         blocks_forward(c, first, last, own);
@@ -122,9 +122,9 @@ static void run_forward(const struct sublayer_call *c, int first, int last, stru
     }
 }
 
-static void run_backward(const struct sublayer_call *c, int first, int last, struct rows all) {
+static void run_backward(const struct sublayer_call *c, int first, int last, struct range all) {
     const struct sublayer *s = c->s;
-    struct rows own = team_rows(all), rows;
+    struct range own = team_part_rows(all), rows;
     bool attends = s->heads && first <= STAGE_PROJ && STAGE_PROJ < last;
     if (!attends) {
         blocks_backward(c, first, last, own);
@@ -141,7 +141,8 @@ static void run_backward(const struct sublayer_call *c, int first, int last, str
 
 /* The slab's part of the gradients of the weight matrices whose last operand the run has made:
    proj's needs `ffn` and dprojected, in's dexpanded and s PRE(x). */
-static void weight_gradients(const struct sublayer_call *c, int first, int last, struct rows slab) {
+static void weight_gradients(const struct sublayer_call *c, int first, int last,
+                             struct range slab) {
     int proj_known = c->s->heads ? STAGE_OUT : STAGE_INNER;
     bool proj = first <= proj_known && proj_known <= last;
     bool in = first <= STAGE_INNER && STAGE_INNER <= last;
@@ -152,8 +153,8 @@ static void weight_gradients(const struct sublayer_call *c, int first, int last,
     if (in) stage_in_gradient(c, slab);
 }
 
-static struct rows slab_at(size_t n, size_t slab, size_t N) {
-    return (struct rows){n, size_min(n + slab, N)};
+static struct range slab_at(size_t n, size_t slab, size_t N) {
+    return (struct range){n, size_min(n + slab, N)};
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
@@ -163,7 +164,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
                                     .w = w,
                                     .drop = sublayer_dropout(s, pass, "residual"),
                                     .own = sublayer_scratch_own(w)};
-    bool whole_sequences = team_rows_whole(pass->rows, pass->tokens.T);
+    bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     cache_fetch(s->in.in * s->in.padded, s->in.transposed);
     cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
     for (int first = STAGE_PRE, last; first < STAGES; first = last + 1) {
@@ -192,7 +193,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     c.dprojected = norm_is(&s->out) ? w->dprojected : c.dout;
     bool whole_sequences = true;
     for (size_t n = 0; n < N; n += c.slab)
-        whole_sequences &= team_rows_whole(slab_at(n, c.slab, N), pass->tokens.T);
+        whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
     cache_fetch(s->proj.in * s->proj.out, s->proj.weight.value);
     cache_fetch(s->in.in * s->in.out, s->in.weight.value);
     for (int last = STAGE_POST, first; last >= STAGE_PRE; last = first - 1) {
@@ -200,7 +201,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
             first--;
         synchronize_backward(&c, last);
         for (size_t n = 0; n < N; n += c.slab) {
-            struct rows slab = slab_at(n, c.slab, N);
+            struct range slab = slab_at(n, c.slab, N);
             run_backward(&c, first, last, slab);
             weight_gradients(&c, first, last, slab);
         }

@@ -30,7 +30,7 @@ struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pas
                                  : 0);
 }
 
-static size_t count(struct rows rows) {
+static size_t count(struct range rows) {
     return rows.end - rows.begin;
 }
 
@@ -85,7 +85,7 @@ static void scale(size_t count, real *to, real s, const real *from) {
 }
 
 /* s PRE(x): in y (M,C), or x itself where nothing changes it. */
-static const real *normed_forward(const struct sublayer_call *c, struct rows rows, real *y) {
+static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
     const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + rows.begin * s->C);
     if (s->s == 1) return normed;
@@ -94,7 +94,7 @@ static const real *normed_forward(const struct sublayer_call *c, struct rows row
 }
 
 /* y (M,4C) = act(expanded). */
-static void act_forward(const struct sublayer_call *c, struct rows rows, real *y) {
+static void act_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
     s->activation->forward(count(rows) * s->E, y, s->expanded + rows.begin * s->E);
     profile_lap(PROFILE_ELEMENTWISE);
@@ -103,7 +103,7 @@ static void act_forward(const struct sublayer_call *c, struct rows rows, real *y
 /* Forward. */
 
 /* expanded = in(s PRE(x)) */
-static void pre_forward(const struct sublayer_call *c, struct rows rows) {
+static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
     linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->own));
@@ -111,7 +111,7 @@ static void pre_forward(const struct sublayer_call *c, struct rows rows) {
 }
 
 /* q, k = QK(q), QK(k), or inner = act(expanded) */
-static void inner_forward(const struct sublayer_call *c, struct rows rows) {
+static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     if (s->heads)
         qk_norm_forward(&s->qk_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
@@ -120,7 +120,7 @@ static void inner_forward(const struct sublayer_call *c, struct rows rows) {
         act_forward(c, rows, inner_at(c, rows.begin));
 }
 
-void stage_attention_forward(const struct sublayer_call *c, struct rows heads) {
+void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
     const struct sublayer *s = c->s;
     size_t T = c->pass->tokens.T;
     attention_forward(heads, T, s->C, s->heads, c->pass->rows.begin % T, s->inner, s->softmax,
@@ -128,7 +128,7 @@ void stage_attention_forward(const struct sublayer_call *c, struct rows heads) {
 }
 
 /* projected = proj(FFN(inner)) */
-static void proj_forward(const struct sublayer_call *c, struct rows rows) {
+static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const real *ffn =
         norm_forward(&s->ffn_norm, &c->pass->tokens, rows, spare(c, 0), inner_at(c, rows.begin));
@@ -136,7 +136,7 @@ static void proj_forward(const struct sublayer_call *c, struct rows rows) {
 }
 
 /* sum = a x + drop(OUT(projected)), r += drop(OUT(projected)) */
-static void out_forward(const struct sublayer_call *c, struct rows rows) {
+static void out_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *f =
@@ -146,13 +146,13 @@ static void out_forward(const struct sublayer_call *c, struct rows rows) {
 }
 
 /* y = POST(sum) */
-static void post_forward(const struct sublayer_call *c, struct rows rows) {
+static void post_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
     norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->sum + first);
 }
 
-void stage_forward(const struct sublayer_call *c, enum stage stage, struct rows rows) {
+void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
     case STAGE_PRE: pre_forward(c, rows); break;
     case STAGE_INNER: inner_forward(c, rows); break;
@@ -166,7 +166,7 @@ void stage_forward(const struct sublayer_call *c, enum stage stage, struct rows 
 /* Backward. */
 
 /* dsum = POST'(dy), dout = drop(dsum + dr) */
-static void post_backward(const struct sublayer_call *c, struct rows rows) {
+static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *dy = c->dy + first;
@@ -184,7 +184,7 @@ static void post_backward(const struct sublayer_call *c, struct rows rows) {
 }
 
 /* dprojected = OUT'(dout), dffn = proj'(dprojected) */
-static void out_backward(const struct sublayer_call *c, struct rows rows) {
+static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
     const real *dprojected =
@@ -195,7 +195,7 @@ static void out_backward(const struct sublayer_call *c, struct rows rows) {
 
 /* dinner = FFN'(dffn), in spare(1). What later stages read: inner in spare(0), unless it was kept,
    and ffn, for the gradient of proj's weight. */
-static void proj_backward(const struct sublayer_call *c, struct rows rows) {
+static void proj_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     if (!norm_is(&s->ffn_norm)) return;
@@ -205,14 +205,14 @@ static void proj_backward(const struct sublayer_call *c, struct rows rows) {
     norm_backward(&s->ffn_norm, tokens, rows, spare(c, 1), dffn_at(c, rows.begin), inner);
 }
 
-void stage_attention_backward(const struct sublayer_call *c, struct rows heads) {
+void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
     const struct sublayer *s = c->s;
     attention_backward(heads, c->pass->tokens.T, s->C, s->heads, c->w->dexpanded, c->w->dffn,
                        s->softmax, s->expanded, sublayer_dropout(s, c->pass, "attention"), c->own);
 }
 
 /* dq, dk = QK'(dq), QK'(dk), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
-static void inner_backward(const struct sublayer_call *c, struct rows rows) {
+static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
     real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
@@ -232,7 +232,7 @@ static void inner_backward(const struct sublayer_call *c, struct rows rows) {
 }
 
 /* dx = a dsum + PRE'(dnormed) */
-static void pre_backward(const struct sublayer_call *c, struct rows rows) {
+static void pre_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
     const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->own,
@@ -240,7 +240,7 @@ static void pre_backward(const struct sublayer_call *c, struct rows rows) {
     residual_backward(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
 }
 
-void stage_backward(const struct sublayer_call *c, enum stage stage, struct rows rows) {
+void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
     case STAGE_PRE: pre_backward(c, rows); break;
     case STAGE_INNER: inner_backward(c, rows); break;
@@ -251,18 +251,19 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rows
     }
 }
 
-void stage_proj_gradient(const struct sublayer_call *c, struct rows slab) {
+void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin, M = count(slab);
     const real *ffn = s->heads ? s->inner + n * s->H : c->w->ffn + kept_row(c, n) * s->H;
     if (s->heads) cache_fetch(M * s->H, ffn); // forward wrote it, long ago
-    linear_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, ffn);
+    linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, ffn);
 }
 
-void stage_in_gradient(const struct sublayer_call *c, struct rows slab) {
+void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin;
     const real *normed =
         sublayer_has_normed(s) ? c->w->normed + kept_row(c, n) * s->C : s->x + n * s->C;
-    linear_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E, normed);
+    linear_weight_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E,
+                           normed);
 }

@@ -29,17 +29,17 @@ struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pas
                                 const char *place);
 
 /* One stage of at most ROWS rows. */
-void stage_forward(const struct sublayer_call *c, enum stage stage, struct rows rows);
-void stage_backward(const struct sublayer_call *c, enum stage stage, struct rows rows);
+void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows);
+void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows);
 
 /* Attention from row h.begin to h.end of (B,NH): head h of sequence b is row b NH + h. Forward it
    makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dffn`. */
-void stage_attention_forward(const struct sublayer_call *c, struct rows heads);
-void stage_attention_backward(const struct sublayer_call *c, struct rows heads);
+void stage_attention_forward(const struct sublayer_call *c, struct range heads);
+void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
 /* dW += of the slab's rows, of `proj` and of `in`, by every thread of the team: after the stage
    that leaves what they read, and a barrier. */
-void stage_proj_gradient(const struct sublayer_call *c, struct rows slab);
-void stage_in_gradient(const struct sublayer_call *c, struct rows slab);
+void stage_proj_gradient(const struct sublayer_call *c, struct range slab);
+void stage_in_gradient(const struct sublayer_call *c, struct range slab);
 
 #endif

@@ -209,15 +209,15 @@ static void run_product(void *context) {
     const struct linear *l = &p->linear;
 #pragma omp parallel num_threads(p->threads)
     {
-        struct rows own = own_rows(p->N);
+        struct range own = team_part(p->N, ROWS);
         for (size_t n = own.begin; n < own.end && p->way != WEIGHT; n += ROWS) {
-            size_t M = row_block(n, own).end - n;
+            size_t M = team_row_block(n, own).end - n;
             if (p->way == FORWARD)
                 linear_forward(l, M, p->y + n * l->out, p->x + n * l->in);
             else
                 linear_backward(l, n / ROWS, M, p->dx + n * l->in, p->dy + n * l->out);
         }
-        if (p->way == WEIGHT) linear_gradient(l, p->N, p->dy, l->out, p->x);
+        if (p->way == WEIGHT) linear_weight_gradient(l, p->N, p->dy, l->out, p->x);
     }
 }
 
@@ -226,15 +226,15 @@ static void run_product(void *context) {
 static double product_error(const struct product *p) {
     const struct linear *l = &p->linear;
     size_t in = l->in, out = l->out;
-    struct matrix w = rows_of(l->weight.value, in), dw = rows_of(l->weight.grad, in);
-    struct matrix x = rows_of(p->x, in), y = rows_of(p->y, out);
-    struct matrix dx = rows_of(p->dx, in), dy = rows_of(p->dy, out);
+    struct matrix w = matrix_of(l->weight.value, in), dw = matrix_of(l->weight.grad, in);
+    struct matrix x = matrix_of(p->x, in), y = matrix_of(p->y, out);
+    struct matrix dx = matrix_of(p->dx, in), dy = matrix_of(p->dy, out);
     const struct {
         size_t M, N, K;
         struct matrix a, b, c;
-    } definition[] = {[FORWARD] = {p->N, out, in, x, transposed(w), y},
+    } definition[] = {[FORWARD] = {p->N, out, in, x, matrix_transposed(w), y},
                       [INPUT] = {p->N, in, out, dy, w, dx},
-                      [WEIGHT] = {out, in, p->N, transposed(dy), x, dw}},
+                      [WEIGHT] = {out, in, p->N, matrix_transposed(dy), x, dw}},
       d = definition[p->way];
     enum { CHECKED = 5 };
     double apart = 0, largest = 0;
@@ -242,7 +242,7 @@ static double product_error(const struct product *p) {
         size_t i = r * (d.M - 1) / (CHECKED - 1);
         struct matrix row = {d.a.data + i * d.a.row, d.a.row, d.a.column};
         real *want = random_reals(d.N, 1);
-        matmul_reference(1, d.N, d.K, row, d.b, rows_of(want, d.N), MATMUL_ZERO, NULL);
+        matmul_reference(1, d.N, d.K, row, d.b, matrix_of(want, d.N), MATMUL_ZERO, NULL);
         for (size_t j = 0; j < d.N; j++) {
             double off = fabs((double)d.c.data[i * d.c.row + j] - (double)want[j]);
             if (off > apart || isnan(off)) apart = off;
@@ -258,7 +258,7 @@ static double time_product(struct product p, double seconds, double *error) {
     size_t in = p.linear.in, out = p.linear.out;
     struct linear *l = &p.linear;
     l->weight = (struct param){random_reals(in * out, 1), random_reals(in * out, 2)};
-    l->padded = whole_vectors(out);
+    l->padded = vec_padded(out);
     l->transposed = random_reals(in * l->padded, 3);
     matmul_transpose(out, in, l->transposed, l->padded, l->weight.value, in);
     memset(l->weight.grad, 0, in * out * sizeof(real));

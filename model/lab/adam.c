@@ -13,7 +13,7 @@
 #include "model/math/vecmath.h"
 
 static size_t blocks(size_t count) {
-    return (count + BLOCK - 1) / BLOCK;
+    return (count + CHUNK - 1) / CHUNK;
 }
 
 /* Takes the moments' memory; runs twice: see arena.h. */
@@ -44,13 +44,13 @@ static void norm_work(struct adam *adam, const struct tensor_list *list) {
     double *squares = adam->squares;
     for (size_t k = 0; k < list->count; squares += blocks(list->tensor[k++].size)) {
         const real *grad = list->grad + list->tensor[k].offset;
-        struct rows own = team_share(list->tensor[k].size, BLOCK);
-        for (size_t begin = own.begin; begin < own.end; begin += BLOCK) {
-            size_t end = begin + BLOCK < own.end ? begin + BLOCK : own.end;
+        struct range own = team_part(list->tensor[k].size, CHUNK);
+        for (size_t begin = own.begin; begin < own.end; begin += CHUNK) {
+            size_t end = begin + CHUNK < own.end ? begin + CHUNK : own.end;
             double sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (size_t i = begin; i < end; i++) sum += (double)grad[i] * (double)grad[i];
-            squares[begin / BLOCK] = sum;
+            squares[begin / CHUNK] = sum;
         }
     }
     profile_lap(PROFILE_ADAM);
@@ -88,9 +88,9 @@ static void step_work(struct adam *adam, struct tensor_list *list, struct update
         real *w = list->value + tensor->offset, *m = adam->m + tensor->offset;
         real *v = adam->v + tensor->offset;
         const real *grad = list->grad + tensor->offset;
-        struct rows own = team_share(tensor->size, BLOCK);
-        for (size_t begin = own.begin; begin < own.end; begin += BLOCK) {
-            size_t end = begin + BLOCK < own.end ? begin + BLOCK : own.end;
+        struct range own = team_part(tensor->size, CHUNK);
+        for (size_t begin = own.begin; begin < own.end; begin += CHUNK) {
+            size_t end = begin + CHUNK < own.end ? begin + CHUNK : own.end;
 #pragma omp simd
             for (size_t i = begin; i < end; i++) {
                 real g = grad[i] * u.scale;

@@ -12,7 +12,7 @@ struct adam_options {
 struct adam {
     struct adam_options options;
     real *m, *v;     // moments, laid out as the parameters
-    double *squares; // of each BLOCK of the gradient, summed
+    double *squares; // of each CHUNK of the gradient, summed
     int64_t step;    // updates done
     int threads;     // of a pass
     struct arena arena;

@@ -1,9 +1,9 @@
 /* Warm-up: rate (step + 1) / (warmup + 1). Then, with x the share of the way from the end of
    warm-up to step `decay`:
 
-   cosine:    least + (rate - least) (1 + cos(pi x)) / 2
+   cosine:    rate_min + (rate - rate_min) (1 + cos(pi x)) / 2
 
-   linear:    least + (rate - least) (1 - x)
+   linear:    rate_min + (rate - rate_min) (1 - x)
 
    constant:  rate
 
@@ -14,8 +14,8 @@
 double schedule_rate(const struct schedule *s, int64_t step) {
     if (step < s->warmup) return s->rate * (double)(step + 1) / (double)(s->warmup + 1);
     if (s->kind == SCHEDULE_CONSTANT) return s->rate;
-    if (step >= s->decay) return s->least;
+    if (step >= s->decay) return s->rate_min;
     double x = (double)(step - s->warmup) / (double)(s->decay - s->warmup);
     double left = s->kind == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.141592653589793 * x)) : 1 - x;
-    return s->least + left * (s->rate - s->least);
+    return s->rate_min + left * (s->rate - s->rate_min);
 }

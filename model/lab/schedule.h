@@ -8,7 +8,7 @@ enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT };
 
 struct schedule {
     int64_t kind, warmup, decay; // steps of warm-up; the step at which decay ends
-    double rate, least;          // after warm-up; from step `decay` on
+    double rate, rate_min;       // after warm-up; from step `decay` on
 };
 
 /* The rate of update number `step`, from 0. */

@@ -91,7 +91,7 @@ static void softmax_forward(const struct head *head, size_t query, size_t n, siz
     real scale = 1 / sqrt_real((real)head->HS), most[LANES];
     for (size_t j = query + 1; j < n; j++) hide(query, j, p + j * ROWS, -INFINITY);
     vec largest = vec_load(p), sum = {0};
-    for (size_t j = 1; j < n; j++) largest = vec_larger(vec_load(p + j * ROWS), largest);
+    for (size_t j = 1; j < n; j++) largest = vec_max(vec_load(p + j * ROWS), largest);
     vec_store(most, largest);
     for (size_t j = 0; j < n; j++) {
 #pragma omp simd
@@ -144,41 +144,42 @@ static inline size_t seen(size_t query, size_t end) {
 static void scores_of(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
                       struct matrix y, real *y_t) {
     matmul_transpose(count, head->HS, y_t, ROWS, y.data, y.row);
-    matmul(end, whole_vectors(count), head->HS, x, rows_of(y_t, ROWS), rows_of(to, ROWS),
+    matmul(end, vec_padded(count), head->HS, x, matrix_of(y_t, ROWS), matrix_of(to, ROWS),
            MATMUL_ZERO, NULL);
 }
 
 static void head_forward(const struct head *head, size_t first, real *out) {
-    struct matrix k = rows_of(head->k, head->row), v = rows_of(head->v, head->row);
-    struct matrix p_t = rows_of(head->scores, ROWS);
+    struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
+    struct matrix p_t = matrix_of(head->scores, ROWS);
     for (size_t begin = first, end; begin < head->T; begin = end) {
         end = begin + ROWS < head->T ? begin + ROWS : head->T;
-        struct matrix q = rows_of(head->q + begin * head->row, head->row);
+        struct matrix q = matrix_of(head->q + begin * head->row, head->row);
         scores_of(head, end, p_t.data, k, end - begin, q, head->q_t);
         for (size_t i = begin; i < end; i += LANES)
             softmax_forward(head, i, seen(i, end), end, p_t.data + (i - begin));
-        matmul(end - begin, head->HS, end, transposed(p_t), v,
-               rows_of(out + begin * head->out_row, head->out_row), MATMUL_ZERO, NULL);
+        matmul(end - begin, head->HS, end, matrix_transposed(p_t), v,
+               matrix_of(out + begin * head->out_row, head->out_row), MATMUL_ZERO, NULL);
     }
 }
 
 static void head_backward(const struct head *head, real *dq, const real *dout, size_t C) {
-    struct matrix k = rows_of(head->k, head->row), v = rows_of(head->v, head->row);
-    struct matrix dk = rows_of(dq + C, head->row), dv = rows_of(dq + 2 * C, head->row); // (T,HS)
-    struct matrix p_t = rows_of(head->scores, ROWS), ds_t = rows_of(head->dscores, ROWS);
+    struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
+    struct matrix dk = matrix_of(dq + C, head->row),
+                  dv = matrix_of(dq + 2 * C, head->row); // (T,HS)
+    struct matrix p_t = matrix_of(head->scores, ROWS), ds_t = matrix_of(head->dscores, ROWS);
     // from the last queries on, which see every key: they write dk and dv, the others add
     enum matmul_start start = MATMUL_ZERO;
     for (size_t begin = (head->T - 1) / ROWS * ROWS, end = head->T;; end = begin, begin -= ROWS) {
         size_t count = end - begin, HS = head->HS;
-        struct matrix q = rows_of(head->q + begin * head->row, head->row);
-        struct matrix dout_rows = rows_of(dout + begin * head->out_row, head->out_row);
+        struct matrix q = matrix_of(head->q + begin * head->row, head->row);
+        struct matrix dout_rows = matrix_of(dout + begin * head->out_row, head->out_row);
         scores_of(head, end, p_t.data, k, count, q, head->q_t);
         scores_of(head, end, ds_t.data, v, count, dout_rows, head->dout_t);
         for (size_t i = begin; i < end; i += LANES)
             softmax_backward(head, i, seen(i, end), end, p_t.data + (i - begin),
                              ds_t.data + (i - begin));
-        matmul(count, HS, end, transposed(ds_t), k, rows_of(dq + begin * head->row, head->row),
-               MATMUL_ZERO, NULL);
+        matmul(count, HS, end, matrix_transposed(ds_t), k,
+               matrix_of(dq + begin * head->row, head->row), MATMUL_ZERO, NULL);
         matmul(end, HS, count, ds_t, q, dk, start, NULL);
         matmul(end, HS, count, p_t, dout_rows, dv, start, NULL);
         start = MATMUL_ADD;
@@ -186,7 +187,7 @@ static void head_backward(const struct head *head, real *dq, const real *dout, s
     }
 }
 
-void attention_forward(struct rows heads, size_t T, size_t C, size_t NH, size_t first, real *out,
+void attention_forward(struct range heads, size_t T, size_t C, size_t NH, size_t first, real *out,
                        real *softmax, const real *qkv, struct dropout dropout, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
@@ -195,7 +196,7 @@ void attention_forward(struct rows heads, size_t T, size_t C, size_t NH, size_t 
     profile_lap(PROFILE_ATTENTION);
 }
 
-void attention_backward(struct rows heads, size_t T, size_t C, size_t NH, real *dqkv,
+void attention_backward(struct range heads, size_t T, size_t C, size_t NH, real *dqkv,
                         const real *dout, const real *softmax, const real *qkv,
                         struct dropout dropout, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {

@@ -13,11 +13,11 @@ size_t attention_scratch(size_t T, size_t C, size_t NH);
    queries from token `first` of each sequence on. Keeps softmax (B,NH,2,T), each query's largest
    element of q k^T and 1 / the sum of its exponentials, for backward. By the calling thread, with
    its own scratch. */
-void attention_forward(struct rows heads, size_t T, size_t C, size_t NH, size_t first, real *out,
+void attention_forward(struct range heads, size_t T, size_t C, size_t NH, size_t first, real *out,
                        real *softmax, const real *qkv, struct dropout dropout, real *scratch);
 
 /* dqkv (B,T,3C) from dout (B,T,C), likewise. */
-void attention_backward(struct rows heads, size_t T, size_t C, size_t NH, real *dqkv,
+void attention_backward(struct range heads, size_t T, size_t C, size_t NH, real *dqkv,
                         const real *dout, const real *softmax, const real *qkv,
                         struct dropout dropout, real *scratch);
 

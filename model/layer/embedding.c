@@ -7,7 +7,7 @@ static inline real factor(struct dropout dropout, size_t i) {
     return dropout.threshold ? dropout_factor(dropout, i) : 1;
 }
 
-void embedding_forward(struct rows rows, size_t T, size_t C, real *x, const int32_t *ids,
+void embedding_forward(struct range rows, size_t T, size_t C, real *x, const int32_t *ids,
                        const real *wte, const real *wpe, struct dropout dropout) {
     for (size_t n = rows.begin; n < rows.end; n++) {
         const real *token = wte + ids[n] * C, *position = wpe + n % T * C;
@@ -20,7 +20,7 @@ void embedding_forward(struct rows rows, size_t T, size_t C, real *x, const int3
 
 void embedding_backward(size_t N, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
                         const int32_t *ids, struct dropout dropout) {
-    struct rows own = team_share(C, 64 / sizeof(real));
+    struct range own = team_part(C, 64 / sizeof(real));
     for (size_t n = 0; n < N; n++) {
         real *token = dwte + ids[n] * C, *position = dwpe + n % T * C;
 #pragma omp simd

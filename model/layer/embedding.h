@@ -6,7 +6,7 @@
 #include "model/math/team.h"
 
 /* The rows of x (B,T,C) from ids (B,T), wte (V,C), wpe (block,C); by the calling thread. */
-void embedding_forward(struct rows rows, size_t T, size_t C, real *x, const int32_t *ids,
+void embedding_forward(struct range rows, size_t T, size_t C, real *x, const int32_t *ids,
                        const real *wte, const real *wpe, struct dropout dropout);
 
 /* dwte (V,C) and dwpe (block,C) += from dx (N,C), N = B T; by every thread of the team, each its

@@ -5,9 +5,9 @@
 #include "model/math/simd.h"
 #include <stdio.h>
 
-void linear_share(struct linear *linear, struct param weight, size_t in, size_t out,
-                  struct arena *arena) {
-    size_t padded = whole_vectors(out);
+void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
+                struct arena *arena) {
+    size_t padded = vec_padded(out);
     *linear = (struct linear){.in = in, .out = out, .weight = weight, .padded = padded};
     linear->transposed = arena_reals(arena, in * padded);
 }
@@ -17,22 +17,22 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
     struct tensor_list *params = &layout->lists->param;
     char full[sizeof params->tensor->name];
     snprintf(full, sizeof full, "%s.weight", name);
-    linear_share(linear, tensor_take(params, full, out, in, 0, deviation), in, out, layout->arena);
+    linear_tie(linear, tensor_take(params, full, out, in, 0, deviation), in, out, layout->arena);
     snprintf(full, sizeof full, "%s.bias", name);
     if (!bias) return;
     linear->bias = tensor_take(params, full, out, 0, 0, 0);
-    linear->db = arena_reals(layout->arena, row_blocks(layout->B * layout->T) * out);
+    linear->db = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * out);
 }
 
 void linear_prepare(const struct linear *linear) {
-    struct rows own = team_share(linear->out, 64 / sizeof(real)); // rows of W
+    struct range own = team_part(linear->out, 64 / sizeof(real)); // rows of W
     matmul_transpose(own.end - own.begin, linear->in, linear->transposed + own.begin,
                      linear->padded, linear->weight.value + own.begin * linear->in, linear->in);
 }
 
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
-    matmul(M, linear->out, linear->in, rows_of(x, linear->in),
-           rows_of(linear->transposed, linear->padded), rows_of(y, linear->out),
+    matmul(M, linear->out, linear->in, matrix_of(x, linear->in),
+           matrix_of(linear->transposed, linear->padded), matrix_of(y, linear->out),
            linear->bias.value ? MATMUL_BIAS : MATMUL_ZERO, linear->bias.value);
     profile_lap(PROFILE_FORWARD);
 }
@@ -54,14 +54,14 @@ static void sum_rows(size_t M, size_t columns, real *sum, const real *x) {
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx,
                      const real *dy) {
     size_t in = linear->in, out = linear->out;
-    matmul(M, in, out, rows_of(dy, out), rows_of(linear->weight.value, in), rows_of(dx, in),
+    matmul(M, in, out, matrix_of(dy, out), matrix_of(linear->weight.value, in), matrix_of(dx, in),
            MATMUL_ZERO, NULL);
     if (linear->db) sum_rows(M, out, linear->db + block * out, dy);
     profile_lap(PROFILE_INPUT);
 }
 
-void linear_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
-                     const real *x) {
+void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
+                            const real *x) {
     // threads in a grid over dW: as many rows of it as there are tiles, columns for the rest
     enum { TILE_ROWS = 8, TILE_COLUMNS = 64 };
     size_t in = linear->in, out = linear->out;
@@ -69,11 +69,11 @@ void linear_gradient(const struct linear *linear, size_t N, const real *dy, size
     size_t most = (out + TILE_ROWS - 1) / TILE_ROWS, down = threads < most ? threads : most;
     size_t across = threads / down;
     if (thread < down * across) {
-        struct rows o = share_of(thread % down, down, out, TILE_ROWS);
-        struct rows i = share_of(thread / down, across, in, TILE_COLUMNS);
-        matmul(o.end - o.begin, i.end - i.begin, N, transposed(rows_of(dy + o.begin, dy_row)),
-               rows_of(x + i.begin, in), rows_of(linear->weight.grad + o.begin * in + i.begin, in),
-               MATMUL_ADD, NULL);
+        struct range o = team_part_of(thread % down, down, out, TILE_ROWS);
+        struct range i = team_part_of(thread / down, across, in, TILE_COLUMNS);
+        matmul(o.end - o.begin, i.end - i.begin, N,
+               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in),
+               matrix_of(linear->weight.grad + o.begin * in + i.begin, in), MATMUL_ADD, NULL);
     }
     profile_lap(PROFILE_WEIGHT);
 }

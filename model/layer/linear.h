@@ -20,8 +20,8 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
                    double deviation, const struct layout *layout);
 
 /* The same with a weight that is declared already, and no bias. */
-void linear_share(struct linear *linear, struct param weight, size_t in, size_t out,
-                  struct arena *arena);
+void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
+                struct arena *arena);
 
 /* After a change of the weights, by every thread of the team; a barrier comes after it. */
 void linear_prepare(const struct linear *linear);
@@ -35,8 +35,8 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
 
 /* dW += dy^T x over all N tokens, dy's rows `dy_row` reals apart, by every thread of the team, each
    its own elements of dW; after a barrier. */
-void linear_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
-                     const real *x);
+void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
+                            const real *x);
 
 /* db += the blocks' sums, by every thread of the team; after a barrier. */
 void linear_bias_gradient(const struct linear *linear, size_t N);

@@ -9,13 +9,13 @@
 /* Pass by pass through the block of tokens, as norm_layer.c says why. */
 static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
                   const int32_t *targets, real scale) {
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     real *exponentials = dlogits ? dlogits : logits, largest[ROWS], sum[ROWS];
     for (size_t n = 0; n < N; n++) {
         real *z = logits + n * row;
 #pragma omp simd
         for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // no character
-        largest[n] = row_largest(row, z);
+        largest[n] = row_max(row, z);
         losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
     }
     for (size_t n = 0; n < N; n++)
@@ -38,7 +38,7 @@ static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
 
 void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
                         const int32_t *targets, real scale) {
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     for (size_t n = 0; n < N; n += ROWS)
         block(N - n < ROWS ? N - n : ROWS, V, losses + n, dlogits ? dlogits + n * row : NULL,
               logits + n * row, targets + n, scale);
@@ -47,8 +47,8 @@ void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *l
 void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
                   const int32_t *targets) {
     for (size_t n = 0; n < N; n++) {
-        const real *z = logits + n * whole_vectors(V);
-        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_largest(V, z);
+        const real *z = logits + n * vec_padded(V);
+        correct[n] = targets[n] >= 0 && z[targets[n]] >= row_max(V, z);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* losses (N) = -ln softmax(logits[n])[targets[n]] in nats, 0 where the target is negative (no
-   target); by the calling thread. Rows of logits (N,V) are whole_vectors(V) reals apart; they are
+   target); by the calling thread. Rows of logits (N,V) are vec_padded(V) reals apart; they are
    overwritten. With dlogits, laid out likewise, not NULL: dlogits = scale (softmax
    - onehot), 0 behind V and where there is no target. */
 void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,

@@ -29,10 +29,6 @@ enum {
     BLOCK_K = 256,         // rows of B that meet before the next
 };
 
-static inline size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, enum matmul_start start, const real *bias) {
     for (size_t i = 0; i < M; i++)
@@ -165,16 +161,16 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
             enum matmul_start start, const real *bias) {
     for (size_t i = 0; i < M; i += BLOCK_M)
         for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) {
-            size_t m = least(M - i, BLOCK_M);
+            size_t m = size_min(M - i, BLOCK_M);
             bool add = k > 0 || start == MATMUL_ADD;
             for (size_t j = 0, v; j < N; j += v * LANES) {
                 size_t vectors = (N - j + LANES - 1) / LANES; // four are better two and two
-                v = vectors == 4 ? 2 : least(vectors, TILE_V);
+                v = vectors == 4 ? 2 : size_min(vectors, TILE_V);
                 real *out = c.data + i * c.row + j;
-                struct part part = {.K = least(K - k, BLOCK_K),
+                struct part part = {.K = size_min(K - k, BLOCK_K),
                                     .last = N - j - (v - 1) * LANES,
                                     .a = {a.data + i * a.row + k * a.column, a.row, a.column},
-                                    .b = rows_of(b.data + k * b.row + j, b.row),
+                                    .b = matrix_of(b.data + k * b.row + j, b.row),
                                     .first = add                    ? out
                                              : start == MATMUL_BIAS ? bias + j
                                                                     : NULL,
@@ -222,8 +218,8 @@ void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, cons
                 transpose_square(to + j * to_row + i, to_row, from + i * from_row + j, from_row);
                 continue;
             }
-            for (size_t y = j; y < least(columns, j + LANES); y++)
-                for (size_t x = i; x < least(rows, i + LANES); x++)
+            for (size_t y = j; y < size_min(columns, j + LANES); y++)
+                for (size_t x = i; x < size_min(rows, i + LANES); x++)
                     to[y * to_row + x] = from[x * from_row + y];
         }
 }

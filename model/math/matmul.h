@@ -12,11 +12,12 @@ struct matrix {
     size_t row, column;
 };
 
-static inline struct matrix rows_of(const real *data, size_t row) { // row-major, `row` reals a row
+static inline struct matrix matrix_of(const real *data,
+                                      size_t row) { // row-major, `row` reals a row
     return (struct matrix){(real *)data, row, 1};
 }
 
-static inline struct matrix transposed(struct matrix a) {
+static inline struct matrix matrix_transposed(struct matrix a) {
     return (struct matrix){a.data, a.column, a.row};
 }
 

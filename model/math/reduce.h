@@ -15,20 +15,20 @@ SIMD_INLINE real lanes_sum(vec v) {
     return v[0];
 }
 
-SIMD_INLINE real lanes_largest(vec v) {
-    if (LANES > 8) v = vec_larger(v, vec_fold(v, 8));
-    if (LANES > 4) v = vec_larger(v, vec_fold(v, 4));
-    if (LANES > 2) v = vec_larger(v, vec_fold(v, 2));
-    v = vec_larger(v, vec_fold(v, 1));
+SIMD_INLINE real lanes_max(vec v) {
+    if (LANES > 8) v = vec_max(v, vec_fold(v, 8));
+    if (LANES > 4) v = vec_max(v, vec_fold(v, 4));
+    if (LANES > 2) v = vec_max(v, vec_fold(v, 2));
+    v = vec_max(v, vec_fold(v, 1));
     return v[0];
 }
 
 /* max x, n > 0; NaN if x[0] is, other NaNs may be passed over. */
-static inline real row_largest(size_t n, const real *x) {
+static inline real row_max(size_t n, const real *x) {
     vec most = vec_splat(x[0]);
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) most = vec_larger(vec_load(x + i), most);
-    real largest = lanes_largest(most);
+    for (; i + LANES <= n; i += LANES) most = vec_max(vec_load(x + i), most);
+    real largest = lanes_max(most);
     for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
     return largest;
 }

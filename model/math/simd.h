@@ -115,13 +115,13 @@ SIMD_INLINE vec vec_fold(vec v, const int shift) {
 }
 #endif
 
-SIMD_INLINE vec vec_larger(vec a, vec b) { // of each lane; b where a is NaN
+SIMD_INLINE vec vec_max(vec a, vec b) { // of each lane; b where a is NaN
     for (int i = 0; i < LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
     return a;
 }
 
 /* n rounded up to whole vectors. The compiler sees that a loop up to there leaves no scalar end. */
-static inline size_t whole_vectors(size_t n) {
+static inline size_t vec_padded(size_t n) {
     return (n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 

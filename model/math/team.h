@@ -19,15 +19,15 @@
 
 enum {
     ROWS = 32,    // tokens in a block
-    BLOCK = 2048, // elements in a block of a loop that knows no tokens
+    CHUNK = 2048, // elements in a block of a loop that knows no tokens
 };
 
 /* Tokens begin .. end, or whatever is shared out; a block begins at a multiple of ROWS. */
-struct rows {
+struct range {
     size_t begin, end;
 };
 
-static inline size_t row_blocks(size_t N) {
+static inline size_t team_row_blocks(size_t N) {
     return (N + ROWS - 1) / ROWS;
 }
 
@@ -48,49 +48,45 @@ static inline void team_barrier(void) {
 }
 
 /* The share of one of so many threads of 0 .. count, in whole units. */
-static inline struct rows share_of(size_t thread, size_t threads, size_t count, size_t unit) {
+static inline struct range team_part_of(size_t thread, size_t threads, size_t count, size_t unit) {
     size_t units = (count + unit - 1) / unit;
     size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
-    return (struct rows){begin < count ? begin : count, end < count ? end : count};
+    return (struct range){begin < count ? begin : count, end < count ? end : count};
 }
 
 /* The calling thread's share. */
-static inline struct rows team_share(size_t count, size_t unit) {
-    return share_of((size_t)omp_get_thread_num(), (size_t)omp_get_num_threads(), count, unit);
+static inline struct range team_part(size_t count, size_t unit) {
+    return team_part_of((size_t)omp_get_thread_num(), (size_t)omp_get_num_threads(), count, unit);
 }
 
 /* The calling thread's share of some rows, in blocks counted from the first of them. */
-static inline struct rows team_rows(struct rows all) {
-    struct rows own = team_share(all.end - all.begin, ROWS);
-    return (struct rows){all.begin + own.begin, all.begin + own.end};
-}
-
-static inline struct rows own_rows(size_t N) {
-    return team_rows((struct rows){0, N});
+static inline struct range team_part_rows(struct range all) {
+    struct range own = team_part(all.end - all.begin, ROWS);
+    return (struct range){all.begin + own.begin, all.begin + own.end};
 }
 
 /* Whether every thread's share of them is made of whole units, counted from 0. */
-static inline bool team_rows_whole(struct rows all, size_t unit) {
+static inline bool team_parts_whole(struct range all, size_t unit) {
     size_t threads = (size_t)omp_get_num_threads();
     bool whole = all.end % unit == 0;
     for (size_t thread = 0; thread < threads; thread++) {
-        struct rows own = share_of(thread, threads, all.end - all.begin, ROWS);
+        struct range own = team_part_of(thread, threads, all.end - all.begin, ROWS);
         whole &= own.begin == own.end || (all.begin + own.begin) % unit == 0;
     }
     return whole;
 }
 
 /* The block that starts at `begin`. */
-static inline struct rows row_block(size_t begin, struct rows own) {
-    return (struct rows){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
+static inline struct range team_row_block(size_t begin, struct range own) {
+    return (struct range){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
 }
 
-/* Sums over tokens of `columns` quantities: partial (row_blocks(N), columns), a row for each block,
-   written by the thread that owns it. Adds them to sum (columns), each thread its own columns;
-   after a barrier. */
+/* Sums over tokens of `columns` quantities: partial (team_row_blocks(N),columns) has a row for each
+   block, written by the thread that owns it. Adds them to sum (columns), each thread its own
+   columns; after a barrier. */
 static inline void team_add_blocks(size_t N, size_t columns, real *sum, const real *partial) {
-    struct rows own = team_share(columns, 64 / sizeof(real));
-    for (size_t block = 0; block < row_blocks(N); block++)
+    struct range own = team_part(columns, 64 / sizeof(real));
+    for (size_t block = 0; block < team_row_blocks(N); block++)
 #pragma omp simd
         for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[block * columns + c];
 }

@@ -43,7 +43,7 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
     real eps = (real)norm->options.eps, momentum = (real)norm->options.bn_momentum;
     if (!tokens->training) {
@@ -54,8 +54,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
 }
@@ -63,7 +63,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 /* The penalty's part of dx, in what backward subtracts before it divides by sigma. */
 static void add_penalty(const struct norm *norm, const struct pool *pool,
                         const struct tokens *tokens) {
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
     size_t valid = pool_count(tokens);
     double share = 2 * tokens->scale / (double)(valid ? valid : 1);
@@ -96,7 +96,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     if (norm->options.rbn_mean > 0 || norm->options.rbn_var > 0) add_penalty(norm, &pool, tokens);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)sum;
     struct pool pool = pool_of(norm);

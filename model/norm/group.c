@@ -28,8 +28,8 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T * (size_t)norm->options.groups; // mean, rstd of each
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     (void)tokens;
     size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
@@ -46,7 +46,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
         }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;

@@ -23,7 +23,7 @@ struct statistics {
     real *all, *along; // backward's mean_c(g), mean_c(g xhat)
 };
 
-static struct statistics statistics_of(const struct norm *norm, struct rows rows) {
+static struct statistics statistics_of(const struct norm *norm, struct range rows) {
     size_t M = rows.end - rows.begin;
     real *saved = norm->saved + 4 * rows.begin;
     return (struct statistics){saved, saved + M, saved + 2 * M, saved + 3 * M};
@@ -34,8 +34,8 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
     return 4 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
@@ -52,7 +52,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;

@@ -54,7 +54,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
         snprintf(full, sizeof full, "%s.%s", name, t->name);
         norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
                                      rows_of(t, T, C), columns_of(t, C), start, 0);
-        norm->sum[i] = arena_reals(arena, row_blocks(B * T) * (t->scalar ? 1 : C));
+        norm->sum[i] = arena_reals(arena, team_row_blocks(B * T) * (t->scalar ? 1 : C));
     }
     for (int i = 0; kind->state[i].name; i++) {
         const struct norm_tensor *t = &kind->state[i];
@@ -93,7 +93,7 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
     team_barrier();
 }
 
-const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
     if (!norm->kind->forward) return x;
     norm->kind->forward(norm, tokens, rows, y, x);
@@ -105,7 +105,7 @@ static size_t size_of(const struct norm *norm, int i) {
     return norm->kind->param[i].scalar ? 1 : norm->C;
 }
 
-const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x) {
     if (!norm->kind->backward) return dy;
     real *sum[NORM_TENSORS] = {0};

@@ -92,11 +92,11 @@ struct norm_kind {
     /* Dies with status 2 if the options make no norm of C channels, or NULL. */
     void (*check)(const struct norm_options *options, size_t C);
     /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() passes by. */
-    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x);
+    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x);
     /* dx (rows,C) = gradient of the input; sum[i] += the block's part of parameter i's gradient.
        After forward of the same x. */
-    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum);
     /* Of kinds that pool over tokens, else NULL: what must be known of all of x (B,T,C), or of dy,
        before forward or backward of the first block. Called between barriers. */
@@ -144,9 +144,9 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
 
 /* norm(x) of a block of rows in y, or x itself where the norm is the identity; likewise dx or dy. x
    and y may not overlap. */
-const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x);
-const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x);
 
 /* Adds the blocks' sums to the parameters' gradients, by every thread of the team; after a barrier.

@@ -37,7 +37,7 @@ typedef struct curve curve_of(real z);
 
 /* What follows is compiled for each f. Parameters are alpha, s if there is one, gamma, beta. */
 
-SIMD_INLINE void forward_by(curve_of *f, bool shifted, const struct norm *norm, struct rows rows,
+SIMD_INLINE void forward_by(curve_of *f, bool shifted, const struct norm *norm, struct range rows,
                             real *y, const real *x) {
     size_t C = norm->C;
     const real *gamma = norm->param[1 + shifted].value; // (C)
@@ -48,7 +48,7 @@ SIMD_INLINE void forward_by(curve_of *f, bool shifted, const struct norm *norm, 
         for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f(alpha * x[c] + s).f + beta[c];
 }
 
-SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm, struct rows rows,
+SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm, struct range rows,
                              real *dx, const real *dy, const real *x, real *const *sum) {
     size_t C = norm->C;
     const real *gamma = norm->param[1 + shifted].value;         // (C)
@@ -69,25 +69,25 @@ SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm,
     }
 }
 
-static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
     (void)tokens;
     forward_by(tanh_curve, false, norm, rows, y, x);
 }
 
-static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     backward_by(tanh_curve, false, norm, rows, dx, dy, x, sum);
 }
 
-static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                         real *y, const real *x) {
     (void)tokens;
     forward_by(erf_curve, true, norm, rows, y, x);
 }
 
-static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     backward_by(erf_curve, true, norm, rows, dx, dy, x, sum);

@@ -27,13 +27,13 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     sets_gradient_statistics(&sets, dy, x);
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct sets sets = sets_of_batch(norm, tokens);
     sets_forward(&sets, norm, rows, y, x);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     struct sets sets = sets_of_batch(norm, tokens);
     sets_backward(&sets, norm, rows, dx, dy, x, sum);

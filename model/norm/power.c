@@ -47,7 +47,7 @@ static size_t saved_v(const struct norm *norm, size_t B, size_t T) {
 
 static void statistics_v(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->options.eps, moved = (real)(1 - norm->options.pn_alpha_fwd);
     if (tokens->training) pool_moments(&pool, tokens, x, false);
@@ -59,7 +59,7 @@ static void statistics_v(const struct norm *norm, const struct tokens *tokens, c
     }
 }
 
-static void forward_v(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void forward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                       real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
@@ -68,14 +68,14 @@ static void forward_v(const struct norm *norm, const struct tokens *tokens, stru
 static void gradient_statistics_v(const struct norm *norm, const struct tokens *tokens,
                                   const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     pool_gradient_sums(&pool, tokens, dy, x);
     pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
     pool_exact_backward(&pool, tokens, norm->param[0].value);
     for (size_t c = channels.begin; c < channels.end; c++) pool.along_one[c] = 0;
 }
 
-static void backward_v(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                        real *dx, const real *dy, const real *x, real *const *sum) {
     (void)sum;
     struct pool pool = pool_of(norm);
@@ -118,7 +118,7 @@ static real group_rstd(const struct norm *norm, const real *x) {
 }
 
 /* u (rows,C) of a block of rows. */
-static void scale_groups(const struct norm *norm, struct rows rows, real *u, const real *x) {
+static void scale_groups(const struct norm *norm, struct range rows, real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
     for (size_t i = 0; i < end; i += size) {
         real rstd = group_rstd(norm, x + i);
@@ -128,7 +128,7 @@ static void scale_groups(const struct norm *norm, struct rows rows, real *u, con
 }
 
 /* dx (rows,C) = du turned into the gradient of x. */
-static void scale_groups_backward(const struct norm *norm, struct rows rows, real *dx,
+static void scale_groups_backward(const struct norm *norm, struct range rows, real *dx,
                                   const real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
     for (size_t i = 0; i < end; i += size) {
@@ -141,13 +141,13 @@ static void scale_groups_backward(const struct norm *norm, struct rows rows, rea
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct norm_options *o = &norm->options;
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C), own = own_rows(tokens->B * tokens->T);
+    struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)o->eps, moved = (real)(1 - o->pn_alpha_fwd);
     bool warm = tokens->training && *norm->batches < o->pn_warmup;
     if (tokens->training) {
         for (size_t n = own.begin; o->pn_group_scaling && n < own.end; n += ROWS)
-            scale_groups(norm, row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
+            scale_groups(norm, team_row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
         pool_moments(&pool, tokens, o->pn_group_scaling ? scaled(norm, tokens, 0) : x, false);
     }
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -160,8 +160,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct pool pool = pool_of(norm);
     real *u = scaled(norm, tokens, rows.begin);
     if (norm->options.pn_group_scaling && !tokens->training) scale_groups(norm, rows, u, x);
@@ -173,7 +173,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
                                 const real *dy, const real *x) {
     const struct norm_options *o = &norm->options;
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], moved = (real)(1 - o->pn_alpha_bkw);
     bool warm = *norm->batches <= o->pn_warmup; // this batch is counted
     pool_gradient_sums(&pool, tokens, dy, o->pn_group_scaling ? scaled(norm, tokens, 0) : x);
@@ -189,7 +189,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)sum;
     struct pool pool = pool_of(norm);

@@ -37,7 +37,7 @@ static void scatter(size_t M, size_t C, real *columns, const real *rows) {
     for (size_t m = 0; m < M; m++) memcpy(columns + m * 3 * C, rows + m * C, C * sizeof(real));
 }
 
-void qk_norm_keep(const struct qk_norm *qk, struct rows rows, const real *qkv) {
+void qk_norm_keep(const struct qk_norm *qk, struct range rows, const real *qkv) {
     size_t C = qk->C;
     for (size_t i = 0; qk->heads && i < 2; i++)
         gather(rows.end - rows.begin, C, qk->raw[i] + rows.begin * C, qkv + i * C);
@@ -49,14 +49,14 @@ void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens) {
     for (int i = 0; qk->heads && i < 2; i++) norm_statistics(&qk->norm[i], &heads, qk->raw[i]);
 }
 
-void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                      real *qkv, real *scratch) {
     struct tokens heads = of_heads(qk, tokens);
     size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
-    struct rows all = {begin, rows.end * qk->heads};
+    struct range all = {begin, rows.end * qk->heads};
     for (size_t i = 0; qk->heads && i < 2; i++) {
         for (size_t n = begin; n < all.end; n += ROWS)
-            norm_forward(&qk->norm[i], &heads, row_block(n, all), scratch + (n - begin) * HS,
+            norm_forward(&qk->norm[i], &heads, team_row_block(n, all), scratch + (n - begin) * HS,
                          qk->raw[i] + n * HS);
         scatter(rows.end - rows.begin, C, qkv + i * C, scratch);
     }
@@ -67,7 +67,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
                                  real *const dnormed[2], const real *dqkv) {
     if (!qk->heads) return;
     struct tokens heads = of_heads(qk, tokens);
-    struct rows own = own_rows(tokens->B * tokens->T);
+    struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = qk->C;
     for (size_t i = 0; i < 2; i++)
         gather(own.end - own.begin, C, dnormed[i] + own.begin * C,
@@ -78,14 +78,14 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
         norm_gradient_statistics(&qk->norm[i], &heads, dnormed[i], qk->raw[i]);
 }
 
-void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                       real *dqkv, real *const dnormed[2], real *scratch) {
     struct tokens heads = of_heads(qk, tokens);
     size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
-    struct rows all = {begin, rows.end * qk->heads};
+    struct range all = {begin, rows.end * qk->heads};
     for (size_t i = 0; qk->heads && i < 2; i++) {
         for (size_t n = begin; n < all.end; n += ROWS)
-            norm_backward(&qk->norm[i], &heads, row_block(n, all), scratch + (n - begin) * HS,
+            norm_backward(&qk->norm[i], &heads, team_row_block(n, all), scratch + (n - begin) * HS,
                           dnormed[i] + n * HS, qk->raw[i] + n * HS);
         scatter(rows.end - rows.begin, C, dqkv + i * C, scratch);
     }

@@ -28,13 +28,13 @@ void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
 /* Everything below is called by every thread of the team, and does nothing without heads. */
 
 /* Keeps q and k of the tokens `rows`, the first of which is at qkv (rows,3C). */
-void qk_norm_keep(const struct qk_norm *qk, struct rows rows, const real *qkv);
+void qk_norm_keep(const struct qk_norm *qk, struct range rows, const real *qkv);
 
 /* What must be known of all tokens, once they are kept. */
 void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens);
 
 /* q^ and k^ of a block of rows, in the places of q and k in qkv (rows,3C). */
-void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                      real *qkv, real *scratch); // (ROWS,C)
 
 /* From all of dqkv (B,T,3C), the gradients of q^, k^ and v: those of q^ and k^, each in an array
@@ -43,7 +43,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
                                  real *const dnormed[2], const real *dqkv);
 
 /* In a block's dqkv (rows,3C) the gradients of q and k instead of those of q^ and k^. */
-void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                       real *dqkv, real *const dnormed[2], real *scratch); // (ROWS,C)
 
 /* Adds the blocks' sums to the parameters' gradients, of N tokens; after a barrier. */

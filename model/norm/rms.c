@@ -18,7 +18,7 @@ struct statistics {
     real *along; // backward's mean_c(g xhat)
 };
 
-static struct statistics statistics_of(const struct norm *norm, struct rows rows) {
+static struct statistics statistics_of(const struct norm *norm, struct range rows) {
     real *saved = norm->saved + 2 * rows.begin;
     return (struct statistics){saved, saved + (rows.end - rows.begin)};
 }
@@ -28,8 +28,8 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[0].value; // (C)
@@ -44,7 +44,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;

@@ -23,8 +23,8 @@ static size_t saved(const struct norm *norm, size_t B, size_t T) {
     return B * T; // 1 / length of each
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     (void)tokens;
     size_t C = norm->C;
     real g = norm->param[0].value[0], eps = (real)norm->options.eps;
@@ -37,7 +37,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     (void)tokens;
     size_t C = norm->C;

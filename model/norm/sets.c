@@ -101,7 +101,7 @@ static void moments(const struct sets *sets, struct unit unit, const real *x) {
 
 /* One row of running statistics from the moments of its sets, and rstd in place of their squares;
    of the thread's own channels. */
-static void settle(const struct sets *sets, size_t row, struct rows channels, real momentum,
+static void settle(const struct sets *sets, size_t row, struct range channels, real momentum,
                    real eps) {
     size_t C = sets->C, with_mean = 0, with_var = 0;
     real *means = sets->s + row * C, *vars = sets->t + row * C; // (C), free as yet
@@ -129,7 +129,7 @@ static void settle(const struct sets *sets, size_t row, struct rows channels, re
 }
 
 /* In evaluation: as many rows as sets. */
-static void recall(const struct sets *sets, struct rows channels, real eps) {
+static void recall(const struct sets *sets, struct range channels, real eps) {
     for (size_t i = 0; i < sets->count; i++)
         for (size_t c = channels.begin; c < channels.end; c++) {
             sets->mean[i * sets->C + c] = sets->running_mean[i * sets->C + c];
@@ -138,13 +138,13 @@ static void recall(const struct sets *sets, struct rows channels, real eps) {
 }
 
 void sets_statistics(const struct sets *sets, const struct norm *norm, const real *x) {
-    struct rows channels = team_share(sets->C, 64 / sizeof(real));
+    struct range channels = team_part(sets->C, 64 / sizeof(real));
     real eps = (real)norm->options.eps, momentum = (real)norm->options.bn_momentum;
     if (!sets->tokens->training) {
         recall(sets, channels, eps);
         return;
     }
-    struct rows own = team_share(units(sets), 1);
+    struct range own = team_part(units(sets), 1);
     for (size_t u = own.begin; u < own.end; u++) moments(sets, unit_at(sets, u), x);
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -155,7 +155,7 @@ void sets_statistics(const struct sets *sets, const struct norm *norm, const rea
 void sets_gradient_statistics(const struct sets *sets, const real *dy, const real *x) {
     if (!sets->tokens->training) return;
     size_t C = sets->C;
-    struct rows own = team_share(units(sets), 1);
+    struct range own = team_part(units(sets), 1);
     for (size_t u = own.begin; u < own.end; u++) {
         struct unit unit = unit_at(sets, u);
         size_t begin = unit.begin, width = unit.width, at = unit.set * C + begin;
@@ -181,7 +181,7 @@ void sets_gradient_statistics(const struct sets *sets, const real *dy, const rea
     }
 }
 
-void sets_forward(const struct sets *sets, const struct norm *norm, struct rows rows, real *y,
+void sets_forward(const struct sets *sets, const struct norm *norm, struct range rows, real *y,
                   const real *x) {
     size_t C = sets->C;
     const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
@@ -195,7 +195,7 @@ void sets_forward(const struct sets *sets, const struct norm *norm, struct rows 
     }
 }
 
-void sets_backward(const struct sets *sets, const struct norm *norm, struct rows rows, real *dx,
+void sets_backward(const struct sets *sets, const struct norm *norm, struct range rows, real *dx,
                    const real *dy, const real *x, real *const *sum) {
     size_t C = sets->C;
     const real *gamma = norm->param[GAMMA].value;  // (C)

@@ -48,9 +48,9 @@ void sets_statistics(const struct sets *sets, const struct norm *norm, const rea
 void sets_gradient_statistics(const struct sets *sets, const real *dy, const real *x);
 
 /* A block of rows, for forward() and backward(). */
-void sets_forward(const struct sets *sets, const struct norm *norm, struct rows rows, real *y,
+void sets_forward(const struct sets *sets, const struct norm *norm, struct range rows, real *y,
                   const real *x);
-void sets_backward(const struct sets *sets, const struct norm *norm, struct rows rows, real *dx,
+void sets_backward(const struct sets *sets, const struct norm *norm, struct range rows, real *dx,
                    const real *dy, const real *x, real *const *sum);
 
 #endif
