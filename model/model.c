@@ -1,4 +1,4 @@
-/* What the Transformer is made of: its tensors and its memory. */
+/* The Transformer's tensors and memory. */
 #include "model/model.h"
 #include "model/math/simd.h"
 #include <math.h>
@@ -27,46 +27,61 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
     return last && model_norm(config, SITE_FINAL) == kind;
 }
 
-/* Declares every tensor and takes every buffer, in the data's order. Runs twice: see arena.h. */
-static void lay_out(struct model *m) {
+/* What the sub-layers have in common. */
+static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
     const struct placement *placement = &placements[config->placement];
-    size_t B = m->B, T = m->T, C = m->C, N = B * T, logits_row = vec_padded(m->V);
-    struct arena *arena = &m->arena;
-    struct tensor_lists *lists = &m->lists;
-    const struct layout layout = {B, T, lists, arena};
-    struct norm_options norms = config->norms;
-    norms.bias = config->bias;
-    norms.heads = config->n_head;
-    double gain = placement->gain ? placement->gain(m->L) : 1;
     struct sublayer_options options = {
-        .norm_options = norms,
+        .norm_options = config->norms,
         .activation = &activations[config->activation],
-        .C = C,
+        .C = m->C,
         .depth = m->L,
-        .gain = gain,
+        .gain = placement->gain ? placement->gain(m->L) : 1,
         .xavier = config->init == INIT_XAVIER,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
+        .second = m->second,
+        .dsecond = m->dsecond,
     };
-    const struct norm_kind *none = norm_find("none"), *last_kind = model_norm(config, SITE_FINAL);
-    // with Xavier's weights the stream begins, and the logits end, at about unit variance
-    const double of_wte = options.xavier ? 1 / sqrt((double)C) : 0.02;
-    m->wte = tensor_take(&lists->param, "transformer.wte.weight", m->V, C, 0, of_wte);
-    m->wpe =
-        tensor_take(&lists->param, "transformer.wpe.weight", T, C, 0, options.xavier ? 1 : 0.02);
-    m->embedded = m->entrance = arena_reals(arena, N * C);
-    norm_attach(&m->embedding_norm, placement->embedding ? last_kind : none, &norms,
-                "transformer.ln_e", C, &layout);
-    if (norm_is(&m->embedding_norm)) m->entrance = arena_reals(arena, N * C);
-    m->last = m->entrance;
+    options.norm_options.bias = config->bias;
+    options.norm_options.heads = config->n_head;
+    return options;
+}
+
+/* A norm outside the layers. */
+static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, const char *name,
+                         const struct layout *layout) {
+    const struct norm_options options = common_options(m).norm_options;
+    const struct norm_kind *kind = wanted ? model_norm(&m->config, SITE_FINAL) : norm_find("none");
+    norm_attach(norm, kind, &options, name, m->C, layout);
+}
+
+static void lay_out_embedding(struct model *m, const struct layout *layout) {
+    const struct placement *placement = &placements[m->config.placement];
+    struct tensor_list *params = &layout->lists->param;
+    size_t size = layout->B * layout->T * m->C;
+    // Xavier's weights: the stream starts with, and the logits have, a variance of about 1.
+    bool xavier = m->config.init == INIT_XAVIER;
+    double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte);
+    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe);
+    m->embedded = m->stream_in = arena_reals(layout->arena, size);
+    lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
+    if (norm_is(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
     if (placement->dual) {
-        options.stream = m->stream = arena_reals(arena, N * C);
-        options.dstream = m->dstream = arena_reals(arena, N * C);
+        m->second = arena_reals(layout->arena, size);
+        m->dsecond = arena_reals(layout->arena, size);
     }
-    m->layer = arena_take(arena, m->L, sizeof *m->layer);
-    struct layer uncounted, *layer = &uncounted; // while counting there are no layers yet
+}
+
+static void lay_out_layers(struct model *m, const struct layout *layout) {
+    const struct model_config *config = &m->config;
+    const struct placement *placement = &placements[config->placement];
+    struct sublayer_options options = common_options(m);
+    m->stream_out = m->stream_in;
+    m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
+    struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
         options.layer = l;
@@ -75,30 +90,45 @@ static void lay_out(struct model *m) {
         options.norm = model_norm(config, SITE_ATTENTION);
         options.inner_norm = model_inner_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
-        sublayer_attach(&layer->attention, &options, m->last, &layout);
+        sublayer_attach(&layer->attention, &options, m->stream_out, layout);
         options.norm = model_norm(config, SITE_FFN);
         options.inner_norm = model_inner_norm(config, SITE_FFN);
         options.heads = 0;
-        sublayer_attach(&layer->mlp, &options, layer->attention.y, &layout);
-        m->last = layer->mlp.y;
-        sublayer_scratch_need(&m->scratch[0], &layer->attention, T);
-        sublayer_scratch_need(&m->scratch[1], &layer->mlp, T);
+        sublayer_attach(&layer->mlp, &options, layer->attention.y, layout);
+        m->stream_out = layer->mlp.y;
+        sublayer_scratch_need(&m->scratch[0], &layer->attention, m->T);
+        sublayer_scratch_need(&m->scratch[1], &layer->mlp, m->T);
     }
-    for (int i = 0; i < 2; i++) sublayer_scratch_attach(&m->scratch[i], N, m->most_threads, arena);
-    norm_attach(&m->final, model_has_final(config) ? last_kind : none, &norms, "transformer.ln_f",
-                C, &layout);
-    m->final_out = norm_is(&m->final) || placement->dual ? arena_reals(arena, N * C) : NULL;
-    m->top = m->final_out ? m->final_out : m->last;
-    linear_tie(&m->head, m->wte, C, m->V, arena);
-    m->logits = arena_reals(arena, m->most_threads * ROWS * logits_row);
-    m->dlogits = arena_reals(arena, (N < HEAD_ROWS ? N : HEAD_ROWS) * logits_row);
-    m->losses = arena_reals(arena, N);
-    m->correct = arena_take(arena, N, 1);
-    for (int i = 0; i < 3; i++) m->flow[i] = arena_reals(arena, N * C);
-    if (norms.watch) m->entrance_squares = arena_reals(arena, team_row_blocks(N));
+    for (int i = 0; i < 2; i++)
+        sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,
+                                layout->arena);
 }
 
-/* Takes what the lists themselves need; `count` and `size` are known from the first pass. */
+static void lay_out_head(struct model *m, const struct layout *layout) {
+    struct arena *arena = layout->arena;
+    size_t N = layout->B * layout->T, row = vec_padded(m->V);
+    lay_out_norm(m, &m->final, model_has_final(&m->config), "transformer.ln_f", layout);
+    bool own_output = norm_is(&m->final) || placements[m->config.placement].dual;
+    m->final_out = own_output ? arena_reals(arena, N * m->C) : NULL;
+    m->head_in = m->final_out ? m->final_out : m->stream_out;
+    linear_tie(&m->head, m->wte, m->C, m->V, arena);
+    m->logits = arena_reals(arena, m->threads_max * ROWS * row);
+    m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
+    m->losses = arena_reals(arena, N);
+    m->correct = arena_take(arena, N, 1);
+    for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
+    if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
+}
+
+/* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
+static void lay_out(struct model *m) {
+    const struct layout layout = {m->B, m->T, &m->lists, &m->arena};
+    lay_out_embedding(m, &layout);
+    lay_out_layers(m, &layout);
+    lay_out_head(m, &layout);
+}
+
+/* Takes the memory of the lists themselves, as long as the first pass counted. */
 static void lay_out_lists(struct model *m, struct tensor_lists counted) {
     const struct {
         struct tensor_list *list;
@@ -125,7 +155,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                             .V = V,
                             .L = config->n_layer,
                             .seed = seed,
-                            .most_threads = (size_t)omp_get_max_threads()};
+                            .threads_max = (size_t)omp_get_max_threads()};
     lay_out(model);
     struct tensor_lists counted = model->lists;
     lay_out_lists(model, counted);

@@ -1,12 +1,13 @@
 /* The Transformer: embeddings, L layers of attention and MLP, final norm, head tied to the token
-   embedding, cross-entropy. Parameter names and shapes are nanoGPT's. */
+   embedding, cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares its tensors
+   and takes its memory; model_pass.c computes. */
 #ifndef MODEL_H
 #define MODEL_H
 
 #include "data/text/batch.h"
 #include "model/sublayer.h"
 
-enum { HEAD_ROWS = 1024 }; // tokens whose logits' gradients are in hand at a time
+enum { HEAD_ROWS = 1024 }; // tokens whose dlogits are stored at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
 enum { INIT_GPT2, INIT_XAVIER };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
@@ -40,34 +41,35 @@ struct layer {
 
 struct model {
     struct model_config config;
-    size_t B, T, C, V, L; // B and T are the largest that fit
+    size_t B, T, C, V, L; // B and T are those of the largest batch
     uint64_t seed;
-    size_t threads;      // of a pass; 0: as many as its work is worth
-    size_t most_threads; // that fit: omp_get_max_threads() of model_init()
+    size_t threads;     // of a pass; 0: as many as its work is worth
+    size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C)
     struct layer *layer;   // (L)
     struct norm embedding_norm, final;
     struct linear head;
-    uint64_t prepared; // version of the weights that the linear layers are ready for
-    // activations and their gradients
-    real *embedded; // (B,T,C)
-    real *entrance; // (B,T,C) the first layer's input: embedded, or its norm
-    real *last;     // (B,T,C) the last layer's output (not owned)
-    real *stream;   // (B,T,C) the second stream, NULL if there is none
-    real *dstream;  // (B,T,C) its gradient
-    real *
-        final_out; // (B,T,C) the final norm's, and the sum of two streams; NULL if there is neither
-    real *top;     // (B,T,C) what the head reads (not owned)
-    real *dlogits; // (HEAD_ROWS,vec_padded(V)) of the tokens that the head has in hand
-    real *logits;  // (threads,ROWS,vec_padded(V))
-    real *losses;  // (B,T)
+    uint64_t prepared; // the version of the weights for which the linear layers are ready
+    // activations
+    real *embedded;         // (B,T,C)
+    real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
+    real *stream_out;       // (B,T,C) the last layer's output (not owned)
+    real *second;           // (B,T,C) the second stream (placement.h), or NULL
+    real *final_out;        // (B,T,C) of the final norm and a sum of two streams; NULL without both
+    real *head_in;          // (B,T,C) what the head reads (not owned)
+    real *logits;           // (threads,ROWS,vec_padded(V))
+    real *losses;           // (B,T)
     unsigned char *correct; // (B,T), of model_loss()
-    real *flow[3];          // (B,T,C) gradients of the residual stream, in turn
-    bool probing;           // the next batch in training is probed (probe.h)
-    real *entrance_squares; // (row_blocks) of a probed batch: sum of the entrance's gradient^2
+    // gradients
+    real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
+                              // one that other threads may still be reading
+    real *dsecond;            // (B,T,C) of the second stream, or NULL
+    real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head has in hand
+    real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
+    bool probing;             // the next batch in training is probed (probe.h)
     struct sublayer_scratch scratch[2]; // of attention, of MLPs
-    struct arena arena;                 // all of the memory above
+    struct arena arena;                 // owns all of this memory
 };
 
 /* Makes a model for batches of up to B x config->block_size tokens of a vocabulary of V, with
@@ -76,17 +78,17 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* The batch through all layers, up to what the head reads. Pads stand behind a sequence's tokens,
-   so causal attention hides them from these, and without targets they have no loss; what is left is
-   the norms', which get to know of pads unless config.pad_stats includes them. In training bn-like
-   norms use and move their batch statistics and dropout is on, keyed by `step`; in evaluation
-   neither. Whoever changed weights has counted it in lists.param.version. */
+/* The batch through all layers, up to what the head reads. Pads come after a sequence's tokens:
+   causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
+   that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
+   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`;
+   in evaluation neither. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
-/* One sequence in evaluation, piece by piece: tokens first .. end of `ids` (end <= T), those before
-   them being as the calls before left them. Attention finds their keys and values among the
-   activations that the model keeps anyway, so that a text grows by a character at the cost of one.
-   The same numbers as a forward of the whole. */
+/* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
+   calls computed those before `first`. Attention reads their keys and values where forward keeps
+   them for backward, so one more character costs one token's work. The result is the same as that
+   of a forward of the whole sequence, to the bit. */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
@@ -96,7 +98,7 @@ const real *model_logits(struct model *model, size_t n);
  */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 
-/* After model_loss(): how many valid targets the model thought likeliest. */
+/* After model_loss(): the number of valid targets that were the most likely character. */
 size_t model_correct(const struct model *model, const struct batch *batch);
 
 /* After a forward in training: adds `scale` times the gradient of the batch's mean loss over its
@@ -105,10 +107,10 @@ double model_backward(struct model *model, const struct batch *batch, uint64_t s
 
 void model_zero_grad(struct model *model);
 
-/* How many threads a pass over the largest batch is shared out over. */
+/* The number of threads of a pass over the largest batch. */
 int model_team(const struct model *model);
 
-/* Learned numbers, each counted once. */
+/* The number of learned parameters. */
 size_t model_parameters(const struct model *model);
 
 #endif

@@ -1,8 +1,24 @@
-/* ids (B,T) -> wte + wpe -> L x (attention, MLP) -> final norm -> wte^T -> logits (B,T,V) -> loss.
-   The head is the token embedding transposed, so dwte gets a share from either end.
+/* A pass over the whole Transformer, from ids (B,T) to the loss and back:
 
-   Logits are never stored as a whole: the head takes HEAD_ROWS tokens at a time from logits to
-   dlogits to its gradients, and a thread keeps the logits of ROWS tokens. */
+     forward                                     | backward
+     --------------------------------------------+--------------------------------------------------
+     embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
+     stream_in = EMBEDDING(embedded), r = same   | dembedded = EMBEDDING'(dstream_in + dr)
+     L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
+     head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), or
+       second stream r: stream_out + FINAL(r)    |   dhead_in, and dr = FINAL'(dhead_in)
+     logits = head_in wte^T, losses              | dhead_in = dlogits wte, dwte += dlogits^T head_in
+
+   EMBEDDING and FINAL are norms, or the identity. The head's weight is that of the token embedding,
+   so dwte has two parts. Threads wait for one another
+
+     - where a norm pools over tokens, and as sublayer_pass.c says;
+     - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
+     - before and after each part of the head's backward, for the same reason;
+     - between the head's backward and the layers', which share out their rows by slabs.
+
+   Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
+   dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
 #include "model/layer/residual.h"
@@ -13,22 +29,16 @@
 #include "model/model.h"
 #include <string.h>
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* How many threads a pass over N tokens is worth: below some millions of operations for each,
-   waiting for one another costs more than it brings. */
+/* The threads of a pass over N tokens. Below some millions of operations for each, waiting for one
+   another costs more than another thread brings. */
 static int team_size(const struct model *m, size_t N) {
-    size_t threads = m->threads;
-    if (!threads) {
-        const double worth = 8e6;
-        double parameters = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
-        double operations = (double)N * (6 * parameters + 12 * (double)(m->L * m->C * m->T));
-        double most = operations / worth;
-        threads = most < 1 ? 1 : most < 1e6 ? (size_t)most : (size_t)1e6;
-    }
-    return (int)least(least(threads, m->most_threads), team_row_blocks(N));
+    const double operations_min = 8e6;
+    double weights = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
+    double operations = (double)N * (6 * weights + 12 * (double)(m->L * m->C * m->T));
+    double worth = operations / operations_min;
+    size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
+    if (m->threads) threads = m->threads;
+    return (int)size_min(size_min(threads, m->threads_max), team_row_blocks(N));
 }
 
 int model_team(const struct model *m) {
@@ -52,7 +62,9 @@ static struct dropout embedding_dropout(const struct model *m, const struct pass
     return dropout_make(p, random_key(m->seed, "embedding", pass->step));
 }
 
-/* The linear layers made ready for changed weights, by every thread of the team. */
+/* What follows is called by every thread of the team. */
+
+/* Makes the linear layers ready for changed weights. */
 static void prepare(const struct model *m) {
     for (size_t l = 0; l < m->L; l++) {
         sublayer_prepare(&m->layer[l].attention);
@@ -63,11 +75,7 @@ static void prepare(const struct model *m) {
     team_barrier();
 }
 
-/* What follows is the work of each thread of a team. Teams of one do without OpenMP's region, which
-   costs as much as a small model's step. */
-
-/* y (B,T,C) = norm(x) of a norm that stands outside the layers, a thread its own rows; nothing
-   where it is the identity. */
+/* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
                                const real *x) {
     struct range own = team_part_rows(pass->rows);
@@ -77,7 +85,7 @@ static void outer_norm_forward(const struct norm *norm, const struct pass *pass,
         norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
 }
 
-/* dx (B,T,C) from dy likewise; returns where it is: in dy if the norm is the identity. */
+/* dx (B,T,C) from dy likewise. Returns dx, or dy if the norm is the identity. */
 static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
                                  real *dy, const real *x) {
     struct range own = team_part_rows(pass->rows);
@@ -89,61 +97,70 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     return norm_is(norm) ? dx : dy;
 }
 
-/* Two streams (placement.h). A thread goes through the same rows of r as of x, in every sub-layer.
- */
-
-static void streams_part(const struct model *m, const struct pass *pass) {
+/* r = stream_in, where there is a second stream (placement.h). */
+static void second_start(const struct model *m, const struct pass *pass) {
     struct range own = team_part_rows(pass->rows);
-    if (!m->stream) return;
-    memcpy(m->stream + own.begin * m->C, m->entrance + own.begin * m->C,
+    if (!m->second) return;
+    memcpy(m->second + own.begin * m->C, m->stream_in + own.begin * m->C,
            (own.end - own.begin) * m->C * sizeof(real));
 }
 
-/* top = x + N(r), or N(x) of a single stream. */
+/* head_in = FINAL(stream_out), or stream_out + FINAL(r). */
 static void final_forward(const struct model *m, const struct pass *pass) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    outer_norm_forward(&m->final, pass, m->final_out, m->stream ? m->stream : m->last);
-    if (!m->stream) return;
-    const real *second = norm_is(&m->final) ? m->final_out : m->stream;
-    residual_backward(count, m->final_out + at, 1, m->last + at, second + at);
+    outer_norm_forward(&m->final, pass, m->final_out, m->second ? m->second : m->stream_out);
+    if (!m->second) return;
+    const real *normed = norm_is(&m->final) ? m->final_out : m->second;
+    residual_backward(count, m->final_out + at, 1, m->stream_out + at, normed + at);
 }
 
-/* From dtop in flow[0]; returns in which flow dx is. */
+/* From dhead_in in dstream[0]. Returns the index of the dstream that holds dstream_out. */
 static size_t final_backward(const struct model *m, const struct pass *pass) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    real *dnormed = m->stream ? m->dstream : m->flow[1];
-    const real *d =
-        outer_norm_backward(&m->final, pass, dnormed, m->flow[0], m->stream ? m->stream : m->last);
-    if (!m->stream) return norm_is(&m->final) ? 1 : 0;
-    if (d != m->dstream) memcpy(m->dstream + at, d + at, count * sizeof(real));
+    real *dnormed = m->second ? m->dsecond : m->dstream[1];
+    const real *d = outer_norm_backward(&m->final, pass, dnormed, m->dstream[0],
+                                        m->second ? m->second : m->stream_out);
+    if (!m->second) return norm_is(&m->final) ? 1 : 0;
+    if (d != m->dsecond) memcpy(m->dsecond + at, d + at, count * sizeof(real));
     return 0;
 }
 
-/* Where both streams begin: dx (B,T,C) += dr. */
-static void streams_part_backward(const struct model *m, const struct pass *pass, real *dx) {
+/* Where both streams start: dx (B,T,C) += dr. */
+static void second_start_backward(const struct model *m, const struct pass *pass, real *dx) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->stream) residual_backward(count, dx + at, 1, dx + at, m->dstream + at);
+    if (m->second) residual_backward(count, dx + at, 1, dx + at, m->dsecond + at);
 }
 
-static void probe_entrance(const struct model *m, const struct pass *pass, const real *dx) {
+/* The sums of squares that probe.h reads. */
+static void probe_stream_in(const struct model *m, const struct pass *pass, const real *dx) {
     struct range own = team_part_rows(pass->rows);
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
-        m->entrance_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
+        m->dstream_in_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
     }
 }
 
-static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
-    size_t C = m->C;
-    struct range own = team_part_rows(pass->rows);
+/* What a team works on. */
+struct work {
+    struct model *m;
+    const struct batch *batch;
+    const int32_t *ids; // (B,T)
+    const struct pass *pass;
+    real scale; // of each valid target's loss, in backward
+};
+
+static void forward_work(void *argument) {
+    const struct work *work = argument;
+    struct model *m = work->m;
+    const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
-    embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
-                      embedding_dropout(m, pass));
-    outer_norm_forward(&m->embedding_norm, pass, m->entrance, m->embedded);
-    streams_part(m, pass);
+    embedding_forward(team_part_rows(pass->rows), pass->tokens.T, m->C, m->embedded, work->ids,
+                      m->wte.value, m->wpe.value, embedding_dropout(m, pass));
+    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
+    second_start(m, pass);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
         sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
@@ -153,16 +170,10 @@ static void forward_work(struct model *m, const int32_t *ids, const struct pass 
 }
 
 static void forward(struct model *m, const int32_t *ids, const struct pass *pass) {
-    int threads = team_size(m, pass->rows.end - pass->rows.begin);
+    struct work work = {.m = m, .ids = ids, .pass = pass};
     profile_lap(PROFILE_OTHER);
-    if (threads == 1)
-        forward_work(m, ids, pass);
-    else {
-#pragma omp parallel num_threads(threads)
-        forward_work(m, ids, pass);
-    }
+    team_run(team_size(m, pass->rows.end - pass->rows.begin), forward_work, &work);
     m->prepared = m->lists.param.version;
-    profile_lap(PROFILE_WAIT);
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
@@ -179,8 +190,8 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
-    matmul(M, row, m->C, matrix_of(m->top + begin * m->C, m->C), matrix_of(m->head.transposed, row),
-           matrix_of(logits, row), MATMUL_ZERO, NULL);
+    matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
+           matrix_of(m->head.transposed, row), matrix_of(logits, row), MATMUL_ZERO, NULL);
     profile_lap(PROFILE_FORWARD);
     return logits;
 }
@@ -189,7 +200,10 @@ const real *model_logits(struct model *m, size_t n) {
     return head_forward(m, n, 1);
 }
 
-static void loss_work(struct model *m, const struct batch *batch) {
+static void loss_work(void *argument) {
+    const struct work *work = argument;
+    struct model *m = work->m;
+    const struct batch *batch = work->batch;
     struct range own = team_part(batch->B * batch->T, ROWS);
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
@@ -203,14 +217,7 @@ static void loss_work(struct model *m, const struct batch *batch) {
 
 size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
     size_t N = batch->B * batch->T;
-    int threads = team_size(m, N);
-    if (threads == 1)
-        loss_work(m, batch);
-    else {
-#pragma omp parallel num_threads(threads)
-        loss_work(m, batch);
-    }
-    profile_lap(PROFILE_WAIT);
+    team_run(team_size(m, N), loss_work, &(struct work){.m = m, .batch = batch});
     return loss_sum(N, m->losses, batch->targets, sum);
 }
 
@@ -220,12 +227,12 @@ size_t model_correct(const struct model *m, const struct batch *batch) {
     return correct;
 }
 
-/* Losses, the head's gradient, and dtop (N,C), by every thread of the team. */
-static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *targets,
+/* The losses, dhead_in (N,C), and the head's part of dwte. */
+static void head_backward(struct model *m, size_t N, real *dhead_in, const int32_t *targets,
                           real scale) {
     size_t row = vec_padded(m->V), C = m->C;
     for (size_t first = 0; first < N; first += HEAD_ROWS) {
-        size_t count = least(N - first, HEAD_ROWS);
+        size_t count = size_min(N - first, HEAD_ROWS);
         struct range own = team_part(count, ROWS);
         team_barrier();
         for (size_t i = own.begin; i < own.end; i += ROWS) {
@@ -234,33 +241,37 @@ static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *
             loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
             profile_lap(PROFILE_LOSS);
             matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
-                   matrix_of(dtop + n * C, C), MATMUL_ZERO, NULL);
+                   matrix_of(dhead_in + n * C, C), MATMUL_ZERO, NULL);
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
-        linear_weight_gradient(&m->head, count, m->dlogits, row, m->top + first * C);
+        linear_weight_gradient(&m->head, count, m->dlogits, row, m->head_in + first * C);
     }
     team_barrier();
 }
 
-static void backward_work(struct model *m, const struct batch *batch, const struct pass *pass,
-                          real scale) {
-    size_t N = batch->B * batch->T, C = m->C;
-    head_backward(m, N, m->flow[0], batch->targets, scale);
-    size_t turn = final_backward(m, pass); // flow[turn] is the gradient in hand
-    team_barrier();                        // backward through a layer shares rows out otherwise
-    for (size_t l = m->L; l-- > 0; turn = (turn + 2) % 3) {
-        real *dy = m->flow[turn], *between = m->flow[(turn + 1) % 3], *dx = m->flow[(turn + 2) % 3];
+static void backward_work(void *argument) {
+    const struct work *work = argument;
+    struct model *m = work->m;
+    const struct batch *batch = work->batch;
+    const struct pass *pass = work->pass;
+    size_t N = batch->B * batch->T;
+    head_backward(m, N, m->dstream[0], batch->targets, work->scale);
+    size_t now = final_backward(m, pass); // dstream[now] is the gradient of the stream
+    team_barrier();
+    for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
+        real *dy = m->dstream[now], *between = m->dstream[(now + 1) % 3];
+        real *dx = m->dstream[(now + 2) % 3];
         sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
     }
     team_barrier();
-    streams_part_backward(m, pass, m->flow[turn]);
-    if (pass->tokens.probe) probe_entrance(m, pass, m->flow[turn]);
-    const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->flow[(turn + 1) % 3],
-                                                m->flow[turn], m->embedded);
+    second_start_backward(m, pass, m->dstream[now]);
+    if (pass->tokens.probe) probe_stream_in(m, pass, m->dstream[now]);
+    const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->dstream[(now + 1) % 3],
+                                                m->dstream[now], m->embedded);
     team_barrier();
-    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
+    embedding_backward(N, batch->T, m->C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
                        embedding_dropout(m, pass));
     for (size_t l = 0; l < m->L; l++) {
         sublayer_gradient(&m->layer[l].attention, N);
@@ -278,23 +289,18 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
     size_t N = batch->B * batch->T, valid = 0;
     for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
     if (!valid) return 0;
-    real share = (real)(scale / (double)valid);
-    int threads = team_size(m, N);
+    struct work work = {
+        .m = m, .batch = batch, .pass = &pass, .scale = (real)(scale / (double)valid)};
     profile_lap(PROFILE_OTHER);
-    if (threads == 1)
-        backward_work(m, batch, &pass, share);
-    else {
-#pragma omp parallel num_threads(threads)
-        backward_work(m, batch, &pass, share);
-    }
-    profile_lap(PROFILE_WAIT);
+    team_run(team_size(m, N), backward_work, &work);
     double sum;
     loss_sum(N, m->losses, batch->targets, &sum);
     return sum / (double)valid;
 }
 
-/* Each thread its share of each tensor, as it writes it. */
-static void zero_work(struct tensor_list *list) {
+/* Each thread zeroes the part of each gradient that it will write. */
+static void zero_work(void *argument) {
+    const struct tensor_list *list = argument;
     for (size_t k = 0; k < list->count; k++) {
         struct range own = team_part(list->tensor[k].size, CHUNK);
         memset(list->grad + list->tensor[k].offset + own.begin, 0,
@@ -305,12 +311,5 @@ static void zero_work(struct tensor_list *list) {
 }
 
 void model_zero_grad(struct model *m) {
-    int threads = model_team(m);
-    if (threads == 1)
-        zero_work(&m->lists.param);
-    else {
-#pragma omp parallel num_threads(threads)
-        zero_work(&m->lists.param);
-    }
-    profile_lap(PROFILE_OTHER);
+    team_run(model_team(m), zero_work, &m->lists.param);
 }

@@ -33,8 +33,8 @@ struct sublayer {
     const real *x;       // (B,T,C) the input, not owned
     // the second stream (placement.h), to which F(x) is added, and its gradient; not owned
     bool dual;
-    real *stream;        // (B,T,C)
-    const real *dstream; // (B,T,C)
+    real *second;        // (B,T,C)
+    const real *dsecond; // (B,T,C)
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(x) and
     // the MLP's act(expanded) are computed again.
     real *expanded;   // (B,T,E) in(s PRE(x)), q and k in it normalized
@@ -50,7 +50,7 @@ struct sublayer {
    same as the one that comes before it. `kept` is kept_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(dsum + dstream)
+    real *dout;       // (B,T,C) drop(dsum + dsecond)
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dffn;       // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *ffn;        // (kept,4C) what the MLP's proj reads, computed again
@@ -91,8 +91,8 @@ struct sublayer_options {
     double dropout;
     bool bias;
     uint64_t seed;
-    real *stream; // of the second stream, if the placement has one
-    const real *dstream;
+    real *second; // (B,T,C) the second stream and its gradient, or NULL
+    const real *dsecond;
 };
 
 /* Declares a sub-layer of layer `layer` (attention if `heads` > 0, else the MLP) with the input

@@ -142,7 +142,7 @@ static void out_forward(const struct sublayer_call *c, struct range rows) {
     const real *f =
         norm_forward(&s->out, &c->pass->tokens, rows, c->own, projected_at(c, rows.begin));
     residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
-    if (s->dual) residual_forward(first, size, s->stream + first, 1, s->stream + first, f, c->drop);
+    if (s->dual) residual_forward(first, size, s->second + first, 1, s->second + first, f, c->drop);
 }
 
 /* y = POST(sum) */
@@ -175,7 +175,7 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
         norm_backward(&s->post, &c->pass->tokens, rows, at(c->w->dsum, first), dy, s->sum + first);
     if (s->dual) {
         real *both = c->drop.threshold ? c->own : c->w->dout + first;
-        residual_backward(size, both, 1, dsum, s->dstream + first);
+        residual_backward(size, both, 1, dsum, s->dsecond + first);
         dsum = both;
     }
     if (!c->drop.threshold) return;

@@ -177,15 +177,15 @@ void probe_write(struct probe *probe, const struct model *m, const struct batch 
                  double scale, int64_t step, const struct probe_sink *sink) {
     const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
     struct rows_of r = {m, &tokens, sink, step, scale};
-    put(&r, -1, "embd", "stream_rms", rms(&r, m->entrance, 0, NULL));
-    put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->entrance_squares));
+    put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, 0, NULL));
+    put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
     put_norm(&r, &m->embedding_norm, 1);
     for (size_t l = 0; l < m->L; l++) {
         put_sublayer(&r, (int)l, &m->layer[l].attention);
         put_heads(&r, probe, (int)l, &m->layer[l].attention);
         put_sublayer(&r, (int)l, &m->layer[l].mlp);
     }
-    if (m->stream) put(&r, -1, "second", "stream_rms", rms(&r, m->stream, 0, NULL));
+    if (m->second) put(&r, -1, "second", "stream_rms", rms(&r, m->second, 0, NULL));
     put_norm(&r, &m->final, 1);
     for (size_t i = 0; i < m->lists.param.count; i++)
         put_tensor(&r, &m->lists.param.tensor[i], probe->weights);
