@@ -32,7 +32,7 @@ const struct placement placements[] = {
     {"sandwich", "x + N(F(N(x))), N before the head",
      "Ding et al. 2021, section 2.4, CogView (arXiv:2105.13290)", .pre = true, .out = true,
      .final = true},
-    {"peri", "x + N(F(N(x))), N behind the embedding and before the head",
+    {"peri", "x + N(F(N(x))), N after the embedding and before the head",
      "Kim et al. 2025 (arXiv:2502.02732)", .pre = true, .out = true, .final = true,
      .embedding = true},
     {"reordered", "x + N(F(x)), N before the head", "OLMo 2, 2024, section 3 (arXiv:2501.00656)",

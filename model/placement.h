@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), F attention or MLP: a row says which of the
-   three are norms (the others are the identity), and whether a norm stands before the head and
-   behind the embedding. a and s are 1 unless a function of the depth is named.
+/* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), with F attention or the MLP. A row says which of
+   PRE, OUT and POST are norms (the others are the identity), and whether there is a norm after the
+   embedding and one before the head. a and s are 1 unless the row has a function for them.
 
-   A row that is `dual` has a second stream r beside x, which starts as the first layer's input;
-   each sub-layer's OUT(F) is added to it, none reads it, and the head reads x + N(r), N the norm
+   A `dual` row has a second stream r beside x. It starts as the first layer's input. Each
+   sub-layer's OUT(F) is added to it too, but only the head reads it: x + N(r), N being the norm
    before the head. */
 struct placement {
     const char *name;    // as in --placement=NAME
@@ -19,10 +19,10 @@ struct placement {
     bool pre, out, post, final, embedding, dual;
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
-    double (*gain)(size_t L);  // of the initial weights of v, the MLP and both proj
-    const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // another row
+    double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
+    const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *full_name; // another name that --placement takes, or NULL
-    const char *options;   // names of the options that it uses and some placements do not, or NULL
+    const char *options;   // names of options that not every placement uses, or NULL
 };
 
 extern const struct placement placements[]; // ended by a row without a name
