@@ -211,13 +211,16 @@ static bool has_lines(const char *name, int lines) {
     return lines <= 0;
 }
 
+void pause_for(long microseconds) {
+    nanosleep(&(struct timespec){microseconds / 1000000, microseconds % 1000000 * 1000}, NULL);
+}
+
 void process_wait(struct process process, const char *file, int lines) {
-    const struct timespec pause = {.tv_nsec = 5000000};
     for (int tries = 0; tries < 200 * LONGEST_RUN && !has_lines(file, lines); tries++) {
         siginfo_t ended = {0};
         waitid(P_PID, (id_t)process.id, &ended, WEXITED | WNOHANG | WNOWAIT);
         if (ended.si_pid) break;
-        nanosleep(&pause, NULL);
+        pause_for(5000);
     }
 }
 

@@ -54,6 +54,8 @@ struct process {
 struct process train_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void process_wait(struct process process, const char *file, int lines);
 
+void pause_for(long microseconds);
+
 /* Waits for its end, which a signal (if not 0) hastens. */
 struct ending process_end(struct process process, int number);
 

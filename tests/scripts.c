@@ -47,14 +47,19 @@ struct ending bash(const char *command) {
     return call(exec_bash, (char *)command);
 }
 
+void program_put(const char *name, const char *text) {
+    file_put(name, text, strlen(text));
+    cr_assert(!chmod(name, 0755));
+}
+
 void command_put(const char *name, const char *text) {
     char file[256], folder[4096], path[16384];
     const char *before = getenv("PATH");
     snprintf(file, sizeof file, "bin/%s", name);
     mkdir("bin", 0777);
     unlink(file); // never through a link
-    file_put(file, text, strlen(text));
-    cr_assert(!chmod(file, 0755) && realpath("bin", folder));
+    program_put(file, text);
+    cr_assert(realpath("bin", folder));
     if (strncmp(before, folder, strlen(folder)) != 0) {
         snprintf(path, sizeof path, "%s:%s", folder, before);
         setenv("PATH", path, 1);

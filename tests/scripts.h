@@ -18,6 +18,9 @@ struct ending script(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Runs a command line of bash. */
 struct ending bash(const char *command);
 
+/* Makes a file an executable program with this text. */
+void program_put(const char *name, const char *text);
+
 /* Makes bin/NAME a program with this text, which goes before others of its name on PATH. */
 void command_put(const char *name, const char *text);
 

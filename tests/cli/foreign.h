@@ -1,0 +1,56 @@
+/* Models of other programs: files with nanoGPT's names that lack what ./train writes beside the
+   weights. They are made from a run's model, so that the run says what must come out. */
+#ifndef FOREIGN_H
+#define FOREIGN_H
+
+#include "data/files/safetensors.h"
+#include <stddef.h>
+
+enum { FOREIGN_ARRAYS = 64, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
+
+/* The file that a test is about to write: at first the run's weights, and no texts. */
+extern struct foreign {
+    struct stored array[FOREIGN_ARRAYS];
+    char name[FOREIGN_ARRAYS][FOREIGN_NAME];
+    float value[FOREIGN_ARRAYS][FOREIGN_VALUES];
+    size_t count;
+    struct stored_text text[4];
+    size_t texts;
+} foreign;
+
+/* What the command line says where the file does not, and two uses of a model. */
+#define SAID     "--n-head=2 --vocabulary=text.txt "
+#define MEASURE  " other.txt --batch-size=2"
+#define GENERATE " --prompt=the --num-chars=40"
+
+/* Fixtures of a suite: a folder with text.txt and other.txt; the second also trains a run of the
+   model that nanoGPT has, with foreign_learn(). */
+void foreign_enter(void);
+void foreign_enter_and_learn(void);
+
+/* Trains a run in out/ with these options and takes its weights. */
+void foreign_learn(const char *options);
+
+/* Adds an array of zeros, or a text. */
+struct stored *foreign_add(const char *name, int type, int dimensions, const size_t *shape);
+void foreign_say(const char *name, const char *text);
+
+/* The place of an array; fails if there is none of this name. */
+size_t foreign_place(const char *name);
+
+/* Writes the file, with every array or without the one in this place. */
+void foreign_put(const char *path);
+void foreign_put_without(const char *path, size_t left_out);
+
+/* What ./train prints with this command line and these options; fails unless it succeeds. The
+   text lives for four calls. */
+char *foreign_output(const char *command, const char *options);
+
+/* Fails unless other.st measures and generates what the run does. */
+void foreign_expect_same(const char *options);
+
+/* Fails unless other.st is refused with this status and a message that holds `part`, both when
+   text is generated and when it is evaluated. */
+void foreign_expect_refused(int status, const char *options, const char *part);
+
+#endif

@@ -1,0 +1,207 @@
+/* What --resume refuses and what it allows: changed options, damaged and missing files, a second
+   writer, a full disk. */
+#include "data/die.h"
+#include "tests/cli/resume.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+Test(resume, what_contradicts_the_run_is_refused) {
+    static const struct {
+        const char *option, *stored, *said;
+    } changes[] = {{"--norm=bn", "--norm=ln", NULL},
+                   {"--postln", "--placement=pre", "--placement=post"},
+                   {"--n-embd=16", "--n-embd=8", NULL},
+                   {"--seed=2", "--seed=1", NULL},
+                   {"--learning-rate=0.02", "--learning-rate=0.01", NULL},
+                   {"--learning-rate=0.0001", "--learning-rate=0.01", NULL}, // below --min-lr
+                   {"--n-head=3", "--n-head=2", NULL},                       // of 8 channels
+                   {"--min-lr=0.0001", "--min-lr=0.001", NULL},
+                   {"--dropout=0", "--dropout=0.2", NULL},
+                   {"--batch-size=3", "--batch-size=2", NULL},
+                   {"--level=byte", "--level=char", NULL},
+                   {"--lr-decay-iters=auto", "--lr-decay-iters=12", "--lr-decay-iters=4"}};
+    expect_done(train(LIVELY "--out=out text.txt"));
+    char *log = file_text("out/log.csv", NULL);
+    for (int there = 1; there >= 0; there--) { // with a checkpoint, and with config.ini alone
+        for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+            struct ending ending = train("--resume=out %s", changes[i].option);
+            expect_refusal(&ending, STATUS_USAGE,
+                           changes[i].said ? changes[i].said : changes[i].option);
+            cr_expect(strstr(ending.err, changes[i].stored), "%s", ending.err);
+            cr_expect(strstr(ending.err, there ? "out/checkpoint.safetensors" : "out/config.ini"));
+        }
+        if (there) {
+            cr_assert(!rename("out/checkpoint.safetensors", "away"));
+            cr_assert(!remove("out/model.safetensors"));
+        }
+    }
+    cr_assert(!rename("away", "out/checkpoint.safetensors"));
+    corpus_put_tiny("other.txt", 1999);
+    struct ending ending = train("--resume=out other.txt");
+    expect_refusal(&ending, STATUS_USAGE, "other.txt: has checksum ");
+    ending = train("--resume=out --max-iters=3");
+    expect_refusal(&ending, STATUS_USAGE, "--max-iters=3: the run in out has done 4 already");
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log, "a refusal changed the log");
+}
+
+Test(resume, what_may_change) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    cr_assert(!rename("text.txt", "moved.txt"));
+    expect_done(train("--quiet --resume=out --max-iters=9 --log-interval=1 --eval-interval=2 "
+                      "--eval-iters=1 --checkpoint-interval=3 --threads=3 --sample=5 --top-k=2 "
+                      "--temperature=0.5 --norm=ln --n-embd=8 moved.txt"));
+    expect_member("out", "steps", "9");
+    cr_expect(strlen(file_text("out/sample.txt", NULL)) == 5);
+    cr_expect(strstr(file_text("out/config.ini", NULL), "max-iters = 9\n"));
+    cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"moved.txt\"\n"));
+}
+
+/* Killed before its first checkpoint since, a run goes on as it was told to when it went on. */
+Test(resume, what_has_changed_stays_so) {
+    size_t bytes;
+    expect_done(train(LIVELY "--max-iters=9 --log-interval=1 --out=whole text.txt"));
+    expect_done(train(LIVELY "--max-iters=4 --out=out text.txt"));
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    cr_assert(!rename("text.txt", "moved.txt"));
+    expect_done(train("--quiet --max-iters=9 --log-interval=1 --resume=out moved.txt"));
+    file_put("out/checkpoint.safetensors", checkpoint, bytes); // as the kill would have left it
+    cr_assert(!remove("out/model.safetensors") && !remove("out/summary.json"));
+    expect_done(train("--quiet --resume=out"));
+    expect_member("out", "steps", "9");
+    cr_assert(!rename("moved.txt", "text.txt"));
+    expect_done(train("--quiet --resume=out text.txt"));
+    expect_same_file("whole", "out", "model.safetensors");
+    expect_same_file("whole", "out", "config.ini");
+    file_put("out/config.ini", "norm = rms\n", 11); // by somebody's hand
+    struct ending ending = train("--resume=out");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--norm=rms: contradicts --norm=ln of out/checkpoint.safetensors (was config");
+    cr_assert(!remove("out/config.ini"));
+    expect_done(train("--quiet --resume=out"));
+    expect_same_file("whole", "out", "config.ini");
+}
+
+Test(resume, where_there_is_nothing_to_go_on_with) {
+    struct ending ending = train("--resume=nowhere");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=nowhere: No such file or directory");
+    cr_assert(!mkdir("empty", 0777));
+    ending = train("--resume=empty");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=empty: holds no run that can go on");
+    ending = train("--resume=text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=text.txt: is no run's folder");
+    ending = train("--resume=empty --out=other");
+    expect_refusal(&ending, STATUS_USAGE, "without --out and --force");
+    cr_expect(files_in(".") == 2 && files_in("empty") == 0);
+}
+
+Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    size_t bytes;
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
+    char *log = file_text("out/log.csv", NULL);
+    static const double parts[] = {0, 0.001, 0.3, 0.5, 0.9, 0.9999};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        file_put("out/checkpoint.safetensors", checkpoint, (size_t)(parts[i] * (double)bytes));
+        struct ending ending = train("--resume=out --max-iters=8");
+        expect_refusal(&ending, STATUS_MACHINE, "out/checkpoint.safetensors: not a whole safe");
+    }
+    char *step = strstr(checkpoint + 8, "\"step\":\"4\"");
+    cr_assert(step);
+    step[8] = '3';
+    file_put("out/checkpoint.safetensors", checkpoint, bytes);
+    struct ending ending = train("--resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "its header was changed");
+    step[8] = '4';
+    file_put("out/checkpoint.safetensors", checkpoint, bytes);
+    file_put("out/log.csv", "not a log\n", 10);
+    ending = train("--resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is no row of a run's log");
+    file_put("out/log.csv", log, strlen(log));
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+}
+
+Test(resume, one_writer_at_a_time) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    char *log = file_text("out/log.csv", NULL);
+    struct process first =
+        train_start(LONG "--max-iters=1000000000 --checkpoint-interval=0 --out=long text.txt");
+    process_wait(first, "long/log.csv", 2);
+    struct ending ending = train("--resume=long");
+    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
+    ending = train(LIVELY "--force --out=long text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
+    process_end(first, SIGKILL);
+    int lock = open("out/log.csv", O_RDWR);
+    cr_assert(lock >= 0 && !flock(lock, LOCK_EX));
+    ending = train("--resume=out");
+    expect_refusal(&ending, STATUS_USAGE, "out: another process is writing this run");
+    close(lock);
+    cr_expect_str_eq(file_text("out/log.csv", NULL), log);
+    expect_done(train("--quiet --resume=out"));
+    expect_done(train("--quiet --resume=long --max-iters=20")); // its lock died with it
+}
+
+Test(resume, divergence_keeps_the_last_good_checkpoint) {
+    struct ending ending =
+        train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+                   "--max-iters=1000 --checkpoint-interval=1 --out=out text.txt");
+    cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
+    char first[256];
+    snprintf(first, sizeof first, "%.255s", ending.err);
+    char *log = file_text("out/log.csv", NULL);
+    cr_expect(file_there("out/checkpoint.safetensors"));
+    ending = train("--quiet --resume=out");
+    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
+    cr_expect_str_eq(ending.err, first, "another end");
+    cr_expect(strlen(file_text("out/log.csv", NULL)) > strlen(log) / 2);
+    cr_expect(!file_there("out/model.safetensors"));
+    ending = train("--generate=out --num-chars=10"); // its weights are numbers
+    cr_expect(ending.status == 0, "%s", ending.err);
+    // to end where the last good step was is no good end: a moment has overflowed
+    int step;
+    cr_assert(sscanf(first, "train: diverged at step %d:", &step) == 1);
+    ending =
+        train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+                   "--max-iters=%d --eval-interval=1000 --out=end text.txt",
+              step);
+    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
+    cr_expect(!file_there("end/model.safetensors"));
+}
+
+/* At config.ini, which a long name of the corpus makes long, and at the checkpoint. */
+Test(resume, a_full_disk) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    size_t bytes, now;
+    char *checkpoint = file_text("out/checkpoint.safetensors", &bytes), long_name[2100] = "";
+    for (int i = 0; i < 1000; i++) strcat(long_name, "./");
+    static const char *const names[] = {"config.ini", "checkpoint.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        struct ending ending =
+            train_in((struct surroundings){.file_limit = i ? 5000 : 2000},
+                     "--quiet --resume=out --max-iters=8 --corpus=%stext.txt", i ? "" : long_name);
+        expect_refusal(&ending, STATUS_MACHINE, names[i]);
+        cr_expect(strstr(ending.err, ": File too large"), "%s", ending.err);
+        char *after = file_text("out/checkpoint.safetensors", &now);
+        cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint is another");
+        cr_expect(!file_there("out/checkpoint.safetensors.tmp"));
+    }
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+}
+
+Test(resume, an_unwritable_folder) {
+    expect_done(train(LIVELY "--out=out text.txt"));
+    if (!getuid()) cr_skip_test("root may write everywhere");
+    cr_assert(!chmod("out", 0555));
+    struct ending ending = train("--quiet --resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "Permission denied");
+    cr_assert(!chmod("out", 0777));
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+}

@@ -1,0 +1,208 @@
+/* Every text of the built-in grammar has one derivation, and its probability gives the exact
+   entropy. A chart parser walks the strings of the rules' rows: nothing here uses the sampler's
+   reading of the rules. */
+#include "data/text/grammar.h"
+#include "tests/data/sentences.h"
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* A chart parser for any grammar, from its rows as they are: in how many ways, and with what
+   probability, a head becomes the text from one place to another. A place is 2 i + 1 if a '^' waits
+   before character i, else 2 i. */
+
+struct way {
+    size_t to;
+    double count, p;
+};
+
+struct ways {
+    size_t size;
+    struct way way[];
+};
+
+struct chart {
+    const struct grammar_rule *rules;
+    size_t rule_count;
+    const char *text;
+    size_t length;
+    struct ways **memo; // (rule_count, 2 length + 2) by the head's first row and the place
+};
+
+static void add(struct ways **ways, struct way way) {
+    size_t size = *ways ? (*ways)->size : 0;
+    for (size_t i = 0; i < size; i++)
+        if ((*ways)->way[i].to == way.to) {
+            (*ways)->way[i].count += way.count;
+            (*ways)->way[i].p += way.p;
+            return;
+        }
+    *ways = realloc(*ways, sizeof **ways + (size + 1) * sizeof way);
+    (*ways)->size = size + 1;
+    (*ways)->way[size] = way;
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from);
+
+/* Adds every way to follow the rest of a body from way.to on. */
+static void follow(struct chart *chart, const char *body, struct way way, struct ways **ways) {
+    for (; *body && *body != '|'; body++) {
+        size_t i = way.to / 2;
+        if (*body == '^') {
+            way.to |= 1;
+        } else if (*body == '<') {
+            const struct ways *part = expand(chart, body + 1, way.to);
+            for (size_t n = 0; n < part->size; n++) {
+                const struct way *step = &part->way[n];
+                follow(chart, strchr(body, '>') + 1,
+                       (struct way){step->to, way.count * step->count, way.p * step->p}, ways);
+            }
+            return;
+        } else {
+            if (i == chart->length || chart->text[i] != (way.to & 1 ? toupper(*body) : *body))
+                return;
+            way.to = 2 * i + 2;
+        }
+    }
+    add(ways, way);
+}
+
+static bool heads(const struct grammar_rule *rule, const char *name) {
+    size_t length = strcspn(name, ">");
+    return strlen(rule->head) == length && !strncmp(rule->head, name, length);
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from) {
+    size_t first = 0;
+    while (!heads(&chart->rules[first], name)) first++;
+    struct ways **ways = &chart->memo[first * (2 * chart->length + 2) + from];
+    if (*ways) return *ways;
+    struct ways *found = calloc(1, sizeof *found);
+    double total = 0;
+    for (size_t r = first; r < chart->rule_count; r++) {
+        if (!heads(&chart->rules[r], name)) continue;
+        const char *body = chart->rules[r].bodies;
+        for (bool more = true; more; body += strcspn(body, "|") + 1) {
+            follow(chart, body, (struct way){from, 1, chart->rules[r].weight}, &found);
+            total += chart->rules[r].weight;
+            more = body[strcspn(body, "|")];
+        }
+    }
+    for (size_t n = 0; n < found->size; n++) found->way[n].p /= total;
+    return *ways = found;
+}
+
+static struct chart chart_make(const struct grammar_rule *rules, size_t count, const char *text,
+                               size_t length) {
+    return (struct chart){rules, count, text, length,
+                          calloc(count * (2 * length + 2), sizeof(struct ways *))};
+}
+
+static void chart_free(struct chart *chart) {
+    for (size_t i = 0; i < chart->rule_count * (2 * chart->length + 2); i++) free(chart->memo[i]);
+    free(chart->memo);
+}
+
+/* The derivations of the whole text from the start. */
+static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
+                              size_t length) {
+    struct chart chart = chart_make(rules, count, text, length);
+    const struct ways *ways = expand(&chart, rules[0].head, 0);
+    struct way whole = {0};
+    for (size_t n = 0; n < ways->size; n++)
+        if (ways->way[n].to == 2 * length) whole = ways->way[n];
+    chart_free(&chart);
+    return whole;
+}
+
+Test(grammar, chart_parser_counts_derivations) {
+    static const struct grammar_rule twofold[] = {
+        {"s", 1, "^a<t>|a<u>"}, {"s", 2, "<u><u>|c<s>"}, {"t", 1, "b|bb"}, {"u", 1, "b|bb|"}};
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"Ab", 1}, {"ab", 1}, {"bbb", 2}, {"bb", 3}, {"ccbb", 3}, {"A", 0}, {"", 1}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *text = cases[i].text;
+        struct way way = derivations(twofold, COUNT(twofold), text, strlen(text));
+        cr_expect(way.count == cases[i].count, "%s: %g", text, way.count);
+    }
+    struct way way = derivations(twofold, COUNT(twofold), "ccbb", 4);
+    cr_expect(fabs(way.p - 3.0 / 9 * 2 / 6 * 2 / 6 * 2 / 6) < 1e-15, "%g", way.p);
+}
+
+Test(grammar, holds_sentences_that_are_right_and_no_others) {
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"The dogs that chase the cat sleep. ", 1},
+                 {"The dogs that chase the cat sleeps. ", 0},
+                 {"The dogs that the cat chases sleep. ", 1},
+                 {"The dogs that the cats chases sleep. ", 0},
+                 {"\"Does the ox (the frogs sing) see Emma?\" asks the owl.\n\n", 1},
+                 {"\"Does the ox (the frogs sing] see Emma?\" asks the owl.\n\n", 0},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself'\". ", 1},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself\". ", 0},
+                 {"the dogs sleep. ", 0},
+                 {"The dogs sleep.", 0}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct way way =
+            derivations(grammar_rules, grammar_rule_count, cases[i].text, strlen(cases[i].text));
+        cr_expect(way.count == cases[i].count, "%g derivations: %s", way.count, cases[i].text);
+    }
+}
+
+/* Every sentence of a long text: one derivation, and -ln of its probability. */
+
+static double entropy, nats, characters, squares; // squares of what differs from the entropy
+static size_t shortest = SIZE_MAX, longest;
+
+static void measure(const char *sentence, size_t length) {
+    struct way way = derivations(grammar_rules, grammar_rule_count, sentence, length);
+    cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
+    double apart = -log(way.p) - entropy * (double)length;
+    nats -= log(way.p);
+    characters += (double)length;
+    squares += apart * apart;
+    if (length < shortest) shortest = length;
+    if (length > longest) longest = length;
+}
+
+Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
+    entropy = grammar_entropy();
+    sentence_each(11, 1000000, measure);
+    cr_expect(shortest < 20 && longest > 400, "lengths %zu to %zu", shortest, longest);
+    double error = sqrt(squares) / characters;
+    cr_expect(entropy > 0.4 && entropy < 0.9, "%g nats per character", entropy);
+    cr_expect(error > 0 && error < 0.002 * entropy, "standard error %g", error);
+    cr_expect(fabs(nats / characters - entropy) < 3 * error, "measured %g, exact %g, error %g",
+              nats / characters, entropy, error);
+}
+
+Test(grammar, text_falls_into_sentences_in_one_way) {
+    enum { LENGTH = 20000 };
+    char *text = grammar_text(13, LENGTH);
+    struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
+    double *ways = calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) to reach a place by sentences
+    size_t reached = 0, expected = 0;
+    ways[0] = 1;
+    for (size_t i = 0; i <= LENGTH; i++) {
+        cr_assert(ways[i] <= 1, "%g ways to %zu", ways[i], i);
+        if (ways[i] == 0) continue;
+        reached++;
+        const struct ways *next = expand(&chart, "sentence", 2 * i);
+        for (size_t n = 0; n < next->size; n++) ways[next->way[n].to / 2] += next->way[n].count;
+    }
+    for (const char *at = text; at; at = sentence_end(at), expected++)
+        cr_expect(ways[at - text] == 1, "no boundary at %.30s", at);
+    cr_expect(reached == expected && reached > 200, "%zu places, not %zu", reached, expected);
+    chart_free(&chart);
+    free(ways);
+    free(text);
+}

@@ -1,0 +1,229 @@
+/* Damage in safetensors files is seen: promises that a file does not keep, and a model and a
+   checkpoint cut short or changed by a bit. */
+#include "data/die.h"
+#include "tests/command.h"
+#include "tests/data/stored_file.h"
+#include "tests/death.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MANY = 100000 }; // more than a stream reads ahead
+static float many[MANY];
+
+static void read_many(void *context) {
+    struct safetensors *file = context;
+    safetensors_read(file, file->arrays, STORED_F32, many);
+}
+
+Test(safetensors, a_file_that_gets_shorter_while_it_is_open) {
+    const struct stored array = {"a", STORED_F32, 1, {MANY}, many, 0, 0};
+    uint64_t length;
+    size_t size;
+    stored_write(NULL, 0, &array, 1, &length, &size);
+    struct safetensors file;
+    safetensors_open(&file, "model");
+    cr_assert(!truncate("model", (off_t)size - 1));
+    const struct death *death = caught(read_many, &file);
+    cr_expect_str_eq(death->line, "model: not a whole safetensors file: it is cut short");
+    safetensors_close(&file);
+}
+
+static void open_path(void *path) {
+    struct safetensors file;
+    safetensors_open(&file, path);
+}
+
+static void expect_refused(const char *path, const char *line) {
+    const struct death *death = caught(open_path, (void *)path);
+    cr_expect(death->status == STATUS_MACHINE);
+    cr_expect_str_eq(death->line, line);
+}
+
+Test(safetensors, what_is_no_file) {
+    cr_assert(!mkdir("folder", 0777) && !mkfifo("fifo", 0666) && !symlink("loop", "loop"));
+    expect_refused("missing", "missing: No such file or directory");
+    expect_refused("folder", "folder: Is a directory");
+    expect_refused("fifo", "fifo: is no regular file");
+    expect_refused("/dev/null", "/dev/null: is no regular file");
+    expect_refused("loop", "loop: Too many levels of symbolic links");
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+#    define LIMITED false // the sanitizer's own memory would not fit
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer)
+#        define LIMITED false
+#    endif
+#endif
+#ifndef LIMITED
+#    define LIMITED true
+#endif
+
+/* Lengths and shapes that promise more than there is, read where 99 MiB are too much. */
+static void open_promises(void *unused) {
+    (void)unused;
+    unsigned long pages;
+    FILE *own = fopen("/proc/self/statm", "r");
+    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
+    fclose(own);
+    rlim_t most = pages * (size_t)sysconf(_SC_PAGESIZE) + (16 << 20);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){most, most})) die(STATUS_MACHINE, "no limit");
+    char *volatile memory = malloc(99 << 20);
+    if (memory) die(STATUS_MACHINE, "the limit does not limit");
+    static const struct {
+        uint64_t length;
+        const char *header, *problem;
+    } promise[] = {{100000001, "{}", "its header would have more than 100000000 bytes"},
+                   {1ull << 62, "{}", "its header would have more than 100000000 bytes"},
+                   {UINT64_MAX, "{}", "its header would have more than 100000000 bytes"},
+                   {100000000, "{}", "it is cut short"},
+                   {0,
+                    "{\"a\":{\"dtype\":\"F32\",\"shape\":[1000000000],"
+                    "\"data_offsets\":[0,4000000000]}}",
+                    "it is cut short"}};
+    for (size_t i = 0; i < sizeof promise / sizeof *promise; i++) {
+        char bytes[256], line[256];
+        size_t header = strlen(promise[i].header);
+        uint64_t length = promise[i].length ? promise[i].length : header;
+        for (int b = 0; b < 8; b++) bytes[b] = (char)(length >> 8 * b & 255);
+        memcpy(bytes + 8, promise[i].header, header);
+        struct opening opening = {.bytes = bytes, .size = 8 + header};
+        const char *problem = opening_problem(&opening);
+        snprintf(line, sizeof line, "it: not a whole safetensors file: %s", promise[i].problem);
+        if (!problem || strcmp(problem, line) != 0)
+            die(STATUS_MACHINE, "%s, not %s", problem ? problem : "none", line);
+    }
+}
+
+Test(safetensors, nothing_is_allocated_on_a_promise) {
+    if (!LIMITED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    struct ending ending = call(open_promises, NULL);
+    cr_expect(ending.status == 0, "%s", ending.err);
+}
+
+Test(safetensors, the_longest_header) {
+    const size_t longest = 100000000;
+    char *bytes = malloc(8 + longest + 1);
+    cr_assert(bytes);
+    memset(bytes + 8, ' ', longest + 1);
+    memcpy(bytes + 8, "{}", 2);
+    for (size_t length = longest; length <= longest + 1; length++) {
+        for (int i = 0; i < 8; i++) bytes[i] = (char)(length >> 8 * i & 255);
+        struct opening opening = {.bytes = bytes, .size = 8 + length};
+        const char *problem = opening_problem(&opening);
+        cr_expect(!problem == (length == longest), "%zu bytes: %s", length, problem);
+        if (!problem) safetensors_close(&opening.file);
+    }
+    free(bytes);
+}
+
+/* --- a model's file, damaged ----------------------------------------------------------------- */
+
+/* The model and the checkpoint of a run whose vocabulary is small. */
+static char *trained(const char *name, size_t *size, size_t *header) {
+    char path[64];
+    if (!file_there("run")) {
+        file_put("text.txt", "abababababababababababababababababababababababab", 48);
+        struct ending ending = train(TINY "--norm=bn --n-embd=4 --quiet --out=run text.txt");
+        cr_assert(ending.status == 0, "%s", ending.err);
+    }
+    snprintf(path, sizeof path, "run/%s.safetensors", name);
+    char *bytes = file_text(path, size);
+    cr_assert(bytes && *size > 8);
+    *header = (unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8;
+    struct opening opening = {.bytes = bytes, .size = *size};
+    const char *problem = opening_problem(&opening);
+    cr_assert(!problem && opening.file.sealed, "%s", problem);
+    safetensors_close(&opening.file);
+    return bytes;
+}
+
+Test(safetensors, a_model_cut_short_anywhere) {
+    size_t size, header;
+    const char *bytes = trained("model", &size, &header);
+    for (size_t length = 1; length < size; length++) { // fmemopen() has no empty file
+        char *part = malloc(length); // so that a sanitizer sees what lies behind it
+        memcpy(part, bytes, length);
+        struct opening opening = {.bytes = part, .size = length};
+        const char *problem = opening_problem(&opening);
+        cr_assert(problem, "%zu bytes of %zu are enough", length, size);
+        cr_assert_str_eq(problem,
+                         length < 8 ? "it: not a whole safetensors file: it is shorter than 8 bytes"
+                                    : "it: not a whole safetensors file: it is cut short");
+        free(part);
+    }
+    static const char *const uses[] = {"--generate=run", "--evaluate=run"};
+    for (size_t length = 0; length < size; length += size / 7) {
+        file_put("run/model.safetensors", bytes, length);
+        for (int i = 0; i < 2; i++) {
+            struct ending ending = train("%s", uses[i]);
+            expect_refusal(&ending, STATUS_MACHINE,
+                           "train: run/model.safetensors: not a whole safetensors file: it is ");
+        }
+    }
+}
+
+Test(safetensors, a_checkpoint_cut_short) {
+    size_t size, header;
+    const char *bytes = trained("checkpoint", &size, &header);
+    const char *log = file_text("run/log.csv", NULL);
+    for (size_t length = 0; length < size; length += size / 7) {
+        file_put("run/checkpoint.safetensors", bytes, length);
+        struct ending ending = train("--resume=run");
+        expect_refusal(&ending, STATUS_MACHINE,
+                       "train: run/checkpoint.safetensors: not a whole safetensors file: it is ");
+    }
+    cr_expect_str_eq(file_text("run/log.csv", NULL), log);
+    cr_expect(file_there("run/summary.json"));
+}
+
+/* Every bit of the length and of the header: one in the name of the seal takes the seal away, any
+   other is seen. */
+Test(safetensors, a_bit_of_the_header_flipped) {
+    size_t size, header;
+    char *bytes = trained("model", &size, &header);
+    const char *name = strstr(bytes + 8, "header_crc32");
+    cr_assert(name);
+    size_t first = (size_t)(name - bytes), unsealed = 0;
+    for (size_t bit = 0; bit < 8 * (8 + header); bit++) {
+        size_t at = bit / 8;
+        bytes[at] = (char)(bytes[at] ^ 1 << bit % 8);
+        struct opening opening = {.bytes = bytes, .size = size};
+        const char *problem = opening_problem(&opening);
+        if (!problem) {
+            bool of_name = at >= first && at < first + strlen("header_crc32");
+            cr_assert(of_name && !opening.file.sealed, "byte %zu, bit %zu", at, bit % 8);
+            safetensors_close(&opening.file);
+            if (unsealed++ % 20 == 0) {
+                file_put("run/model.safetensors", bytes, size);
+                struct ending ending = train("--generate=run");
+                expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum");
+            }
+        }
+        bytes[at] = (char)(bytes[at] ^ 1 << bit % 8);
+    }
+    cr_expect(unsealed > 50, "only %zu", unsealed);
+}
+
+Test(safetensors, a_checkpoint_without_its_seal) {
+    size_t size, header;
+    char *bytes = trained("checkpoint", &size, &header);
+    char *name = strstr(bytes + 8, "header_crc32");
+    name[11] ^= 1;
+    file_put("run/checkpoint.safetensors", bytes, size);
+    struct ending ending = train("--resume=run");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "run/checkpoint.safetensors: its header has no checksum");
+    name[11] ^= 1;
+    name[20] ^= 1; // a digit
+    file_put("run/checkpoint.safetensors", bytes, size);
+    ending = train("--resume=run");
+    expect_refusal(
+        &ending, STATUS_MACHINE,
+        "run/checkpoint.safetensors: not a whole safetensors file: its header was changed");
+}

@@ -1,0 +1,20 @@
+/* Models that have learned something. */
+#ifndef FIT_H
+#define FIT_H
+
+#include "model/lab/adam.h"
+#include "model/model.h"
+
+extern const struct adam_options fit_options;
+
+/* `steps` updates on the same batch, the rate warming up for 100 (Post-LN needs it), fewer once the
+   loss is below `enough`: where gradients vanish, Adam's steps grow until they leave the minimum.
+   Returns the last loss. */
+double fit_batch(struct model *model, struct adam *adam, const struct batch *batch, int steps,
+                 double lr, double enough);
+
+/* Initializes a small model and trains it, so that its running statistics are not the initial
+   ones. */
+void fit_small(struct model *model, const struct model_config *config, size_t B);
+
+#endif

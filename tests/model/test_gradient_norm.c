@@ -1,0 +1,99 @@
+/* Norms alone: every gradient against central differences, in double, the input's too. */
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+
+struct norm_case {
+    struct lone_norm lone;
+    real *x, *y, *dy;
+    real *state; // before the forward
+    size_t count;
+};
+
+static double norm_value(void *context) {
+    struct norm_case *c = context;
+    restore_values(&c->lone.lists.state, c->state);
+    lone_norm_forward(&c->lone, c->y, c->x);
+    return dot(c->count, c->y, c->dy);
+}
+
+static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
+                            size_t B, size_t T, size_t C, const unsigned char *valid,
+                            bool training) {
+    if (!kind->forward) return; // the identity has nothing to derive: see test_norm.c
+    struct norm_case c = {.count = B * T * C};
+    lone_norm_init_with(&c.lone, kind, options, B, T, C);
+    c.x = random_reals(c.count, 1);
+    c.y = random_reals(c.count, 2);
+    c.dy = random_reals(c.count, 3);
+    real *dx = random_reals(c.count, 4), *noise = random_reals(c.lone.lists.param.size, 5);
+    for (size_t i = 0; i < c.lone.lists.param.size; i++)
+        c.lone.lists.param.value[i] += (real)0.2 * noise[i];
+    c.lone.tokens.valid = valid;
+    lone_norm_forward(&c.lone, c.y, c.x); // so that running statistics are not those of the start
+    c.state = copy_values(&c.lone.lists.state);
+    c.lone.tokens.training = training;
+    norm_value(&c);
+    lone_norm_backward(&c.lone, dx, c.dy, c.x);
+    expect_gradient("dx", norm_value, &c, c.count, c.x, dx, 1);
+    for (int i = 0; kind->param[i].name; i++)
+        expect_gradient(kind->param[i].name, norm_value, &c, kind->param[i].scalar ? 1 : C,
+                        c.lone.norm.param[i].value, c.lone.norm.param[i].grad, 1);
+    free(c.x);
+    free(c.y);
+    free(c.dy);
+    free(dx);
+    free(noise);
+    free(c.state);
+    lone_norm_free(&c.lone);
+}
+
+static void check_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C,
+                       const unsigned char *valid, bool training) {
+    check_norm_with(kind, &small_norms, B, T, C, valid, training);
+}
+
+ParameterizedTestParameters(gradient, norm) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, gradient, norm) {
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    unsigned char valid[3 * 7];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7;
+    check_norm(kind, 3, 7, 11, NULL, true);
+    check_norm(kind, 3, 7, 11, valid, true);
+    check_norm(kind, 3, 7, 11, NULL, false);
+    unsigned char most[10 * 7]; // more than two blocks of tokens, the first all pads
+    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    check_norm(kind, 10, 7, 17, NULL, true);
+    check_norm(kind, 10, 7, 17, most, true);
+    check_norm(kind, 10, 7, 17, most, false);
+    check_norm(kind, 2, 2, 1, NULL, true);
+    check_norm(kind, 3, 7, 22, valid, true);
+    cr_expect(kind->name != NULL);
+}
+
+/* What options change a kind to. */
+Test(gradient, batchnorm_by_position) {
+    const struct norm_kind *kind = norm_find("bn");
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    unsigned char valid[3 * 7], most[10 * 7];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7; // one, or none, at some
+    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    check_norm_with(kind, &options, 3, 7, 11, NULL, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, true);
+    check_norm_with(kind, &options, 3, 7, 11, valid, false);
+    check_norm_with(kind, &options, 10, 7, 17, most, true);
+}
+
+Test(gradient, power_norm_with_heads_and_without) {
+    struct norm_options options = small_norms;
+    options.heads = 3;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, false);
+    options.pn_group_scaling = 0;
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, true);
+    check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, false);
+}

@@ -1,0 +1,106 @@
+/* A sub-layer alone: every gradient against central differences, in double, with rows that the
+   table of placements does not have: every norm there is, and a factor. */
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct sublayer_case {
+    struct sublayer sublayer;
+    struct pass pass;
+    struct sublayer_scratch scratch;
+    real *x, *dy;
+    struct tensor_list *states;
+    real *state; // before the forward
+    size_t count;
+};
+
+static double sublayer_value(void *context) {
+    struct sublayer_case *c = context;
+    restore_values(c->states, c->state);
+    sublayer_prepare(&c->sublayer);
+    sublayer_forward(&c->sublayer, &c->pass, &c->scratch);
+    return dot(c->count, c->sublayer.y, c->dy);
+}
+
+static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
+                           bool inner, size_t heads) {
+    enum { B = 2, T = 5, C = 6, REALS = 1 << 17 };
+    struct tensor tensors[3][32];
+    struct arena arena = {.base = calloc(REALS, sizeof(real))};
+    struct tensor_lists lists = {0};
+    struct tensor_list *list[] = {&lists.param, &lists.state, &lists.fixed};
+    for (int i = 0; i < 3; i++)
+        *list[i] = (struct tensor_list){.tensor = tensors[i],
+                                        .value = arena_reals(&arena, 2048),
+                                        .grad = arena_reals(&arena, 2048)};
+    struct sublayer_options options = {.placement = placement,
+                                       .norm = norm,
+                                       .inner_norm = inner ? norm : norm_find("none"),
+                                       .norm_options = small_norms,
+                                       .depth = 2,
+                                       .gain = 1,
+                                       .activation = activations,
+                                       .C = C,
+                                       .heads = heads,
+                                       .dropout = 0.2,
+                                       .bias = true,
+                                       .seed = 1};
+    struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
+                              .count = B * T * C};
+    c.x = random_reals(c.count, 1);
+    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
+    sublayer_scratch_need(&c.scratch, &c.sublayer, T);
+    sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
+    real *dx = arena_reals(&arena, c.count);
+    cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
+    for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
+    c.dy = random_reals(c.count, 2);
+    real *noise = random_reals(lists.param.size, 3);
+    for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * noise[i];
+    c.states = &lists.state;
+    sublayer_prepare(&c.sublayer);
+    sublayer_forward(&c.sublayer, &c.pass, &c.scratch);
+    c.state = copy_values(&lists.state);
+    sublayer_value(&c);
+    sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
+    sublayer_gradient(&c.sublayer, B * T);
+    double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
+    expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
+    for (size_t i = 0; i < lists.param.count; i++) {
+        const struct tensor *t = &lists.param.tensor[i];
+        expect_gradient(t->name, sublayer_value, &c, t->size, lists.param.value + t->offset,
+                        lists.param.grad + t->offset, typical);
+    }
+    free(c.x);
+    free(c.dy);
+    free(noise);
+    free(c.state);
+    free(arena.base);
+}
+
+static double more(size_t depth) {
+    (void)depth;
+    return 1.7;
+}
+
+static double less(size_t depth) {
+    (void)depth;
+    return 0.6;
+}
+
+ParameterizedTestParameters(gradient, sublayer) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, gradient, sublayer) {
+    static const struct placement rows_of_its_own[] = {
+        {.name = "all", .pre = true, .out = true, .post = true, .a = more, .s = less},
+        {.name = "out", .out = true, .a = less},
+        {.name = "pre and out", .pre = true, .out = true},
+        {.name = "factors alone", .a = less, .s = more},
+    };
+    for (int row = 0; row < 4; row++)
+        for (size_t heads = 0; heads <= 2; heads += 2)
+            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], row == 0, heads);
+}

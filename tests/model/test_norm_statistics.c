@@ -1,0 +1,275 @@
+/* Norms with statistics over tokens: running statistics, positions, pads, evaluation. */
+#include "tests/model/theory.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(norm, batch_variance_survives_a_large_offset) {
+    const real offset =
+        (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has no digit left
+    real *x = random_reals(COUNT, 1), y[COUNT], moved[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        moved[i] = x[i] + offset; // rounded here,
+        x[i] = moved[i] - offset; // so that both are the same numbers
+    }
+    struct lone_norm a = theory_apply("bn", y, x), b = theory_apply("bn", y, moved);
+    const real *rstd = a.norm.saved + C, *moved_rstd = b.norm.saved + C;
+    expect_close("rstd", C, moved_rstd, rstd, in_double() ? 1e-9 : 1e-5);
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    free(x);
+}
+
+Test(norm, batch_running_statistics_move_by_momentum_with_unbiased_variance) {
+    real *x = random_reals(COUNT, 1), y[COUNT];
+    struct lone_norm bn = theory_apply("bn", y, x);
+    for (size_t c = 0; c < C; c++) {
+        double mean, square;
+        theory_moments(x + c, N, C, &mean, &square);
+        double unbiased = (square - mean * mean) * N / (N - 1);
+        cr_expect(fabs((double)bn.norm.state[0][c] - 0.1 * mean) < 1e-6);
+        cr_expect(fabs((double)bn.norm.state[1][c] - (0.9 + 0.1 * unbiased)) < 1e-6);
+    }
+    cr_expect(*bn.norm.batches == 1);
+    lone_norm_free(&bn);
+    free(x);
+}
+
+Test(norm, instance_running_statistics_are_means_over_sequences) {
+    real *x = random_reals(COUNT, 1), y[COUNT], dx[COUNT], dy[COUNT];
+    const size_t length[B] = {7, 3, 1, 0, 2, 7, 5, 7, 1, 4}; // valid tokens, in places of their own
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = (n % T + n / T) % T < length[n / T];
+    struct lone_norm in;
+    lone_norm_init(&in, norm_find("in"), B, T, C);
+    in.tokens.valid = valid;
+    for (size_t i = 0; i < COUNT; i++) dy[i] = (real)(i % 5);
+    for (size_t i = 0; i < COUNT; i++) x[i] += 3;
+    for (size_t c = 0; c < C; c++) in.norm.param[1].value[c] = (real)c;
+    lone_norm_forward(&in, y, x);
+    lone_norm_backward(&in, dx, dy, x);
+    for (size_t c = 0; c < C; c++) {
+        double means = 0, vars = 0, with_mean = 0, with_var = 0;
+        for (size_t b = 0; b < B; b++) {
+            double sum = 0, squares = 0, l = (double)length[b];
+            for (size_t n = b * T; n < (b + 1) * T; n++) sum += valid[n] ? (double)x[n * C + c] : 0;
+            for (size_t n = b * T; n < (b + 1) * T; n++)
+                squares += valid[n] ? pow((double)x[n * C + c] - sum / l, 2) : 0;
+            if (l > 0) means += sum / l, with_mean++;
+            if (l > 1) vars += squares / (l - 1), with_var++;
+            for (size_t n = b * T; n < (b + 1) * T; n++)
+                if (l < 2 || !valid[n]) // alone, or a pad
+                    cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+        }
+        cr_assert(with_mean == 9 && with_var == 7);
+        cr_expect_float_eq((double)in.norm.state[0][c], 0.1 * means / with_mean, 1e-6);
+        cr_expect_float_eq((double)in.norm.state[1][c], 0.9 + 0.1 * vars / with_var, 1e-6);
+    }
+    cr_expect(*in.norm.batches == 1);
+    lone_norm_free(&in);
+    free(x);
+}
+
+/* A sequence's tokens are normalized as if it were the whole batch, in which bn would see them. */
+Test(norm, instance_is_batch_of_one_sequence) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], z[T * C], dz[T * C];
+    struct lone_norm in = theory_apply("in", y, x), bn;
+    lone_norm_backward(&in, dx, dy, x);
+    for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
+        lone_norm_init(&bn, norm_find("bn"), 1, T, C);
+        bn.norm.options.eps = 1e-20;
+        lone_norm_forward(&bn, z, x + at);
+        lone_norm_backward(&bn, dz, dy + at, x + at);
+        expect_close("y", T * C, y + at, z, theory_tolerance());
+        expect_close("dx", T * C, dx + at, dz, theory_tolerance());
+        lone_norm_free(&bn);
+    }
+    lone_norm_free(&in);
+    free(x);
+    free(dy);
+}
+
+Test(norm, power_running_mean_square_moves_by_alpha) {
+    real *x = random_reals(COUNT, 1), y[COUNT];
+    struct lone_norm power = theory_apply("pn-v", y, x);
+    for (size_t c = 0; c < C; c++) {
+        double mean, square;
+        theory_moments(x + c, N, C, &mean, &square);
+        cr_expect(fabs((double)power.norm.state[0][c] - (0.9 + 0.1 * square)) < 1e-6);
+    }
+    lone_norm_free(&power);
+    free(x);
+}
+
+/* lambda falls from 1 to 0 in prepbn_steps batches; then and in evaluation bn + eta x is left. */
+Test(norm, prep_turns_from_layer_to_batch) {
+    real *x = random_reals(COUNT, 1), y[COUNT], ln[COUNT], bn[COUNT], want[COUNT];
+    struct lone_norm a = theory_apply("ln", ln, x), b = theory_apply("bn", bn, x),
+                     prep = theory_apply("prepbn", y, x);
+    expect_close("the first batch", COUNT, y, ln, theory_tolerance());
+    for (int k = 1; k <= 6; k++) {
+        real lambda = k < 4 ? 1 - (real)k / 4 : 0;
+        lone_norm_forward(&prep, y, x);
+        lone_norm_forward(&b, bn, x);
+        for (size_t i = 0; i < COUNT; i++)
+            want[i] = lambda * ln[i] + (1 - lambda) * (bn[i] + (real)0.5 * x[i]);
+        expect_close("a mixture", COUNT, y, want, theory_tolerance());
+    }
+    b.tokens.training = prep.tokens.training = false;
+    lone_norm_forward(&prep, y, x);
+    lone_norm_forward(&b, bn, x);
+    for (size_t i = 0; i < COUNT; i++) want[i] = bn[i] + (real)0.5 * x[i];
+    expect_close("evaluation", COUNT, y, want, theory_tolerance());
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    lone_norm_free(&prep);
+    free(x);
+}
+
+/* Each position is a norm of its own, over the batch alone. */
+Test(norm, batch_by_position_is_a_norm_for_each_position) {
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
+    struct lone_norm whole;
+    lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
+    lone_norm_forward(&whole, y, x);
+    lone_norm_backward(&whole, dx, dy, x);
+    for (size_t t = 0; t < T; t++) {
+        real at[B * C], d_at[B * C], one[B * C], d_one[B * C], want[B * C], d_want[B * C];
+        for (size_t b = 0; b < B; b++) {
+            memcpy(at + b * C, x + (b * T + t) * C, C * sizeof(real));
+            memcpy(d_at + b * C, dy + (b * T + t) * C, C * sizeof(real));
+            memcpy(one + b * C, y + (b * T + t) * C, C * sizeof(real));
+            memcpy(d_one + b * C, dx + (b * T + t) * C, C * sizeof(real));
+        }
+        struct lone_norm bn;
+        lone_norm_init(&bn, norm_find("bn"), B, 1, C);
+        lone_norm_forward(&bn, want, at);
+        lone_norm_backward(&bn, d_want, d_at, at);
+        expect_close("y", B * C, one, want, theory_tolerance());
+        expect_close("dx", B * C, d_one, d_want, 10 * theory_tolerance());
+        for (int i = 0; i < 2; i++)
+            expect_close("running", C, whole.norm.state[i] + t * C, bn.norm.state[i],
+                         theory_tolerance());
+        lone_norm_free(&bn);
+    }
+    lone_norm_free(&whole);
+    free(x);
+    free(dy);
+}
+
+/* Pads take no part and get nothing, nor does a token that has its position for itself. */
+Test(norm, batch_by_position_counts_valid_tokens) {
+    struct norm_options options = small_norms;
+    options.bn_axis = BN_AXIS_BATCH;
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
+    const size_t valid_at[T] = {B, 4, 1, 0, 2, 5, 1};
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = (n / T + n % T) % B < valid_at[n % T];
+    struct lone_norm bn;
+    lone_norm_init_with(&bn, norm_find("bn"), &options, B, T, C);
+    bn.tokens.valid = valid;
+    for (size_t c = 0; c < C; c++) bn.norm.param[1].value[c] = (real)c;
+    lone_norm_forward(&bn, y, x);
+    lone_norm_backward(&bn, dx, dy, x);
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c++) {
+            double sum = 0, squares = 0, l = 0;
+            for (size_t n = t; n < N; n += T)
+                if (valid[n]) sum += (double)x[n * C + c], l++;
+            for (size_t n = t; n < N; n += T) {
+                if (valid[n]) squares += pow((double)x[n * C + c] - sum / l, 2);
+                if (l < 2 || !valid[n]) cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+            }
+            cr_assert(l == (double)valid_at[t]);
+            cr_expect_float_eq((double)bn.norm.state[0][t * C + c], l > 0 ? 0.1 * sum / l : 0,
+                               1e-6);
+            cr_expect_float_eq((double)bn.norm.state[1][t * C + c],
+                               l > 1 ? 0.9 + 0.1 * squares / (l - 1) : 1, 1e-6);
+        }
+    cr_expect(*bn.norm.batches == 1);
+    lone_norm_free(&bn);
+    free(x);
+    free(dy);
+}
+
+/* Those that pool over all tokens of the batch. */
+static const char *const pooling[] = {"bn", "pn-v", "pn", "prepbn"};
+enum { POOLING = sizeof pooling / sizeof *pooling };
+
+static void expect_no_pads_in_statistics(const char *name) {
+    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
+    unsigned char valid[N];
+    for (size_t n = 0; n < N; n++) valid[n] = n % T < 4;
+    struct lone_norm a, b;
+    lone_norm_init(&a, norm_find(name), B, T, C);
+    lone_norm_init(&b, norm_find(name), B, T, C);
+    a.tokens.valid = b.tokens.valid = valid;
+    lone_norm_forward(&a, y, x);
+    for (size_t n = 0; n < N; n++) // other pads,
+        for (size_t c = 0; c < C; c++)
+            if (!valid[n]) x[n * C + c] = 1000;
+    lone_norm_forward(&b, z, x);
+    for (size_t n = 0; n < N; n++) // the same tokens
+        if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0, "%s", name);
+    size_t states = a.lists.state.size;
+    cr_expect(states > 0 && difference(states, a.lists.state.value, b.lists.state.value) == 0);
+    lone_norm_free(&a);
+    lone_norm_free(&b);
+    free(x);
+}
+
+Test(norm, pools_leave_pads_out_of_their_statistics) {
+    for (int i = 0; i < POOLING; i++) expect_no_pads_in_statistics(pooling[i]);
+}
+
+static void expect_valid_tokens_counted(const char *name) {
+    real *x = random_reals(COUNT, 1), *y = random_reals(COUNT, 2);
+    real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
+    unsigned char valid[N];
+    size_t count = 0;
+    for (size_t n = 0; n < N; n++) { // none in the first block, not all in the others
+        valid[n] = n >= ROWS + 3 && n % 5 != 1;
+        if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
+    }
+    struct lone_norm padded, compact;
+    lone_norm_init(&padded, norm_find(name), B, T, C);
+    lone_norm_init(&compact, norm_find(name), 1, count, C);
+    padded.tokens.valid = valid;
+    lone_norm_forward(&padded, y, x);
+    lone_norm_forward(&compact, z, few);
+    cr_assert(count > 20 && count < ROWS);
+    expect_close("running", padded.lists.state.size, padded.lists.state.value,
+                 compact.lists.state.value, theory_tolerance() / 10);
+    for (size_t n = 0, k = 0; n < N; n++)
+        if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, theory_tolerance());
+    lone_norm_free(&padded);
+    lone_norm_free(&compact);
+    free(x);
+    free(y);
+    free(few);
+    free(z);
+}
+
+Test(norm, pools_count_valid_tokens_wherever_they_are) {
+    for (int i = 0; i < POOLING; i++) expect_valid_tokens_counted(pooling[i]);
+}
+
+Test(norm, batch_in_evaluation_treats_each_token_alone) {
+    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
+    struct lone_norm bn = theory_apply("bn", y, x);
+    real before = bn.norm.state[0][3];
+    bn.tokens.training = false;
+    lone_norm_forward(&bn, y, x);
+    for (size_t c = 0; c < C; c++) x[c] = 77; // another first token
+    lone_norm_forward(&bn, z, x);
+    cr_expect(difference(C, y, z) > 1);
+    cr_expect(difference(COUNT - C, y + C, z + C) == 0);
+    cr_expect(bn.norm.state[0][3] == before && *bn.norm.batches == 1);
+    lone_norm_free(&bn);
+    free(x);
+}

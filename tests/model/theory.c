@@ -1,0 +1,21 @@
+#include "tests/model/theory.h"
+
+double theory_tolerance(void) {
+    return in_double() ? 1e-12 : 2e-5;
+}
+
+struct lone_norm theory_apply(const char *name, real *y, const real *x) {
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find(name), B, T, C);
+    lone.norm.options.eps = 1e-20;
+    lone_norm_forward(&lone, y, x);
+    return lone;
+}
+
+void theory_moments(const real *y, size_t count, size_t step, double *mean, double *square) {
+    *mean = *square = 0;
+    for (size_t i = 0; i < count; i++) {
+        *mean += (double)y[i * step] / (double)count;
+        *square += (double)y[i * step] * (double)y[i * step] / (double)count;
+    }
+}
