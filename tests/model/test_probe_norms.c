@@ -89,7 +89,7 @@ Test(probe, distances_and_terms_of_norms) {
                 // layer 0's backward was the last, so its gradients are still there
                 check_terms(&p, &kinds[k], sites[i], s[i]->x, p.model.scratch[i].dnormed, gamma);
             }
-            check_distances(&p, -1, "ln_f", p.model.last, p.model.final.watch->tracked_mean);
+            check_distances(&p, -1, "ln_f", p.model.stream_out, p.model.final.watch->tracked_mean);
             probed_free(&p);
         }
 }
