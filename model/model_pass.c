@@ -47,9 +47,17 @@ static struct pass pass_of(const struct model *m, const struct batch *batch, boo
                          .step = step};
 }
 
-static struct dropout embedding_dropout(const struct model *m, const struct pass *pass) {
+static struct embedding embedding_of(const struct model *m, const struct pass *pass,
+                                     const int32_t *ids) {
     double p = pass->tokens.training ? m->config.dropout : 0;
-    return dropout_make(p, random_key(m->seed, "embedding", pass->step));
+    return (struct embedding){
+        .T = pass->tokens.T,
+        .C = m->C,
+        .ids = ids,
+        .wte = m->wte,
+        .wpe = m->wpe,
+        .dropout = dropout_make(p, random_key(m->seed, "embedding", pass->step)),
+    };
 }
 
 /* The linear layers made ready for changed weights, by every thread of the team. */
@@ -137,11 +145,10 @@ static void probe_entrance(const struct model *m, const struct pass *pass, const
 }
 
 static void forward_work(struct model *m, const int32_t *ids, const struct pass *pass) {
-    size_t C = m->C;
     struct range own = team_part_rows(pass->rows);
     if (m->prepared != m->lists.param.version) prepare(m);
-    embedding_forward(own, pass->tokens.T, C, m->embedded, ids, m->wte.value, m->wpe.value,
-                      embedding_dropout(m, pass));
+    struct embedding embedding = embedding_of(m, pass, ids);
+    embedding_forward(&embedding, own, m->embedded);
     outer_norm_forward(&m->embedding_norm, pass, m->entrance, m->embedded);
     streams_part(m, pass);
     for (size_t l = 0; l < m->L; l++) {
@@ -180,7 +187,7 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->top + begin * m->C, m->C), matrix_of(m->head.transposed, row),
-           matrix_of(logits, row), MATMUL_ZERO, NULL);
+           matrix_of(logits, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
     return logits;
 }
@@ -234,7 +241,7 @@ static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *
             loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
             profile_lap(PROFILE_LOSS);
             matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
-                   matrix_of(dtop + n * C, C), MATMUL_ZERO, NULL);
+                   matrix_of(dtop + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
@@ -245,7 +252,7 @@ static void head_backward(struct model *m, size_t N, real *dtop, const int32_t *
 
 static void backward_work(struct model *m, const struct batch *batch, const struct pass *pass,
                           real scale) {
-    size_t N = batch->B * batch->T, C = m->C;
+    size_t N = batch->B * batch->T;
     head_backward(m, N, m->flow[0], batch->targets, scale);
     size_t turn = final_backward(m, pass); // flow[turn] is the gradient in hand
     team_barrier();                        // backward through a layer shares rows out otherwise
@@ -260,8 +267,8 @@ static void backward_work(struct model *m, const struct batch *batch, const stru
     const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->flow[(turn + 1) % 3],
                                                 m->flow[turn], m->embedded);
     team_barrier();
-    embedding_backward(N, batch->T, C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
-                       embedding_dropout(m, pass));
+    struct embedding embedding = embedding_of(m, pass, batch->ids);
+    embedding_backward(&embedding, N, dembedded);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_gradient(&m->layer[l].attention, N);
         sublayer_gradient(&m->layer[l].mlp, N);

@@ -227,13 +227,17 @@ static stage_function *const backward_stages[STAGES] = {in_backward, inner_backw
 static void attend(const struct call *c, bool backward, struct range heads) {
     const struct sublayer *s = c->s;
     size_t T = c->pass->tokens.T;
-    struct dropout drop = dropout_at(s, c->pass, "attention");
+    struct attention a = {.T = T,
+                          .C = s->C,
+                          .NH = s->heads,
+                          .qkv = s->before,
+                          .softmax = s->softmax,
+                          .dropout = dropout_at(s, c->pass, "attention"),
+                          .first = c->pass->rows.begin % T};
     if (backward)
-        attention_backward(heads, T, s->C, s->heads, c->w->dbefore, c->w->dmixed, s->softmax,
-                           s->before, drop, c->own);
+        attention_backward(&a, heads, c->w->dbefore, c->w->dmixed, c->own);
     else
-        attention_forward(heads, T, s->C, s->heads, c->pass->rows.begin % T, s->after, s->softmax,
-                          s->before, drop, c->own);
+        attention_forward(&a, heads, s->after, c->own);
 }
 
 static void run_blocks(const struct call *c, stage_function *const *stages, int first, int last,

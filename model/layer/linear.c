@@ -33,7 +33,7 @@ void linear_prepare(const struct linear *linear) {
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
     matmul(M, linear->out, linear->in, matrix_of(x, linear->in),
            matrix_of(linear->transposed, linear->padded), matrix_of(y, linear->out),
-           linear->bias.value ? MATMUL_BIAS : MATMUL_ZERO, linear->bias.value);
+           matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
 }
 
@@ -55,7 +55,7 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
                      const real *dy) {
     size_t in = linear->in, out = linear->out;
     matmul(M, in, out, matrix_of(dy, out), matrix_of(linear->weight.value, in), matrix_of(dx, in),
-           MATMUL_ZERO, NULL);
+           matrix_zeros());
     if (linear->db) sum_rows(M, out, linear->db + block * out, dy);
     profile_lap(PROFILE_INPUT);
 }
@@ -71,9 +71,10 @@ void linear_weight_gradient(const struct linear *linear, size_t N, const real *d
     if (thread < down * across) {
         struct range o = team_part_of(thread % down, down, out, TILE_ROWS);
         struct range i = team_part_of(thread / down, across, in, TILE_COLUMNS);
+        struct matrix dw = matrix_of(linear->weight.grad + o.begin * in + i.begin, in);
         matmul(o.end - o.begin, i.end - i.begin, N,
-               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in),
-               matrix_of(linear->weight.grad + o.begin * in + i.begin, in), MATMUL_ADD, NULL);
+               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in), dw,
+               dw);
     }
     profile_lap(PROFILE_WEIGHT);
 }
