@@ -57,9 +57,17 @@ static struct pass pass_of(const struct model *m, const struct batch *batch, boo
                          .step = step};
 }
 
-static struct dropout embedding_dropout(const struct model *m, const struct pass *pass) {
+static struct embedding embedding_of(const struct model *m, const struct pass *pass,
+                                     const int32_t *ids) {
     double p = pass->tokens.training ? m->config.dropout : 0;
-    return dropout_make(p, random_key(m->seed, "embedding", pass->step));
+    return (struct embedding){
+        .T = pass->tokens.T,
+        .C = m->C,
+        .ids = ids,
+        .wte = m->wte,
+        .wpe = m->wpe,
+        .dropout = dropout_make(p, random_key(m->seed, "embedding", pass->step)),
+    };
 }
 
 /* What follows is called by every thread of the team. */
@@ -157,8 +165,8 @@ static void forward_work(void *argument) {
     struct model *m = work->m;
     const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
-    embedding_forward(team_part_rows(pass->rows), pass->tokens.T, m->C, m->embedded, work->ids,
-                      m->wte.value, m->wpe.value, embedding_dropout(m, pass));
+    const struct embedding embedding = embedding_of(m, pass, work->ids);
+    embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
     second_start(m, pass);
     for (size_t l = 0; l < m->L; l++) {
@@ -191,7 +199,7 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_of(m->head.transposed, row), matrix_of(logits, row), MATMUL_ZERO, NULL);
+           matrix_of(m->head.transposed, row), matrix_of(logits, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
     return logits;
 }
@@ -241,7 +249,7 @@ static void head_backward(struct model *m, size_t N, real *dhead_in, const int32
             loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
             profile_lap(PROFILE_LOSS);
             matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
-                   matrix_of(dhead_in + n * C, C), MATMUL_ZERO, NULL);
+                   matrix_of(dhead_in + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
@@ -271,8 +279,8 @@ static void backward_work(void *argument) {
     const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->dstream[(now + 1) % 3],
                                                 m->dstream[now], m->embedded);
     team_barrier();
-    embedding_backward(N, batch->T, m->C, m->wte.grad, m->wpe.grad, dembedded, batch->ids,
-                       embedding_dropout(m, pass));
+    const struct embedding embedding = embedding_of(m, pass, batch->ids);
+    embedding_backward(&embedding, N, dembedded);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_gradient(&m->layer[l].attention, N);
         sublayer_gradient(&m->layer[l].mlp, N);

@@ -100,6 +100,18 @@ static void act_forward(const struct sublayer_call *c, struct range rows, real *
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
+static struct attention attention_of(const struct sublayer_call *c) {
+    const struct sublayer *s = c->s;
+    size_t T = c->pass->tokens.T;
+    return (struct attention){.T = T,
+                              .C = s->C,
+                              .NH = s->heads,
+                              .qkv = s->expanded,
+                              .softmax = s->softmax,
+                              .dropout = sublayer_dropout(s, c->pass, "attention"),
+                              .first = c->pass->rows.begin % T};
+}
+
 /* Forward. */
 
 /* expanded = in(s PRE(x)) */
@@ -120,11 +132,10 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
         act_forward(c, rows, inner_at(c, rows.begin));
 }
 
+/* inner = attention(q, k, v) */
 void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
-    const struct sublayer *s = c->s;
-    size_t T = c->pass->tokens.T;
-    attention_forward(heads, T, s->C, s->heads, c->pass->rows.begin % T, s->inner, s->softmax,
-                      s->expanded, sublayer_dropout(s, c->pass, "attention"), c->own);
+    const struct attention attention = attention_of(c);
+    attention_forward(&attention, heads, c->s->inner, c->own);
 }
 
 /* projected = proj(FFN(inner)) */
@@ -205,10 +216,10 @@ static void proj_backward(const struct sublayer_call *c, struct range rows) {
     norm_backward(&s->ffn_norm, tokens, rows, spare(c, 1), dffn_at(c, rows.begin), inner);
 }
 
+/* dq, dk, dv = attention'(dffn) */
 void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
-    const struct sublayer *s = c->s;
-    attention_backward(heads, c->pass->tokens.T, s->C, s->heads, c->w->dexpanded, c->w->dffn,
-                       s->softmax, s->expanded, sublayer_dropout(s, c->pass, "attention"), c->own);
+    const struct attention attention = attention_of(c);
+    attention_backward(&attention, heads, c->w->dexpanded, c->w->dffn, c->own);
 }
 
 /* dq, dk = QK'(dq), QK'(dk), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */

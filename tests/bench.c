@@ -240,11 +240,11 @@ static double product_error(const struct product *p) {
     double apart = 0, largest = 0;
     for (size_t r = 0; r < CHECKED; r++) {
         size_t i = r * (d.M - 1) / (CHECKED - 1);
-        struct matrix row = {d.a.data + i * d.a.row, d.a.row, d.a.column};
+        struct matrix row = {d.a.data + i * d.a.row_stride, d.a.row_stride, d.a.column_stride};
         real *want = random_reals(d.N, 1);
-        matmul_reference(1, d.N, d.K, row, d.b, matrix_of(want, d.N), MATMUL_ZERO, NULL);
+        matmul_reference(1, d.N, d.K, row, d.b, matrix_of(want, d.N), matrix_zeros());
         for (size_t j = 0; j < d.N; j++) {
-            double off = fabs((double)d.c.data[i * d.c.row + j] - (double)want[j]);
+            double off = fabs((double)d.c.data[i * d.c.row_stride + j] - (double)want[j]);
             if (off > apart || isnan(off)) apart = off;
             largest = fmax(largest, fabs((double)want[j]));
         }

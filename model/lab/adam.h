@@ -11,24 +11,24 @@ struct adam_options {
 
 struct adam {
     struct adam_options options;
-    real *m, *v;     // moments, laid out as the parameters
-    double *squares; // of each CHUNK of the gradient, summed
+    real *m, *v;     // first and second moments, in the parameters' layout
+    double *squares; // sum of squares of each chunk of the gradient
     int64_t step;    // updates done
-    int threads;     // of a pass
+    int threads;     // in a pass over the tensors
     struct arena arena;
 };
 
-/* Moments for the parameters of `list`, all 0; one thread until `threads` says otherwise (a team of
-   another size than the model's would end threads and make them anew, each step). */
+/* Moments for the parameters of `list`, all 0. `threads` is 1 until the caller sets it, to the size
+   of the model's team: OpenMP would end and restart threads at each step if the sizes differed. */
 void adam_init(struct adam *adam, const struct adam_options *options,
                const struct tensor_list *list);
 void adam_free(struct adam *adam);
 
-/* The gradient's L2 norm over all parameters. */
+/* The L2 norm of the gradient of all parameters together. */
 double adam_grad_norm(struct adam *adam, const struct tensor_list *list);
 
-/* One update of every parameter at rate `lr` with the gradient, scaled down to norm grad_clip if
-   `grad_norm` is larger. */
+/* One update of every parameter at learning rate `lr`. If `grad_norm` exceeds grad_clip, the
+   gradient is scaled down to that norm. */
 void adam_step(struct adam *adam, struct tensor_list *list, double lr, double grad_norm);
 
 #endif

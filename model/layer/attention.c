@@ -1,37 +1,45 @@
-/* Causal multi-head attention. For each sequence and head, with q, k, v (T,HS) and s = 1 /
-   sqrt(HS):
+/* Causal multi-head attention. For each head of each sequence, with q, k, v (T,HS) and
+   s = 1 / sqrt(HS):
 
-     S = q k^T,  P = softmax over j <= i of s S,  out = drop(P) v
+     S   = q k^T                                        (T,T), scores
+     P   = softmax of s S, for query i over keys j <= i
+     out = drop(P) v
 
-   Backward. With dP = mask * (dout v^T) the gradient of the probabilities before dropout, and
-   D_i = sum_j P_ij dP_ij,
-     dS = s P * (dP - D),  dq = dS k,  dk = dS^T q,  dv = drop(P)^T dout
+   Backward, with m the dropout factors, dP = m * (dout v^T) and D_i = sum_j P_ij dP_ij:
 
-   The T x T matrices are never stored: ROWS queries are handled at a time, against the keys that
-   they may see, and backward computes P again from each query's kept largest score and sum (Rabe
-   and Staats 2021, arXiv:2112.05682; Dao et al. 2022, arXiv:2205.14135). What lies in memory are
-   the transposes S^T, P^T, dP^T and dS^T, a row for each key and in it the queries of the block
-   side by side: so a softmax runs down the rows for a whole vector of queries at once, and no lane
-   needs another.
+     dS = s P * (dP - D)
+     dq = dS k
+     dk = dS^T q
+     dv = drop(P)^T dout
 
-   Vaswani et al. 2017, equation 1 (arXiv:1706.03762). A head of a sequence is one thread's, so no
-   sum is split. */
+   The T x T matrices are never stored as a whole. Both directions take ROWS queries at a time,
+   against the keys that these may see. Forward keeps each query's largest score and the inverse of
+   its sum of exponentials, from which backward computes P again (Rabe and Staats 2021,
+   arXiv:2112.05682; Dao et al. 2022, arXiv:2205.14135).
+
+   What is stored of S, P, dP and dS is transposed: a row per key, in which the block's queries are
+   side by side. So a softmax runs down the rows for a vector of queries at once, one query per
+   lane, and no sum is taken across lanes.
+
+   A head of a sequence is computed by one thread, so no sum is split between threads.
+   Vaswani et al. 2017, equation 1 (arXiv:1706.03762). */
 #include "model/layer/attention.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
 
-/* Where one (sequence, head) lies, and one thread's scratch. */
+/* The data of one head of one sequence, and the calling thread's scratch. */
 struct head {
     size_t T, HS;
-    size_t row, out_row;   // steps between tokens in qkv and out: 3C, C
-    const real *q, *k, *v; // (T,HS), rows `row` apart
-    real *largest, *share; // (T) of each query: its largest score, 1 / the sum of its exponentials
+    size_t out_offset;                 // of the head in out (B,T,C)
+    size_t row, out_row;               // strides from token to token: 3C in qkv, C in out
+    const real *q, *k, *v;             // (T,HS), row stride `row`
+    real *largest_score, *inverse_sum; // (T), of each query's softmax
     struct dropout dropout;
-    uint64_t dropped;       // dropout's index of P[0][0]
-    real *scores, *dscores; // (T,ROWS): S^T, then P^T; dP^T, then dS^T
-    real *q_t, *dout_t;     // (HS,ROWS): the block's q and dout transposed
+    uint64_t dropout_first; // index of P[0][0] for dropout_factor()
+    real *p_t, *ds_t;       // (T,ROWS): S^T, then P^T; dP^T, then dS^T
+    real *q_t, *dout_t;     // (HS,ROWS): the block's q and dout, transposed
 };
 
 _Static_assert(ROWS % LANES == 0, "a block of queries is whole vectors");
@@ -40,168 +48,164 @@ size_t attention_scratch(size_t T, size_t C, size_t NH) {
     return 2 * ROWS * (T + C / NH);
 }
 
-/* Where head i begins in out (B,T,C). */
-static size_t out_at(size_t i, size_t T, size_t C, size_t NH) {
-    return i / NH * T * C + i % NH * (C / NH);
-}
-
-static struct head head_at(size_t i, size_t T, size_t C, size_t NH, const real *qkv,
-                           const real *softmax, struct dropout dropout, real *scratch) {
-    size_t b = i / NH, h = i % NH, HS = C / NH;
-    struct head head = {.T = T, .HS = HS, .row = 3 * C, .out_row = C, .dropout = dropout};
-    head.q = qkv + b * T * 3 * C + h * HS;
+static struct head head_at(const struct attention *a, size_t i, real *scratch) {
+    size_t T = a->T, C = a->C, HS = C / a->NH, b = i / a->NH, h = i % a->NH;
+    struct head head = {.T = T, .HS = HS, .row = 3 * C, .out_row = C, .dropout = a->dropout};
+    head.out_offset = b * T * C + h * HS;
+    head.q = a->qkv + b * T * 3 * C + h * HS;
     head.k = head.q + C;
     head.v = head.k + C;
-    head.largest = (real *)softmax + 2 * i * T; // forward's to write
-    head.share = head.largest + T;
-    head.dropped = (uint64_t)i * T * T;
-    head.scores = scratch;
-    head.dscores = head.scores + T * ROWS;
-    head.q_t = head.dscores + T * ROWS;
+    head.largest_score = a->softmax + 2 * i * T;
+    head.inverse_sum = head.largest_score + T;
+    head.dropout_first = (uint64_t)i * T * T;
+    head.p_t = scratch;
+    head.ds_t = head.p_t + T * ROWS;
+    head.q_t = head.ds_t + T * ROWS;
     head.dout_t = head.q_t + HS * ROWS;
     return head;
 }
 
-/* What follows is about the LANES queries from `query` on, which are columns of the four matrices:
-   p and dp point to their part of the row of key 0. Some of them see the keys before n. */
+/* The functions below work on LANES queries from `query` on: a vector of columns in the transposed
+   matrices. p and dp point to that vector in the row of key 0. At least one of these queries sees
+   each key before n, and none sees a key from n on. */
 
-/* What query l of them may not see of key j. */
-static inline void hide(size_t query, size_t j, real *p, real value) {
+/* Sets the elements of key j to `value` for the queries that do not see it. */
+static inline void mask_key(size_t query, size_t j, real *p, real value) {
 #pragma omp simd
     for (size_t l = 0; l < (size_t)LANES; l++) p[l] = j <= query + l ? p[l] : value;
 }
 
-/* p times the factors of dropout; nothing happens without dropout. */
+/* Multiplies by the dropout factors, if there is dropout. */
 static void drop(const struct head *head, size_t query, size_t n, real *p) {
     if (!head->dropout.threshold) return;
     for (size_t j = 0; j < n; j++)
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
             p[j * ROWS + l] *=
-                dropout_factor(head->dropout, head->dropped + (query + l) * head->T + j);
+                dropout_factor(head->dropout, head->dropout_first + (query + l) * head->T + j);
 }
 
-/* Zeros for the keys n .. end, which the products read with the others. */
+/* Zeros for the keys n .. end: the products read them together with the others. */
 static inline void clear(size_t n, size_t end, real *p) {
     for (size_t j = n; j < end; j++) vec_store(p + j * ROWS, (vec){0});
 }
 
-/* S to drop(P). */
+/* In p: S becomes drop(P). */
 static void softmax_forward(const struct head *head, size_t query, size_t n, size_t end, real *p) {
-    real scale = 1 / sqrt_real((real)head->HS), most[LANES];
-    for (size_t j = query + 1; j < n; j++) hide(query, j, p + j * ROWS, -INFINITY);
-    vec largest = vec_load(p), sum = {0};
-    for (size_t j = 1; j < n; j++) largest = vec_max(vec_load(p + j * ROWS), largest);
-    vec_store(most, largest);
+    real scale = 1 / sqrt_real((real)head->HS), largest[LANES];
+    for (size_t j = query + 1; j < n; j++) mask_key(query, j, p + j * ROWS, -INFINITY);
+    vec maximum = vec_load(p), sum = {0};
+    for (size_t j = 1; j < n; j++) maximum = vec_max(vec_load(p + j * ROWS), maximum);
+    vec_store(largest, maximum);
     for (size_t j = 0; j < n; j++) {
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
-            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l]));
+            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - largest[l]));
         sum += vec_load(p + j * ROWS);
     }
-    vec share = 1 / sum;
-    for (size_t j = 0; j < n; j++) vec_store(p + j * ROWS, vec_load(p + j * ROWS) * share);
+    vec inverse = 1 / sum;
+    for (size_t j = 0; j < n; j++) vec_store(p + j * ROWS, vec_load(p + j * ROWS) * inverse);
     clear(n, end, p);
     drop(head, query, n, p);
-    size_t last = head->T - query < (size_t)LANES ? head->T - query : (size_t)LANES;
-    vec_store_first(head->largest + query, largest, last);
-    vec_store_first(head->share + query, share, last);
+    size_t count = size_min(head->T - query, LANES);
+    vec_store_first(head->largest_score + query, maximum, count);
+    vec_store_first(head->inverse_sum + query, inverse, count);
 }
 
-/* S to drop(P) once more, and v^T dout to dS. */
+/* In p: S becomes drop(P). In dp: v dout^T becomes dS. */
 static void softmax_backward(const struct head *head, size_t query, size_t n, size_t end, real *p,
                              real *dp) {
-    real scale = 1 / sqrt_real((real)head->HS), most[LANES], share[LANES];
-    size_t last = head->T - query < (size_t)LANES ? head->T - query : (size_t)LANES;
-    vec_store(most, vec_load_first(head->largest + query, last));
-    vec_store(share, vec_load_first(head->share + query, last));
+    real scale = 1 / sqrt_real((real)head->HS), largest[LANES], inverse[LANES];
+    size_t count = size_min(head->T - query, LANES);
+    vec_store(largest, vec_load_first(head->largest_score + query, count));
+    vec_store(inverse, vec_load_first(head->inverse_sum + query, count));
     for (size_t j = query + 1; j < n; j++) {
-        hide(query, j, p + j * ROWS, -INFINITY);
-        hide(query, j, dp + j * ROWS, 0);
+        mask_key(query, j, p + j * ROWS, -INFINITY);
+        mask_key(query, j, dp + j * ROWS, 0);
     }
     drop(head, query, n, dp);
-    vec along = {0}; // D
+    vec D = {0};
     for (size_t j = 0; j < n; j++) {
 #pragma omp simd
         for (size_t l = 0; l < (size_t)LANES; l++)
-            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - most[l])) * share[l];
-        along = vec_mul_add(vec_load(p + j * ROWS), vec_load(dp + j * ROWS), along);
+            p[j * ROWS + l] = exp_nonpositive(scale * (p[j * ROWS + l] - largest[l])) * inverse[l];
+        D = vec_mul_add(vec_load(p + j * ROWS), vec_load(dp + j * ROWS), D);
     }
     for (size_t j = 0; j < n; j++)
-        vec_store(dp + j * ROWS,
-                  scale * vec_load(p + j * ROWS) * (vec_load(dp + j * ROWS) - along));
+        vec_store(dp + j * ROWS, scale * vec_load(p + j * ROWS) * (vec_load(dp + j * ROWS) - D));
     clear(n, end, p);
     clear(n, end, dp);
     drop(head, query, n, p);
 }
 
-/* The keys before `end` that some of the LANES queries from `query` on see. */
-static inline size_t seen(size_t query, size_t end) {
-    return query + LANES < end ? query + LANES : end;
+/* The `n` of the functions above, for a block whose queries end before `end`. */
+static inline size_t keys_seen(size_t query, size_t end) {
+    return size_min(query + LANES, end);
 }
 
-/* to (end,queries) = x (end,HS) y^T, y (count,HS) being the block's q or dout. */
-static void scores_of(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
-                      struct matrix y, real *y_t) {
-    matmul_transpose(count, head->HS, y_t, ROWS, y.data, y.row);
+/* to (end,count) = x (end,HS) y^T, for y (count,HS), the block's q or dout. y_t (HS,ROWS) is
+   scratch for its transpose. Columns from count to the next whole vector are computed from what
+   y_t held; nobody uses them. */
+static void products(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
+                     struct matrix y, real *y_t) {
+    matmul_transpose(count, head->HS, y_t, ROWS, y.data, y.row_stride);
     matmul(end, vec_padded(count), head->HS, x, matrix_of(y_t, ROWS), matrix_of(to, ROWS),
-           MATMUL_ZERO, NULL);
+           matrix_zeros());
 }
 
 static void head_forward(const struct head *head, size_t first, real *out) {
     struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
-    struct matrix p_t = matrix_of(head->scores, ROWS);
+    struct matrix p_t = matrix_of(head->p_t, ROWS);
     for (size_t begin = first, end; begin < head->T; begin = end) {
-        end = begin + ROWS < head->T ? begin + ROWS : head->T;
+        end = size_min(begin + ROWS, head->T);
         struct matrix q = matrix_of(head->q + begin * head->row, head->row);
-        scores_of(head, end, p_t.data, k, end - begin, q, head->q_t);
+        products(head, end, p_t.data, k, end - begin, q, head->q_t);
         for (size_t i = begin; i < end; i += LANES)
-            softmax_forward(head, i, seen(i, end), end, p_t.data + (i - begin));
+            softmax_forward(head, i, keys_seen(i, end), end, p_t.data + (i - begin));
         matmul(end - begin, head->HS, end, matrix_transposed(p_t), v,
-               matrix_of(out + begin * head->out_row, head->out_row), MATMUL_ZERO, NULL);
+               matrix_of(out + begin * head->out_row, head->out_row), matrix_zeros());
     }
 }
 
 static void head_backward(const struct head *head, real *dq, const real *dout, size_t C) {
+    size_t HS = head->HS;
     struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
-    struct matrix dk = matrix_of(dq + C, head->row),
-                  dv = matrix_of(dq + 2 * C, head->row); // (T,HS)
-    struct matrix p_t = matrix_of(head->scores, ROWS), ds_t = matrix_of(head->dscores, ROWS);
-    // from the last queries on, which see every key: they write dk and dv, the others add
-    enum matmul_start start = MATMUL_ZERO;
+    struct matrix dk = matrix_of(dq + C, head->row);     // (T,HS)
+    struct matrix dv = matrix_of(dq + 2 * C, head->row); // (T,HS)
+    struct matrix p_t = matrix_of(head->p_t, ROWS), ds_t = matrix_of(head->ds_t, ROWS);
+    // The last block comes first. Its queries see every key, so it writes all of dk and dv, and the
+    // other blocks add to them.
     for (size_t begin = (head->T - 1) / ROWS * ROWS, end = head->T;; end = begin, begin -= ROWS) {
-        size_t count = end - begin, HS = head->HS;
+        bool last = end == head->T;
+        size_t count = end - begin;
         struct matrix q = matrix_of(head->q + begin * head->row, head->row);
         struct matrix dout_rows = matrix_of(dout + begin * head->out_row, head->out_row);
-        scores_of(head, end, p_t.data, k, count, q, head->q_t);
-        scores_of(head, end, ds_t.data, v, count, dout_rows, head->dout_t);
+        products(head, end, p_t.data, k, count, q, head->q_t);
+        products(head, end, ds_t.data, v, count, dout_rows, head->dout_t);
         for (size_t i = begin; i < end; i += LANES)
-            softmax_backward(head, i, seen(i, end), end, p_t.data + (i - begin),
+            softmax_backward(head, i, keys_seen(i, end), end, p_t.data + (i - begin),
                              ds_t.data + (i - begin));
         matmul(count, HS, end, matrix_transposed(ds_t), k,
-               matrix_of(dq + begin * head->row, head->row), MATMUL_ZERO, NULL);
-        matmul(end, HS, count, ds_t, q, dk, start, NULL);
-        matmul(end, HS, count, p_t, dout_rows, dv, start, NULL);
-        start = MATMUL_ADD;
+               matrix_of(dq + begin * head->row, head->row), matrix_zeros());
+        matmul(end, HS, count, ds_t, q, dk, last ? matrix_zeros() : dk);
+        matmul(end, HS, count, p_t, dout_rows, dv, last ? matrix_zeros() : dv);
         if (!begin) return;
     }
 }
 
-void attention_forward(struct range heads, size_t T, size_t C, size_t NH, size_t first, real *out,
-                       real *softmax, const real *qkv, struct dropout dropout, real *scratch) {
+void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
-        struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
-        head_forward(&head, first, out + out_at(i, T, C, NH));
+        struct head head = head_at(a, i, scratch);
+        head_forward(&head, a->first, out + head.out_offset);
     }
     profile_lap(PROFILE_ATTENTION);
 }
 
-void attention_backward(struct range heads, size_t T, size_t C, size_t NH, real *dqkv,
-                        const real *dout, const real *softmax, const real *qkv,
-                        struct dropout dropout, real *scratch) {
+void attention_backward(const struct attention *a, struct range heads, real *dqkv, const real *dout,
+                        real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
-        struct head head = head_at(i, T, C, NH, qkv, softmax, dropout, scratch);
-        head_backward(&head, dqkv + (head.q - qkv), dout + out_at(i, T, C, NH), C);
+        struct head head = head_at(a, i, scratch);
+        head_backward(&head, dqkv + (head.q - a->qkv), dout + head.out_offset, a->C);
     }
     profile_lap(PROFILE_ATTENTION);
 }

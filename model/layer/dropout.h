@@ -1,7 +1,9 @@
-/* Dropout: in training each element is zero with probability p, else multiplied by 1 / (1 - p).
+/* Dropout: in training, each element is set to zero with probability p, otherwise multiplied by
+   1 / (1 - p). Backward multiplies the gradient by the same factors.
 
-   The mask is a function of a key and the element's index (counter-based), so backward computes it
-   again instead of reading it back. Srivastava et al. 2014, in the inverted form of PyTorch. */
+   The factor is a function of a key and the element's index (a counter-based random generator), so
+   no mask is stored: backward computes the factors again. Srivastava et al. 2014, in PyTorch's form
+   (scaled in training, not in evaluation). */
 #ifndef DROPOUT_H
 #define DROPOUT_H
 
@@ -10,9 +12,9 @@
 #include <stddef.h>
 
 struct dropout {
-    uint64_t key;       // seed + step + site
-    uint64_t threshold; // bits below it are dropped; 0: nothing is
-    real scale;
+    uint64_t key;       // from the seed, the step and the site
+    uint64_t threshold; // an element whose 32 random bits are below it is dropped; 0: none is
+    real scale;         // 1 / (1 - p)
 };
 
 static inline struct dropout dropout_make(double p, uint64_t key) {
@@ -24,7 +26,7 @@ static inline real dropout_factor(struct dropout d, uint64_t i) {
     return random_bits(d.key, i) >> 32 < d.threshold ? 0 : d.scale;
 }
 
-/* y (count) = x times its factors, x beginning at element `first`. */
+/* y (count) = x times its factors. `first` is the index of x[0]. */
 static inline void dropout_apply(struct dropout d, size_t first, size_t count, real *y,
                                  const real *x) {
 #pragma omp simd

@@ -1,5 +1,7 @@
-/* x[b,t] = drop(wte[id[b,t]] + wpe[t]). Backward adds each token's gradient to the two rows that it
-   read; the work is split by channels, so every row is summed in the tokens' order. */
+/* x[b,t] = drop(wte[ids[b,t]] + wpe[t])
+
+   Backward, with m the dropout factors: dwte[ids[b,t]] += m dx[b,t], dwpe[t] += m dx[b,t]. Threads
+   share this work by channels, so each element is summed over the tokens in their order. */
 #include "model/layer/embedding.h"
 #include "model/math/profile.h"
 
@@ -7,10 +9,11 @@ static inline real factor(struct dropout dropout, size_t i) {
     return dropout.threshold ? dropout_factor(dropout, i) : 1;
 }
 
-void embedding_forward(struct range rows, size_t T, size_t C, real *x, const int32_t *ids,
-                       const real *wte, const real *wpe, struct dropout dropout) {
+void embedding_forward(const struct embedding *e, struct range rows, real *x) {
+    size_t T = e->T, C = e->C;
+    struct dropout dropout = e->dropout;
     for (size_t n = rows.begin; n < rows.end; n++) {
-        const real *token = wte + ids[n] * C, *position = wpe + n % T * C;
+        const real *token = e->wte.value + e->ids[n] * C, *position = e->wpe.value + n % T * C;
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
             x[n * C + c] = (token[c] + position[c]) * factor(dropout, n * C + c);
@@ -18,13 +21,14 @@ void embedding_forward(struct range rows, size_t T, size_t C, real *x, const int
     profile_lap(PROFILE_EMBEDDING);
 }
 
-void embedding_backward(size_t N, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
-                        const int32_t *ids, struct dropout dropout) {
-    struct range own = team_part(C, 64 / sizeof(real));
+void embedding_backward(const struct embedding *e, size_t N, const real *dx) {
+    size_t T = e->T, C = e->C;
+    struct dropout dropout = e->dropout;
+    struct range channels = team_part(C, 64 / sizeof(real));
     for (size_t n = 0; n < N; n++) {
-        real *token = dwte + ids[n] * C, *position = dwpe + n % T * C;
+        real *token = e->wte.grad + e->ids[n] * C, *position = e->wpe.grad + n % T * C;
 #pragma omp simd
-        for (size_t c = own.begin; c < own.end; c++) {
+        for (size_t c = channels.begin; c < channels.end; c++) {
             real d = dx[n * C + c] * factor(dropout, n * C + c);
             token[c] += d;
             position[c] += d;

@@ -1,17 +1,24 @@
-/* Token and learned position embeddings: x[b,t] = drop(wte[id[b,t]] + wpe[t]). */
+/* Token and learned position embeddings: x[b,t] = drop(wte[ids[b,t]] + wpe[t]). */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
 
 #include "model/layer/dropout.h"
 #include "model/math/team.h"
+#include "model/math/tensor.h"
 
-/* The rows of x (B,T,C) from ids (B,T), wte (V,C), wpe (block,C); by the calling thread. */
-void embedding_forward(struct range rows, size_t T, size_t C, real *x, const int32_t *ids,
-                       const real *wte, const real *wpe, struct dropout dropout);
+struct embedding {
+    size_t T, C;
+    const int32_t *ids; // (B,T)
+    struct param wte;   // (V,C), by token
+    struct param wpe;   // (block_size,C), by position
+    struct dropout dropout;
+};
 
-/* dwte (V,C) and dwpe (block,C) += from dx (N,C), N = B T; by every thread of the team, each its
-   own channels, after a barrier. */
-void embedding_backward(size_t N, size_t T, size_t C, real *dwte, real *dwpe, const real *dx,
-                        const int32_t *ids, struct dropout dropout);
+/* The given rows of x (B,T,C); by the calling thread. */
+void embedding_forward(const struct embedding *e, struct range rows, real *x);
+
+/* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. By every thread of the team, each
+   for its own channels, after a barrier. */
+void embedding_backward(const struct embedding *e, size_t N, const real *dx);
 
 #endif

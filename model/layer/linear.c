@@ -1,4 +1,8 @@
-/* y = x W^T + b. With dy: dx = dy W, dW = dy^T x, db = sum over tokens of dy. */
+/* y = x W^T + b                      x (N,in), y (N,out), W (out,in), b (out)
+
+   Backward: dx = dy W
+             dW = dy^T x
+             db = sum of dy over the tokens */
 #include "model/layer/linear.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
@@ -21,7 +25,7 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
     snprintf(full, sizeof full, "%s.bias", name);
     if (!bias) return;
     linear->bias = tensor_take(params, full, out, 0, 0, 0);
-    linear->db = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * out);
+    linear->bias_sums = arena_reals(layout->arena, team_row_blocks(layout->B * layout->T) * out);
 }
 
 void linear_prepare(const struct linear *linear) {
@@ -33,11 +37,11 @@ void linear_prepare(const struct linear *linear) {
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
     matmul(M, linear->out, linear->in, matrix_of(x, linear->in),
            matrix_of(linear->transposed, linear->padded), matrix_of(y, linear->out),
-           linear->bias.value ? MATMUL_BIAS : MATMUL_ZERO, linear->bias.value);
+           matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
 }
 
-/* sum (columns) of the rows of x (M,columns), each column's in a register. */
+/* sum (columns) = the sum of the rows of x (M,columns). Sums are kept in registers. */
 static void sum_rows(size_t M, size_t columns, real *sum, const real *x) {
     size_t c = 0;
     for (; c + LANES <= columns; c += LANES) {
@@ -55,29 +59,30 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
                      const real *dy) {
     size_t in = linear->in, out = linear->out;
     matmul(M, in, out, matrix_of(dy, out), matrix_of(linear->weight.value, in), matrix_of(dx, in),
-           MATMUL_ZERO, NULL);
-    if (linear->db) sum_rows(M, out, linear->db + block * out, dy);
+           matrix_zeros());
+    if (linear->bias_sums) sum_rows(M, out, linear->bias_sums + block * out, dy);
     profile_lap(PROFILE_INPUT);
 }
 
 void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
                             const real *x) {
-    // threads in a grid over dW: as many rows of it as there are tiles, columns for the rest
+    // The threads form a grid over dW: as many of them down its rows as there are tiles of rows,
+    // the others across its columns. Threads that do not fill the grid have nothing to do.
     enum { TILE_ROWS = 8, TILE_COLUMNS = 64 };
     size_t in = linear->in, out = linear->out;
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    size_t most = (out + TILE_ROWS - 1) / TILE_ROWS, down = threads < most ? threads : most;
-    size_t across = threads / down;
+    size_t down = size_min(threads, (out + TILE_ROWS - 1) / TILE_ROWS), across = threads / down;
     if (thread < down * across) {
         struct range o = team_part_of(thread % down, down, out, TILE_ROWS);
         struct range i = team_part_of(thread / down, across, in, TILE_COLUMNS);
+        struct matrix dw = matrix_of(linear->weight.grad + o.begin * in + i.begin, in);
         matmul(o.end - o.begin, i.end - i.begin, N,
-               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in),
-               matrix_of(linear->weight.grad + o.begin * in + i.begin, in), MATMUL_ADD, NULL);
+               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in), dw,
+               dw);
     }
     profile_lap(PROFILE_WEIGHT);
 }
 
 void linear_bias_gradient(const struct linear *linear, size_t N) {
-    if (linear->db) team_add_blocks(N, linear->out, linear->bias.grad, linear->db);
+    if (linear->bias_sums) team_add_blocks(N, linear->out, linear->bias.grad, linear->bias_sums);
 }

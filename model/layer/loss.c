@@ -1,20 +1,24 @@
-/* loss = ln sum_v exp(z_v) - z_target, with the largest z taken out of the sum;
-   dloss/dz_v = softmax(z)_v - [v = target]. */
+/* For the logits z (V) of one token:
+
+     loss         = ln sum_v exp(z_v - max z) + max z - z_target
+     dloss / dz_v = softmax(z)_v - [v = target] */
 #include "model/layer/loss.h"
 #include "model/math/reduce.h"
 #include "model/math/team.h"
 #include "model/math/vecmath.h"
 #include <string.h>
 
-/* Pass by pass through the block of tokens, as norm_layer.c says why. */
-static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
-                  const int32_t *targets, real scale) {
+/* The same for one row block. Each loop is a pass over all its tokens, so that the processor works
+   on many tokens at once: done token by token, each step would wait for the one before. */
+static void block_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
+                                const int32_t *targets, real scale) {
     size_t row = vec_padded(V);
-    real *exponentials = dlogits ? dlogits : logits, largest[ROWS], sum[ROWS];
+    real *exponentials = dlogits ? dlogits : logits; // (N,V)
+    real largest[ROWS], sum[ROWS];
     for (size_t n = 0; n < N; n++) {
         real *z = logits + n * row;
 #pragma omp simd
-        for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // no character
+        for (size_t v = row - LANES; v < row; v++) z[v] = v < V ? z[v] : -INFINITY; // padding
         largest[n] = row_max(row, z);
         losses[n] = targets[n] < 0 ? 0 : largest[n] - z[targets[n]];
     }
@@ -25,13 +29,13 @@ static void block(size_t N, size_t V, real *losses, real *dlogits, real *logits,
     for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
     for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
     for (size_t n = 0; dlogits && n < N; n++) {
-        real *dz = dlogits + n * row, share = scale / sum[n];
+        real *dz = dlogits + n * row, factor = scale / sum[n];
         if (targets[n] < 0) {
-            memset(dz, 0, row * sizeof(real)); // whatever the logits are
+            memset(dz, 0, row * sizeof(real)); // even if the logits are NaN
             continue;
         }
 #pragma omp simd
-        for (size_t v = 0; v < row; v++) dz[v] *= share;
+        for (size_t v = 0; v < row; v++) dz[v] *= factor;
         dz[targets[n]] -= scale;
     }
 }
@@ -40,8 +44,9 @@ void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *l
                         const int32_t *targets, real scale) {
     size_t row = vec_padded(V);
     for (size_t n = 0; n < N; n += ROWS)
-        block(N - n < ROWS ? N - n : ROWS, V, losses + n, dlogits ? dlogits + n * row : NULL,
-              logits + n * row, targets + n, scale);
+        block_cross_entropy(size_min(N - n, ROWS), V, losses + n,
+                            dlogits ? dlogits + n * row : NULL, logits + n * row, targets + n,
+                            scale);
 }
 
 void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,

@@ -1,3 +1,7 @@
+/* sum = a x + drop(f), f = F(x)
+
+   Backward: df = drop(dsum), computed by dropout_apply()
+             dx = a dsum + dinner, where dinner is the gradient of df through F */
 #include "model/layer/residual.h"
 #include "model/math/profile.h"
 

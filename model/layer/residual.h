@@ -1,14 +1,14 @@
-/* The residual stream: x <- a x + drop(F). */
+/* The residual stream: sum = a x + drop(F(x)), F the sub-layer's function. */
 #ifndef RESIDUAL_H
 #define RESIDUAL_H
 
 #include "model/layer/dropout.h"
 
-/* sum (count) = a x + drop(f), elements counted from `first`; sum may be x. */
+/* sum (count) = a x + drop(f). `first` is the first element's index for dropout. sum may be x. */
 void residual_forward(size_t first, size_t count, real *sum, real a, const real *x, const real *f,
                       struct dropout drop);
 
-/* dx (count) = a dsum + dinner. */
+/* dx (count) = a dsum + dinner, where dinner is the gradient through F. */
 void residual_backward(size_t count, real *dx, real a, const real *dsum, const real *dinner);
 
 #endif

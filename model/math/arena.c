@@ -8,7 +8,7 @@
 
 enum {
     ALIGNMENT = 64,
-    HUGE_PAGE = 1 << 21, // large arenas ask for pages of this size, where the system has them
+    HUGE_PAGE = 1 << 21, // pages of this size are requested for arenas at least as large
 };
 
 void *arena_take(struct arena *arena, size_t count, size_t size) {
@@ -24,7 +24,7 @@ void *arena_take(struct arena *arena, size_t count, size_t size) {
     return piece;
 }
 
-static size_t allocated; // by all arenas
+static size_t allocated; // bytes, by all arenas
 
 void arena_allocate(struct arena *arena, const char *what) {
     size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -41,7 +41,7 @@ void arena_allocate(struct arena *arena, const char *what) {
     size_t whole = (arena->bytes + alignment - 1) / alignment * alignment;
     arena->base = aligned_alloc(alignment, whole ? whole : alignment);
     if (!arena->base)
-        die(STATUS_MACHINE, "memory: no %.1f GiB for %s to be had", (double)arena->bytes / gib,
+        die(STATUS_MACHINE, "memory: cannot allocate %.1f GiB for %s", (double)arena->bytes / gib,
             what);
 #ifdef MADV_HUGEPAGE
     if (alignment == HUGE_PAGE) madvise(arena->base, arena->bytes, MADV_HUGEPAGE);

@@ -1,16 +1,17 @@
-/* What is about to be read in pieces, fetched in order. */
+/* Fetching an array into the cache, in order, before it is read in pieces. */
 #ifndef CACHE_H
 #define CACHE_H
 
 #include "model/math/real.h"
 #include <stddef.h>
 
-/* Reads through x (count), so that it lies in the second-level cache. Memory gives what is read in
-   order several times as fast as the strips and heads in which products read it, since the
-   processor sees what comes next. More than a good part of such a cache is left alone. */
+/* Reads one element per cache line of x (count), so that x is in the second-level cache afterwards.
+   Products read their operands in strips or by heads, in an order that the processor does not
+   predict; an array that is read from start to end is prefetched and arrives several times as fast.
+   An array above half a MiB would fill a good part of that cache and is left alone. */
 static inline void cache_fetch(size_t count, const real *x) {
-    enum { LINE = 64 / sizeof(real), MOST = (1 << 19) / sizeof(real) };
-    if (count > MOST) return;
+    enum { LINE = 64 / sizeof(real), COUNT_MAX = (1 << 19) / sizeof(real) };
+    if (count > COUNT_MAX) return;
     for (size_t i = 0; i < count; i += LINE) (void)*(const volatile real *)(x + i);
 }
 

@@ -1,18 +1,22 @@
-/* Matrix products: C (M,N) = start + A (M,K) B (K,N).
+/* Matrix products: C (M,N) = S + A (M,K) B (K,N).
 
-   The three products of a linear layer y = x W^T + b, W (OC,IC), are this one with other strides:
-     forward          y  (N,OC)  = b + x (N,IC) W^T        W transposed once for each update
+   The three products of a linear layer y = x W^T + b, with W (OC,IC), differ in their strides only:
+
+     forward          y  (N,OC)  = b + x (N,IC) W^T        W is transposed once per update
      input gradient   dx (N,IC)  = dy (N,OC) W
-     weight gradient  dW (OC,IC) += dy^T (OC,N) x (N,IC)   A transposed, the sum is over tokens
+     weight gradient  dW (OC,IC) += dy^T (OC,N) x (N,IC)   A is transposed; the sum is over tokens
 
-   The fast form (register tiles after Goto and van de Geijn 2008): the innermost tile keeps TILE_M
-   x TILE_V vectors of C in registers and makes one rank-1 update a step: TILE_V vectors of B, one
-   element of A at a time for TILE_V multiply-adds. BLOCK_K steps at a time, a strip of B as wide as
-   the tile stays in the cache while BLOCK_M rows of A pass by. Nothing is packed: with B row-major,
-   both A and B are read where they lie about as fast as from packed copies, measured on the shapes
-   of training (PERFORMANCE.md); columns that do not fill a vector are read and written under a
-   mask.
- */
+   The fast form uses register tiles after Goto and van de Geijn 2008:
+
+     block   BLOCK_M rows of A and C, BLOCK_K values of k
+     strip   a block's columns, at most TILE_V vectors of them at a time: the strip of B, BLOCK_K
+             rows high, stays in the first-level cache while the rows of A pass by
+     tile    TILE_M rows of a strip. Its part of C is held in registers. Each step of k is a rank-1
+             update: load TILE_V vectors of B, then TILE_V multiply-adds for each element of A
+
+   Nothing is packed: B is row-major, so reading A and B in place is about as fast as reading packed
+   copies, measured on the shapes of training (PERFORMANCE.md). Columns that do not fill a vector
+   are read and written under a mask. */
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
 #include <stdbool.h>
@@ -25,19 +29,19 @@ enum { TILE_M = 6, TILE_V = 2 };
 
 enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
-    BLOCK_M = 24 * TILE_M, // rows of A and C,
-    BLOCK_K = 256,         // rows of B that meet before the next
+    BLOCK_M = 24 * TILE_M, // rows of A and C in a block
+    BLOCK_K = 256,         // values of k in a block
 };
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
-                      struct matrix c, enum matmul_start start, const real *bias) {
+                      struct matrix c, struct matrix start) {
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
-            real *out = &c.data[i * c.row + j * c.column], sum = 0;
-            if (start != MATMUL_ADD) *out = start == MATMUL_BIAS ? bias[j] : 0;
+            real *out = &c.data[i * c.row_stride + j * c.column_stride], sum = 0;
+            *out = start.data ? start.data[i * start.row_stride + j * start.column_stride] : 0;
             for (size_t k = 0; k < K; k++) {
-                sum = mul_add(a.data[i * a.row + k * a.column], b.data[k * b.row + j * b.column],
-                              sum);
+                sum = mul_add(a.data[i * a.row_stride + k * a.column_stride],
+                              b.data[k * b.row_stride + j * b.column_stride], sum);
                 if ((k + 1) % BLOCK_K && k + 1 < K) continue;
                 *out += sum;
                 sum = 0;
@@ -45,19 +49,17 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
         }
 }
 
-/* A part of a product that works on K rows of B: its left-hand side, its right-hand side, what its
-   sums are added to (NULL: zeros; rows `first_row` apart, 0: the same for every row) and where they
-   go. `last` is how many columns its last vector has. */
-struct part {
-    size_t K, last;
+/* A strip of a block: c = start + a b, with K <= BLOCK_K values of k. */
+struct strip {
+    size_t K, last; // `last`: columns in the strip's last vector
     struct matrix a, b;
-    const real *first;
-    size_t first_row;
+    const real *start; // NULL: zeros
+    size_t start_row;  // row stride; 0: the same row for every row of c
     real *c;
-    size_t c_row;
+    size_t c_row; // row stride
 };
 
-/* Vector j of v at p: whole, but the last one if `cut` is set. */
+/* Loads vector j of the v vectors at p. If `cut`, the last vector has only `last` elements. */
 SIMD_INLINE vec load(const real *p, size_t j, const size_t v, const bool cut, size_t last) {
     return cut && j == v - 1 ? vec_load_first(p + j * LANES, last) : vec_load(p + j * LANES);
 }
@@ -69,30 +71,34 @@ SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut,
         vec_store(p + j * LANES, x);
 }
 
-/* m rows of a part, v vectors wide, from row i on; m, v and cut constants at each call.
+/* The tile of m rows by v vectors that starts at row i of the strip. m, v and cut are constants in
+   every call, so that all inner loops unroll and `sum` stays in registers.
 
-   Rows are some steps from the first, or from the one in the middle: an address for each row would
-   take more registers than there are. For the same reason the part is hidden from the compiler now
-   and then, or it keeps addresses of all rows from before a loop to behind it, and from tile to
-   tile, in memory, which takes a quarter of a small tile's time. */
+   Rows of A are addressed by their distance from the tile's first or middle row: a pointer per row
+   would need more registers than there are. For the same reason SIMD_HIDE() makes the compiler
+   forget the strip's address between the phases. Otherwise it computes the addresses of all rows
+   once and keeps them in memory across phases and tiles, which costs a quarter of a small tile's
+   time. */
 SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
-                      const struct part *p) {
-    // C's lines are asked for now, so that nothing need wait for them at the end
-    SIMD_HIDE(p);
-    real *c = p->c + i * p->c_row;
-    size_t c_row = p->c_row;
+                      const struct strip *s) {
+    // prefetch the tile's lines of C, so that they are there when the sums are complete
+    SIMD_HIDE(s);
+    real *c = s->c + i * s->c_row;
+    size_t c_row = s->c_row;
 #pragma GCC unroll 16
     for (size_t r = 0; r < m; r++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) __builtin_prefetch(c + r * c_row + j * LANES, 1);
 
-    SIMD_HIDE(p);
+    // sum = a b
+    SIMD_HIDE(s);
     vec sum[TALL_M][TILE_V] = {0};
-    const real *b = p->b.data;
-    size_t row = p->a.row, column = p->a.column, b_row = p->b.row, last = p->last;
-    const real *upper = p->a.data + i * row;
+    const real *b = s->b.data;
+    size_t row = s->a.row_stride, column = s->a.column_stride;
+    size_t b_row = s->b.row_stride, last = s->last;
+    const real *upper = s->a.data + i * row;
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
-    for (size_t k = p->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
+    for (size_t k = s->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
@@ -104,47 +110,50 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
         }
     }
 
-    SIMD_HIDE(p);
-    if (p->first) {
-        const real *first = p->first + i * p->first_row;
-        size_t first_row = p->first_row;
+    // sum += start
+    SIMD_HIDE(s);
+    if (s->start) {
+        const real *start = s->start + i * s->start_row;
+        size_t start_row = s->start_row;
 #pragma GCC unroll 16
         for (size_t r = 0; r < m; r++)
 #pragma GCC unroll 4
             for (size_t j = 0; j < v; j++)
-                sum[r][j] += load(first + r * first_row, j, v, cut, last);
+                sum[r][j] += load(start + r * start_row, j, v, cut, last);
     }
 
-    SIMD_HIDE(p);
-    c = p->c + i * p->c_row;
-    c_row = p->c_row;
+    // c = sum
+    SIMD_HIDE(s);
+    c = s->c + i * s->c_row;
+    c_row = s->c_row;
 #pragma GCC unroll 16
     for (size_t r = 0; r < m; r++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < v; j++) store(c + r * c_row, sum[r][j], j, v, cut, last);
 }
 
-/* Rows i .. M of a part as long as m of them are left; returns the first that remains. */
+/* Tiles of m rows from row i to row M, while m rows are left. Returns the first row not done. */
 SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, size_t i, size_t M,
-                         const struct part *p) {
-    for (; i + m <= M; i += m) tile(m, v, cut, i, p);
+                         const struct strip *s) {
+    for (; i + m <= M; i += m) tile(m, v, cut, i, s);
     return i;
 }
 
-/* All M rows of a part that is v vectors wide. */
-SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct part *p) {
-    size_t i = v == 1 ? tiles(TALL_M, v, cut, 0, M, p) : 0;
-    i = tiles(TILE_M, v, cut, i, M, p);
-    i = tiles(4, v, cut, i, M, p);
-    i = tiles(2, v, cut, i, M, p);
-    tiles(1, v, cut, i, M, p);
+/* All M rows of a strip that is v vectors wide. */
+SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct strip *s) {
+    size_t i = v == 1 ? tiles(TALL_M, v, cut, 0, M, s) : 0;
+    i = tiles(TILE_M, v, cut, i, M, s);
+    i = tiles(4, v, cut, i, M, s);
+    i = tiles(2, v, cut, i, M, s);
+    tiles(1, v, cut, i, M, s);
 }
 
-/* A function for each width, whole or cut: in one function the compiler makes ready for all of them
-   at every product. */
+/* One function for each width, with a whole or a cut last vector. If all widths were inlined into
+   one function, each call would save and prepare the registers of all of them, which costs about as
+   much as a small product. */
 #define STRIP(name, v, cut)                                                                        \
-    static __attribute__((noinline)) void name(size_t M, const struct part *p) {                   \
-        strip(v, cut, M, p);                                                                       \
+    static __attribute__((noinline)) void name(size_t M, const struct strip *s) {                  \
+        strip(v, cut, M, s);                                                                       \
     }
 STRIP(strip_1, 1, false)
 STRIP(strip_1_cut, 1, true)
@@ -153,38 +162,45 @@ STRIP(strip_2_cut, 2, true)
 STRIP(strip_widest, TILE_V, false)
 STRIP(strip_widest_cut, TILE_V, true)
 
-typedef void strip_function(size_t M, const struct part *p);
+typedef void strip_function(size_t M, const struct strip *s);
 static strip_function *const strips[][2] = {
     {strip_1, strip_1_cut}, {strip_2, strip_2_cut}, {strip_widest, strip_widest_cut}};
 
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
-            enum matmul_start start, const real *bias) {
+            struct matrix start) {
     for (size_t i = 0; i < M; i += BLOCK_M)
-        for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) {
+        for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) { // once if K = 0: C = S
             size_t m = size_min(M - i, BLOCK_M);
-            bool add = k > 0 || start == MATMUL_ADD;
+            struct matrix from = k == 0 ? start : c;
             for (size_t j = 0, v; j < N; j += v * LANES) {
-                size_t vectors = (N - j + LANES - 1) / LANES; // four are better two and two
-                v = vectors == 4 ? 2 : size_min(vectors, TILE_V);
-                real *out = c.data + i * c.row + j;
-                struct part part = {.K = size_min(K - k, BLOCK_K),
-                                    .last = N - j - (v - 1) * LANES,
-                                    .a = {a.data + i * a.row + k * a.column, a.row, a.column},
-                                    .b = matrix_of(b.data + k * b.row + j, b.row),
-                                    .first = add                    ? out
-                                             : start == MATMUL_BIAS ? bias + j
-                                                                    : NULL,
-                                    .first_row = add ? c.row : 0,
-                                    .c = out,
-                                    .c_row = c.row};
-                strips[v - 1][part.last < (size_t)LANES](m, &part);
+                size_t vectors = (N - j + LANES - 1) / LANES;
+                v = vectors == 4 ? 2 : size_min(vectors, TILE_V); // 2 + 2 is faster than 3 + 1
+                struct strip s = {
+                    .K = size_min(K - k, BLOCK_K),
+                    .last = N - j - (v - 1) * LANES,
+                    .a = {a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
+                          a.column_stride},
+                    .b = matrix_of(b.data + k * b.row_stride + j, b.row_stride),
+                    .start = from.data ? from.data + i * from.row_stride + j : NULL,
+                    .start_row = from.row_stride,
+                    .c = c.data + i * c.row_stride + j,
+                    .c_row = c.row_stride,
+                };
+                strips[v - 1][s.last < (size_t)LANES](m, &s);
             }
         }
 }
 
-#ifdef SIMD_SHUFFLES
-/* LANES x LANES elements: each pass of interleaving the first half of the vectors with the second
-   moves one bit of an element's place from column to row. */
+/* to = the transpose of from, LANES x LANES elements: the plain form. */
+#ifndef SIMD_SHUFFLES
+static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
+    for (size_t y = 0; y < (size_t)LANES; y++)
+        for (size_t x = 0; x < (size_t)LANES; x++) to[y * to_row + x] = from[x * from_row + y];
+}
+#else
+/* The fast form, in registers. An element's place is given by the bits of its row and column. Each
+   pass interleaves the first half of the vectors with the second, which moves one bit from the
+   column to the row; log2(LANES) passes exchange them all. */
 static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
     vec a[LANES], b[LANES];
 #    pragma GCC unroll 16
@@ -201,12 +217,6 @@ static void transpose_square(real *to, size_t to_row, const real *from, size_t f
     }
 #    pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) vec_store(to + (size_t)i * to_row, a[i]);
-}
-#else
-static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
-    for (int y = 0; y < LANES; y++)
-        for (int x = 0; x < LANES; x++)
-            to[(size_t)y * to_row + (size_t)x] = from[(size_t)x * from_row + (size_t)y];
 }
 #endif
 

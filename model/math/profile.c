@@ -1,5 +1,5 @@
-/* One clock and one sum for each part: there is one training at a time, and its first thread laps.
- */
+/* One timer for the program, since one model is trained at a time. Only the team's first
+   thread writes. */
 #include "model/math/profile.h"
 #include <omp.h>
 
@@ -20,7 +20,7 @@ const char *const profile_name[PROFILE_PARTS] = {
 };
 
 bool profile_on;
-static double seconds[PROFILE_PARTS], last;
+static double seconds[PROFILE_PARTS], last; // `last`: when the previous lap ended
 
 void profile_start(void) {
     for (int i = 0; i < PROFILE_PARTS; i++) seconds[i] = 0;
@@ -50,10 +50,10 @@ double profile_seconds(enum profile_part part) {
 void profile_print(FILE *file, double steps) {
     double sum = 0;
     for (int i = 0; i < PROFILE_PARTS; i++) sum += seconds[i];
-    fprintf(file, "%-24s %10s %7s\n", "operation", "ms/step", "share");
+    fprintf(file, "%-24s %10s %9s\n", "operation", "ms/step", "fraction");
     for (int i = 0; i < PROFILE_PARTS; i++)
         if (seconds[i] > 0)
-            fprintf(file, "%-24s %10.4f %6.1f%%\n", profile_name[i], 1e3 * seconds[i] / steps,
+            fprintf(file, "%-24s %10.4f %8.1f%%\n", profile_name[i], 1e3 * seconds[i] / steps,
                     100 * seconds[i] / sum);
     fprintf(file, "%-24s %10.4f\n", "all", 1e3 * sum / steps);
 }

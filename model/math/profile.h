@@ -1,5 +1,5 @@
-/* Where the time of training goes, by operation: a lap clock on the first thread of the team. Off,
-   it costs a test of one variable. */
+/* A profile of training by operation: a lap timer on the first thread of the team. While it is off,
+   each lap costs the test of one variable. */
 #ifndef PROFILE_H
 #define PROFILE_H
 
@@ -7,18 +7,18 @@
 #include <stdio.h>
 
 enum profile_part {
-    PROFILE_BATCH,       // drawing the batch
-    PROFILE_TRANSPOSE,   // weights into the order in which products read them
+    PROFILE_BATCH,       // sampling the batch
+    PROFILE_TRANSPOSE,   // transposing weights for the forward products
     PROFILE_EMBEDDING,   // forward and backward
     PROFILE_NORM,        // forward and backward
-    PROFILE_FORWARD,     // products of linear layers: y = x W^T
-    PROFILE_INPUT,       // dx = dy W
-    PROFILE_WEIGHT,      // dW = dy^T x
+    PROFILE_FORWARD,     // linear layers: y = x W^T
+    PROFILE_INPUT,       // linear layers: dx = dy W
+    PROFILE_WEIGHT,      // linear layers: dW = dy^T x
     PROFILE_ATTENTION,   // forward and backward
     PROFILE_ELEMENTWISE, // activation, residual, dropout
     PROFILE_LOSS,        // softmax and cross-entropy
     PROFILE_ADAM,        // gradient norm and update
-    PROFILE_WAIT,        // for the other threads
+    PROFILE_WAIT,        // waiting for the other threads
     PROFILE_OTHER,
     PROFILE_PARTS
 };
@@ -26,21 +26,21 @@ enum profile_part {
 extern const char *const profile_name[PROFILE_PARTS];
 extern bool profile_on;
 
-/* Starts from zero, stops, goes on where it stopped. */
-void profile_start(void);
-void profile_stop(void);
-void profile_resume(void);
+void profile_start(void);  // sets all times to zero and starts
+void profile_stop(void);   // keeps the times
+void profile_resume(void); // continues from the times kept
 
-void profile_add(enum profile_part part);
+void profile_add(enum profile_part part); // use profile_lap()
 
-/* Books the time since the last lap, or the start, on `part`; other threads are not measured. */
+/* Adds the time since the previous lap, or since the start, to `part`. Only the team's first thread
+   is measured. */
 static inline void profile_lap(enum profile_part part) {
     if (__builtin_expect(profile_on, false)) profile_add(part);
 }
 
 double profile_seconds(enum profile_part part);
 
-/* A table: part, milliseconds for each of `steps` steps, share of the whole. */
+/* Prints a table: part, milliseconds per step, fraction of the total, after `steps` steps. */
 void profile_print(FILE *file, double steps);
 
 #endif

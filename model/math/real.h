@@ -1,10 +1,10 @@
-/* The number that the whole model computes with: float, or double under -DREAL=double, where the
-   tests check every gradient against differences.
+/* The number type of the whole model: float, or double under -DREAL=double, in which the tests
+   check every gradient against finite differences.
 
-   Rounding is what the source says. Compilers may not fuse a product and a sum by themselves
-   (-ffp-contract=off in the Makefile), since they would do so in one loop and not in another: then
-   generation would not be the full forward pass to the bit. Where fusing pays, the source calls
-   mul_add(). */
+   The source alone decides where results are rounded. The compiler may not fuse a product and a sum
+   by itself (-ffp-contract=off in the Makefile): it would do so in one loop and not in another, and
+   generation would differ from the full forward pass in the last bits. Where a fused multiply-add
+   is faster, the source calls mul_add(). */
 #ifndef REAL_H
 #define REAL_H
 
@@ -23,7 +23,7 @@ typedef REAL real;
 #    define REAL_FUSED 0
 #endif
 
-/* a b + c, rounded once where the processor has the instruction, else twice. */
+/* a b + c, rounded once where the processor has the fused instruction, otherwise twice. */
 static inline __attribute__((always_inline)) float mul_add_float(float a, float b, float c) {
     return REAL_FUSED ? __builtin_fmaf(a, b, c) : a * b + c;
 }

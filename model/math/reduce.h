@@ -1,6 +1,8 @@
-/* Sums over a row of n numbers: lane by lane, the lanes halved until one is left, then what did not
-   fill a vector. (A loop under `omp simd reduction` adds the lanes one after the other, which takes
-   longer than the loop itself on rows as short as a token's.) */
+/* Reductions over a row of n numbers: each lane sums every LANES-th element; the lanes are added in
+   halves until one is left; the remaining elements, too few for a vector, are added last.
+
+   (`omp simd reduction` adds the lanes one after another. On a row as short as one token's channels
+   that takes longer than the loop itself.) */
 #ifndef REDUCE_H
 #define REDUCE_H
 
@@ -23,12 +25,12 @@ SIMD_INLINE real lanes_max(vec v) {
     return v[0];
 }
 
-/* max x, n > 0; NaN if x[0] is, other NaNs may be passed over. */
+/* max x, for n > 0. NaN if x[0] is NaN; other NaNs may be ignored. */
 static inline real row_max(size_t n, const real *x) {
-    vec most = vec_splat(x[0]);
+    vec lanes = vec_splat(x[0]);
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) most = vec_max(vec_load(x + i), most);
-    real largest = lanes_max(most);
+    for (; i + LANES <= n; i += LANES) lanes = vec_max(vec_load(x + i), lanes);
+    real largest = lanes_max(lanes);
     for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
     return largest;
 }

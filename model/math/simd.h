@@ -1,6 +1,7 @@
-/* Vectors of the machine's width, as GCC and Clang spell them: one source for AVX-512, AVX2, SSE,
-   NEON and plain C. Arithmetic on them is elementwise with the usual operators. Loops without a
-   dependence need none of this: they are written plainly under `#pragma omp simd`. */
+/* Vectors of the machine's width, in the vector extensions of GCC and Clang: one source for
+   AVX-512, AVX2, SSE, NEON and plain C. The usual operators work on them, lane by lane. Loops
+   without a dependence between iterations do not need this: they are plain loops under
+   `#pragma omp simd`. */
 #ifndef SIMD_H
 #define SIMD_H
 
@@ -29,25 +30,27 @@
 #define LANES ((int)(SIMD_BYTES / sizeof(real)))
 
 typedef real vec __attribute__((vector_size(SIMD_BYTES)));
-typedef real vec_anywhere
+typedef real vec_unaligned
     __attribute__((vector_size(SIMD_BYTES), aligned(sizeof(real)), may_alias));
 
-/* Functions below the hot loops must be inlined for their constant arguments to become code. */
+/* For functions called in hot loops: inlined, so that constant arguments select code at compile
+   time. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
-/* The compiler forgets what it knows of the variable x: what depends on x is computed anew behind
-   this, not kept from before. */
+/* Makes the compiler forget what it knows about the variable x. What depends on x is computed again
+   after this, not kept from before. */
 #define SIMD_HIDE(x) __asm__("" : "+r"(x))
 
 SIMD_INLINE vec vec_load(const real *p) { // p[0 .. LANES), any alignment
-    return *(const vec_anywhere *)p;
+    return *(const vec_unaligned *)p;
 }
 
 SIMD_INLINE void vec_store(real *p, vec v) {
-    *(vec_anywhere *)p = v;
+    *(vec_unaligned *)p = v;
 }
 
-/* The first n <= LANES lanes, the others 0 or left alone. */
+/* Load and store of the first n <= LANES elements only. A load sets the other lanes to 0, a store
+   leaves the other elements as they are. */
 SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
 #ifdef __AVX512F__
     return sizeof(real) == sizeof(float) ? (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p)
@@ -74,8 +77,8 @@ SIMD_INLINE vec vec_splat(real x) {
     return x - (vec){0};
 }
 
-/* a b + c in each lane, rounded as mul_add() does. (On x86 GCC 12 makes scalar code of some of such
-   loops, so there the instruction is named.) */
+/* a b + c in each lane, rounded as by mul_add(). (On x86, GCC 12 compiles some loops over mul_add()
+   to scalar code; hence the intrinsics.) */
 SIMD_INLINE vec vec_mul_add(vec a, vec b, vec c) {
     if (!REAL_FUSED) return a * b + c;
 #if defined(__AVX512F__)
@@ -90,8 +93,9 @@ SIMD_INLINE vec vec_mul_add(vec a, vec b, vec c) {
 #endif
 }
 
-/* Shuffles, where the compiler has them for any machine: vec_interleave() is a0 b0 a1 b1 ... of the
-   lower (half 0) or the upper half of the lanes, vec_fold() moves lane i + shift to lane i. */
+/* vec_fold(v, shift): lane i + shift of v moves to lane i.
+   vec_interleave(a, b, half): a0 b0 a1 b1 ... of the lower (half 0) or upper (half 1) half of the
+   lanes; only with SIMD_SHUFFLES, where the compiler has shuffles for every machine. */
 #if defined(__GNUC__) && !defined(__clang__)
 #    define SIMD_SHUFFLES 1
 typedef __typeof__((vec){0} < (vec){0}) vec_index;
@@ -115,12 +119,13 @@ SIMD_INLINE vec vec_fold(vec v, const int shift) {
 }
 #endif
 
-SIMD_INLINE vec vec_max(vec a, vec b) { // of each lane; b where a is NaN
+SIMD_INLINE vec vec_max(vec a, vec b) { // in each lane; b where a or b is NaN
     for (int i = 0; i < LANES; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
     return a;
 }
 
-/* n rounded up to whole vectors. The compiler sees that a loop up to there leaves no scalar end. */
+/* n rounded up to whole vectors. The compiler knows that a loop up to this count has no scalar
+   remainder. */
 static inline size_t vec_padded(size_t n) {
     return (n + LANES - 1) & ~(size_t)(LANES - 1);
 }

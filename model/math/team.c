@@ -1,17 +1,20 @@
-/* The barrier. OpenMP's own spins for milliseconds before it sleeps. On a machine that has other
-   work to do, the thread waited for may be one that waits for this thread's processor, and a step
-   of ten milliseconds takes a hundred and fifty (PERFORMANCE.md). So: spin for as long as threads
-   that run are apart, then sleep in short naps, which give the processor to who needs it. */
+/* The parallel region, and a barrier that sleeps.
+
+   OpenMP's own barrier spins for milliseconds before it sleeps. On a machine with other work, the
+   late thread may be waiting for the very processor on which this one spins; then a step of 10 ms
+   takes 150 ms (PERFORMANCE.md). So this barrier spins only for the time by which running threads
+   usually differ, then sleeps for short times, which frees the processor. */
 #include "model/math/team.h"
 #include <stdatomic.h>
 #include <time.h>
 
 enum {
     SPINS = 4000, // tens to hundreds of microseconds
-    NAP = 20000,  // nanoseconds
+    NAP = 20000,  // nanoseconds, of one sleep
 };
 
-static atomic_uint arrived, generation; // of the one team that there is at a time
+// The barrier's state; there is one team at a time. `generation` counts the barriers passed.
+static atomic_uint arrived, generation;
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -36,7 +36,7 @@ int64_t *tensor_take_count(struct tensor_list *list, const char *name) {
         list->tensor[list->count - 1].size = sizeof(int64_t) / sizeof(real);
         list->tensor[list->count - 1].counts = true;
     }
-    return (int64_t *)value; // each tensor begins at a multiple of 64 bytes
+    return (int64_t *)value; // aligned: each tensor starts at a multiple of 64 bytes
 }
 
 const struct tensor *tensor_nonfinite(const struct tensor_list *list, const real *values) {

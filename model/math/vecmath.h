@@ -1,28 +1,31 @@
-/* exp, erf, tanh and the normal distribution without branches or calls, so that loops over them
-   become vector code; sqrt and log of a real.
+/* exp, erf, tanh and the normal distribution, without branches or calls, so that the compiler
+   vectorizes loops over them; also sqrt and log of a real.
 
-   In double all are libm's (the gradient tests want exact mathematics, not speed). In float:
+   In double, all of them call libm: the gradient tests need accuracy, not speed. In float:
 
-   exp(x) = 2^n exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln2/2, ln2/2] (ln 2 in two parts so
-   that r is exact), exp(r) = 1 + r + r^2 p(r). Error below 1 ulp; x < -87.3 gives 0, x > 88.7
-   infinity, NaN stays NaN.
+   exp     exp(x) = 2^n exp(r)
+           n = round(x / ln 2), r = x - n ln 2 in [-ln2/2, ln2/2], exp(r) = 1 + r + r^2 p(r)
+           ln 2 is split into two numbers, so that r is exact.
+           Error below 1 ulp. x < -87.3 gives 0, x > 88.7 gives infinity, NaN stays NaN.
 
-   erf(x) = x p(x^2) for |x| < 1, and sign(x) (1 - exp(-q(|x|))) beyond, q a fit of -ln erfc on
-   [1, 3.95]. Error below 2.6 ulp (2.47 with a fused multiply-add, 2.53 without).
+   erf     erf(x) = x p(x^2)                        for |x| < 1
+           erf(x) = sign(x) (1 - exp(-q(|x|)))      otherwise; q approximates -ln erfc on [1, 3.95]
+           Error below 2.6 ulp (2.47 with a fused multiply-add, 2.53 without).
 
-   tanh(x) = sign(x) (1 - e) / (1 + e), e = exp(-2 |x|), and x + x^3 p(x^2) for |x| < 0.55. Error
-   below 2 ulp.
+   tanh    tanh(x) = x + x^3 p(x^2)                 for |x| < 0.55
+           tanh(x) = sign(x) (1 - e) / (1 + e)      otherwise; e = exp(-2 |x|)
+           Error below 2 ulp.
 
-   The normal distribution: Phi(-|x|) = exp(-x^2 / 2) R(|x|), so that its density and its integral
-   take one exp; R a polynomial on [0, 5.5]. Error of Phi below 1e-7 (8.3e-8 with
-   a fused multiply-add, 9.2e-8 without).
+   normal  Phi(-|x|) = exp(-x^2 / 2) R(|x|), R a polynomial on [0, 5.5]
+           So the distribution function Phi and the density phi share one exp.
+           Error of Phi below 1e-7 (8.3e-8 with a fused multiply-add, 9.2e-8 without).
 
-   Long polynomials are summed in two chains, even and odd powers, down to the last few terms: one
-   chain's latency is more than the processor can hide behind other elements, and the last terms in
-   one chain keep the rounding small.
+   Long polynomials are evaluated in two chains, of even and odd powers, except for the last few
+   terms. A single chain would have a longer latency than the processor can hide by working on other
+   elements. The last terms are in one chain because that keeps the rounding error small.
 
-   The polynomials are weighted minimax fits (Lawson's iteration on Chebyshev nodes); tests measure
-   the errors against libm. */
+   The polynomials are weighted minimax fits (Lawson's iteration on Chebyshev nodes). The tests
+   measure the errors against libm. */
 #ifndef VECMATH_H
 #define VECMATH_H
 
@@ -31,9 +34,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp(x) = 2^n *e, -87.4 < x < 88.8; returns the bits of a float whose lowest ones are n's. */
+/* exp(x) = 2^n e for -87.4 < x < 88.8. Returns the bits of a float of which the lowest bits are
+   those of n. */
 static inline uint32_t exp_parts(float x, float *e) {
-    const float round = 0x1.8p23f; // adding it leaves the nearest integer in the low bits
+    const float round = 0x1.8p23f; // adding it puts the nearest integer into the low bits
     float shifted = mul_add_float(x, 0x1.715476p0f, round);
     float n = shifted - round;
     float r = mul_add_float(-n, 0x1.62e4p-1f, x);
@@ -48,7 +52,7 @@ static inline uint32_t exp_parts(float x, float *e) {
     return bits;
 }
 
-static inline float power_of_two(uint32_t exponent) { // 2^(exponent - 127), its low 8 bits
+static inline float power_of_two(uint32_t exponent) { // 2^(e - 127), e the low 8 bits
     uint32_t bits = exponent << 23;
     float power;
     memcpy(&power, &bits, sizeof power);
@@ -58,13 +62,13 @@ static inline float power_of_two(uint32_t exponent) { // 2^(exponent - 127), its
 static inline float exp_float(float x) {
     float e, clamped = x < -87.33654f ? -87.33654f : x > 88.72283f ? 88.72283f : x;
     int32_t n = (int32_t)(exp_parts(clamped, &e) - 0x4b400000);
-    // in two factors: n = 128 has none of its own
+    // 2^n in two factors: 2^128 is not a float
     e = e * power_of_two((uint32_t)((n >> 1) + 127)) * power_of_two((uint32_t)(n - (n >> 1) + 127));
     e = x < -87.33654f ? 0 : e;
     return x > 88.72283f ? INFINITY : e;
 }
 
-/* exp(x) of x <= 0 (up to rounding): no check for overflow, one factor for 2^n. */
+/* exp(x) for x <= 0, or above 0 by rounding only: without overflow, 2^n is one factor. */
 static inline float exp_nonpositive_float(float x) {
     float e, clamped = x < -87.33654f ? -87.33654f : x;
     uint32_t n = exp_parts(clamped, &e);
@@ -107,7 +111,7 @@ static inline float tanh_float(float x) {
     return copysignf(t < 0.55f ? near : far, x);
 }
 
-/* Phi(x), and its density phi(x) in *density. */
+/* Phi(x), and the density phi(x) in *density. */
 static inline float normal_float(float x, float *density) {
     float t = fabsf(x), e = exp_nonpositive_float(-0.5f * x * x);
     float u = t > 5.5f ? 5.5f : t;

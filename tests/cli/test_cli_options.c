@@ -119,15 +119,9 @@ ParameterizedTest(int *row, cli_options, every_bad_value) {
         expect_wrong(o, argument, NULL);
         return;
     case OPTION_INT:
-    case OPTION_REAL:
-        expect_wrong_number(o);
-        break;
-    case OPTION_SWITCH:
-        expect_wrong_word(o);
-        return; // alone it is on
-    case OPTION_CHOICE:
-        expect_wrong_word(o);
-        break;
+    case OPTION_REAL: expect_wrong_number(o); break;
+    case OPTION_SWITCH: expect_wrong_word(o); return; // alone it is on
+    case OPTION_CHOICE: expect_wrong_word(o); break;
     default: // texts: any but the empty one
         expect_wrong(o, argument, "");
         snprintf(argument, sizeof argument, "--%s=", o->name);

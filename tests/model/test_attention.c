@@ -39,15 +39,18 @@ static void reference(size_t B, size_t T, size_t C, size_t NH, real *out, const 
 
 struct space {
     real *qkv, *out, *want, *softmax, *scratch, *dqkv;
+    struct attention attention;
 };
 
-static struct space make(size_t B, size_t T, size_t C, size_t NH) {
-    struct space s = {random_reals(B * T * 3 * C, 1),
-                      random_reals(B * T * C, 2),
-                      random_reals(B * T * C, 3),
-                      random_reals(2 * B * NH * T, 4),
-                      random_reals(8 * attention_scratch(T, C, NH), 5),
-                      random_reals(B * T * 3 * C, 6)};
+static struct space make(size_t B, size_t T, size_t C, size_t NH, struct dropout dropout) {
+    struct space s = {.qkv = random_reals(B * T * 3 * C, 1),
+                      .out = random_reals(B * T * C, 2),
+                      .want = random_reals(B * T * C, 3),
+                      .softmax = random_reals(2 * B * NH * T, 4),
+                      .scratch = random_reals(8 * attention_scratch(T, C, NH), 5),
+                      .dqkv = random_reals(B * T * 3 * C, 6)};
+    s.attention = (struct attention){
+        .T = T, .C = C, .NH = NH, .qkv = s.qkv, .softmax = s.softmax, .dropout = dropout};
     for (size_t i = 0; i < 8 * attention_scratch(T, C, NH); i++) s.scratch[i] = NAN;
     return s;
 }
@@ -61,27 +64,28 @@ static void release(struct space s) {
     free(s.dqkv);
 }
 
-/* Forward by so many threads; likewise backward, of `want` as the gradient of the output. */
-static void forward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
-                    struct dropout dropout) {
-#pragma omp parallel num_threads(threads)
-    attention_forward(team_part(B * NH, 1), T, C, NH, 0, s->out, s->softmax, s->qkv, dropout,
-                      s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+static real *own_scratch(const struct space *s) {
+    const struct attention *a = &s->attention;
+    return s->scratch + (size_t)omp_get_thread_num() * attention_scratch(a->T, a->C, a->NH);
 }
 
-static void backward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
-                     struct dropout dropout) {
+/* Forward by a team of `threads`; likewise backward, with `want` as the gradient of the output. */
+static void forward(struct space *s, int threads, size_t B) {
 #pragma omp parallel num_threads(threads)
-    attention_backward(team_part(B * NH, 1), T, C, NH, s->dqkv, s->want, s->softmax, s->qkv,
-                       dropout,
-                       s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
+    attention_forward(&s->attention, team_part(B * s->attention.NH, 1), s->out, own_scratch(s));
+}
+
+static void backward(struct space *s, int threads, size_t B) {
+#pragma omp parallel num_threads(threads)
+    attention_backward(&s->attention, team_part(B * s->attention.NH, 1), s->dqkv, s->want,
+                       own_scratch(s));
 }
 
 static void check(size_t B, size_t T, size_t C, size_t NH, double p) {
-    struct space s = make(B, T, C, NH);
     struct dropout dropout = dropout_make(p, 11);
+    struct space s = make(B, T, C, NH, dropout);
     reference(B, T, C, NH, s.want, s.qkv, dropout);
-    forward(&s, 2, B, T, C, NH, dropout);
+    forward(&s, 2, B);
     expect_close("attention", B * T * C, s.out, s.want, in_double() ? 1e-13 : 3e-6);
     release(s);
 }
@@ -96,21 +100,18 @@ Test(attention, equals_its_formula) {
 }
 
 Test(attention, the_first_token_sees_itself_only) {
-    struct space s = make(1, 5, 4, 2);
-    attention_forward((struct range){0, 2}, 5, 4, 2, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
-                      s.scratch);
+    struct space s = make(1, 5, 4, 2, dropout_make(0, 0));
+    attention_forward(&s.attention, (struct range){0, 2}, s.out, s.scratch);
     expect_close("first", 4, s.out, s.qkv + 8, in_double() ? 1e-15 : 1e-6);
     release(s);
 }
 
 Test(attention, later_tokens_do_not_reach_earlier_ones) {
     enum { T = 70, C = 8, NH = 2, CUT = 41 };
-    struct space s = make(1, T, C, NH);
-    attention_forward((struct range){0, NH}, T, C, NH, 0, s.want, s.softmax, s.qkv,
-                      dropout_make(0, 0), s.scratch);
+    struct space s = make(1, T, C, NH, dropout_make(0, 0));
+    attention_forward(&s.attention, (struct range){0, NH}, s.want, s.scratch);
     for (size_t i = CUT * 3 * C; i < T * 3 * C; i++) s.qkv[i] = 100;
-    attention_forward((struct range){0, NH}, T, C, NH, 0, s.out, s.softmax, s.qkv,
-                      dropout_make(0, 0), s.scratch);
+    attention_forward(&s.attention, (struct range){0, NH}, s.out, s.scratch);
     cr_expect(difference(CUT * C, s.out, s.want) == 0);
     cr_expect(difference((T - CUT) * C, s.out + CUT * C, s.want + CUT * C) > 1);
     release(s);
@@ -118,12 +119,10 @@ Test(attention, later_tokens_do_not_reach_earlier_ones) {
 
 Test(attention, huge_scores_stay_finite) {
     enum { T = 40, C = 8 };
-    struct space s = make(1, T, C, 1);
+    struct space s = make(1, T, C, 1, dropout_make(0, 0));
     for (size_t i = 0; i < T * 3 * C; i++) s.qkv[i] *= 1000;
-    attention_forward((struct range){0, 1}, T, C, 1, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
-                      s.scratch);
-    attention_backward((struct range){0, 1}, T, C, 1, s.dqkv, s.want, s.softmax, s.qkv,
-                       dropout_make(0, 0), s.scratch);
+    attention_forward(&s.attention, (struct range){0, 1}, s.out, s.scratch);
+    attention_backward(&s.attention, (struct range){0, 1}, s.dqkv, s.want, s.scratch);
     for (size_t i = 0; i < T * C; i++) cr_assert(isfinite(s.out[i]));
     for (size_t i = 0; i < T * 3 * C; i++) cr_assert(isfinite(s.dqkv[i]));
     release(s);
@@ -132,11 +131,11 @@ Test(attention, huge_scores_stay_finite) {
 Test(attention, same_bits_for_any_number_of_threads) {
     enum { B = 3, T = 50, C = 12, NH = 3 };
     struct dropout dropout = dropout_make(0.2, 3);
-    struct space one = make(B, T, C, NH), many = make(B, T, C, NH);
+    struct space one = make(B, T, C, NH, dropout), many = make(B, T, C, NH, dropout);
     for (int threads = 1; threads <= 8; threads++) {
         struct space *s = threads == 1 ? &one : &many;
-        forward(s, threads, B, T, C, NH, dropout);
-        backward(s, threads, B, T, C, NH, dropout);
+        forward(s, threads, B);
+        backward(s, threads, B);
         if (threads == 1) continue;
         cr_expect(difference(B * T * C, one.out, many.out) == 0, "%d threads", threads);
         cr_expect(difference(B * T * 3 * C, one.dqkv, many.dqkv) == 0, "%d threads", threads);

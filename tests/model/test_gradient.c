@@ -19,34 +19,33 @@ static void one_thread(void) {
 TestSuite(gradient, .init = one_thread);
 
 struct attention_case {
-    size_t B, T, C, NH;
-    real *qkv, *out, *softmax, *dout, *scratch;
-    struct dropout dropout;
+    size_t B;
+    struct attention attention;
+    real *out, *dout, *scratch;
 };
 
 static double attention_value(void *context) {
     struct attention_case *c = context;
-    attention_forward((struct range){0, c->B * c->NH}, c->T, c->C, c->NH, 0, c->out, c->softmax,
-                      c->qkv, c->dropout, c->scratch);
-    return dot(c->B * c->T * c->C, c->out, c->dout);
+    const struct attention *a = &c->attention;
+    attention_forward(a, (struct range){0, c->B * a->NH}, c->out, c->scratch);
+    return dot(c->B * a->T * a->C, c->out, c->dout);
 }
 
 static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
-    struct attention_case c = {B, T, C, NH, .dropout = dropout_make(p, 9)};
-    c.qkv = random_reals(B * T * 3 * C, 1);
+    real *qkv = random_reals(B * T * 3 * C, 1), *softmax = random_reals(2 * B * T * NH, 4);
+    struct attention_case c = {
+        .B = B, .attention = {T, C, NH, qkv, softmax, dropout_make(p, 9), .first = 0}};
     c.out = random_reals(B * T * C, 2);
     c.dout = random_reals(B * T * C, 3);
-    c.softmax = random_reals(2 * B * T * NH, 4);
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward((struct range){0, B * NH}, T, C, NH, dqkv, c.dout, c.softmax, c.qkv,
-                       c.dropout, c.scratch);
-    expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
-    free(c.qkv);
+    attention_backward(&c.attention, (struct range){0, B * NH}, dqkv, c.dout, c.scratch);
+    expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, qkv, dqkv, 1);
+    free(qkv);
     free(c.out);
     free(c.dout);
-    free(c.softmax);
+    free(softmax);
     free(c.scratch);
     free(dqkv);
 }
@@ -188,8 +187,9 @@ struct embedding_case {
 
 static double embedding_value(void *context) {
     struct embedding_case *c = context;
-    embedding_forward((struct range){0, 4}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
-    embedding_forward((struct range){4, 6}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
+    struct embedding embedding = {3, 5, c->ids, {c->wte, NULL}, {c->wpe, NULL}, c->dropout};
+    embedding_forward(&embedding, (struct range){0, 4}, c->x);
+    embedding_forward(&embedding, (struct range){4, 6}, c->x);
     return dot(30, c->x, c->dx);
 }
 
@@ -197,7 +197,8 @@ Test(gradient, embedding) {
     struct embedding_case c = {random_reals(20, 1), random_reals(15, 2), random_reals(30, 3),
                                random_reals(30, 4), {3, 0, 3, 2, 1, 3},  dropout_make(0.3, 5)};
     real dwte[20] = {0}, dwpe[15] = {0};
-    embedding_backward(6, 3, 5, dwte, dwpe, c.dx, c.ids, c.dropout);
+    struct embedding embedding = {3, 5, c.ids, {c.wte, dwte}, {c.wpe, dwpe}, c.dropout};
+    embedding_backward(&embedding, 6, c.dx);
     expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
     expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
     free(c.wte);

@@ -10,6 +10,13 @@
 
 enum { GUARD = 70 };
 
+/* What a product starts from: zeros, what C holds, or a bias for each row. */
+enum start { ZERO, ADD, BIAS };
+
+static struct matrix start_of(enum start start, struct matrix c, const real *bias) {
+    return start == ZERO ? matrix_zeros() : start == ADD ? c : matrix_repeated(bias);
+}
+
 /* C (M,N) inside a larger array, rows N + 3 apart, NaN all around. */
 static real *guarded(size_t M, size_t N, const real *inner) {
     size_t size = M * (N + 3) + 2 * GUARD;
@@ -47,17 +54,18 @@ static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
     return data;
 }
 
-static void check(size_t M, size_t N, size_t K, bool a_transposed, enum matmul_start start) {
+static void check(size_t M, size_t N, size_t K, bool a_transposed, enum start start) {
     size_t a_row = (a_transposed ? M : K) + 2, b_row = N + 5;
     real *a = a_transposed ? spread(K, M, a_row, 1) : spread(M, K, a_row, 1);
     real *b = spread(K, N, b_row, 2), *bias = spread(1, N, N + 1, 3);
     real *old = random_reals(M * N, 4), *want = random_reals(M * N, 4);
-    real *c = guarded(M, N, start == MATMUL_ADD ? old : NULL);
+    real *c = guarded(M, N, start == ADD ? old : NULL);
     struct matrix left =
         a_transposed ? matrix_transposed(matrix_of(a, a_row)) : matrix_of(a, a_row);
     struct matrix right = matrix_of(b, b_row);
-    matmul_reference(M, N, K, left, right, matrix_of(want, N), start, bias);
-    matmul(M, N, K, left, right, matrix_of(c + GUARD, N + 3), start, bias);
+    struct matrix plain = matrix_of(want, N), fast = matrix_of(c + GUARD, N + 3);
+    matmul_reference(M, N, K, left, right, plain, start_of(start, plain, bias));
+    matmul(M, N, K, left, right, fast, start_of(start, fast, bias));
     double worst = guarded_difference(M, N, c, want);
     cr_assert(worst == 0, "(%zu,%zu,%zu) %d start %d: off by %g", M, N, K, a_transposed, start,
               worst);
@@ -78,19 +86,18 @@ Test(matmul, equals_its_definition_at_odd_sizes) {
         for (size_t j = 0; j < COUNT; j++)
             for (size_t k = 0; k < COUNT; k++)
                 for (int way = 0; way < 2; way++)
-                    for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++)
+                    for (int start = ZERO; start <= BIAS; start++)
                         if (sizes[i] && sizes[j] && sizes[k])
                             check(sizes[i], sizes[j], sizes[k], way, start);
 }
 
 Test(matmul, equals_its_definition_over_several_blocks) {
     for (int way = 0; way < 2; way++)
-        for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++)
-            check(411, 101, 613, way, start);
+        for (int start = ZERO; start <= BIAS; start++) check(411, 101, 613, way, start);
 }
 
 Test(matmul, empty_products_are_their_start) {
-    for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++) {
+    for (int start = ZERO; start <= BIAS; start++) {
         check(13, 53, 0, false, start);
         check(13, 0, 7, true, start);
         check(0, 53, 7, true, start);
@@ -101,7 +108,7 @@ Test(matmul, nan_is_not_swallowed) {
     enum { M = 9, N = 50, K = 20 };
     real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), c[M * N];
     a[4 * K + 7] = NAN;
-    matmul(M, N, K, matrix_of(a, K), matrix_of(b, N), matrix_of(c, N), MATMUL_ZERO, NULL);
+    matmul(M, N, K, matrix_of(a, K), matrix_of(b, N), matrix_of(c, N), matrix_zeros());
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) cr_assert_eq(isnan(c[i * N + j]) != 0, i == 4);
     free(a);
@@ -109,19 +116,22 @@ Test(matmul, nan_is_not_swallowed) {
 }
 
 /* A whole product against the same one in pieces of so many rows and columns. */
-static void check_pieces(bool a_transposed, enum matmul_start start, size_t down, size_t across) {
+static void check_pieces(bool a_transposed, enum start start, size_t down, size_t across) {
     enum { M = 205, N = 131, K = 601 };
     size_t a_row = a_transposed ? M : K;
     real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *bias = random_reals(N, 3);
     real *whole = random_reals(M * N, 4), *pieces = random_reals(M * N, 4);
     struct matrix left =
         a_transposed ? matrix_transposed(matrix_of(a, a_row)) : matrix_of(a, a_row);
-    matmul(M, N, K, left, matrix_of(b, N), matrix_of(whole, N), start, bias);
+    struct matrix all = matrix_of(whole, N);
+    matmul(M, N, K, left, matrix_of(b, N), all, start_of(start, all, bias));
     for (size_t i = 0; i < M; i += down)
         for (size_t j = 0; j < N; j += across) {
-            struct matrix part = {left.data + i * left.row, left.row, left.column};
+            struct matrix part = {left.data + i * left.row_stride, left.row_stride,
+                                  left.column_stride};
+            struct matrix piece = matrix_of(pieces + i * N + j, N);
             matmul(M - i < down ? M - i : down, N - j < across ? N - j : across, K, part,
-                   matrix_of(b + j, N), matrix_of(pieces + i * N + j, N), start, bias + j);
+                   matrix_of(b + j, N), piece, start_of(start, piece, bias + j));
         }
     cr_assert(difference(M * N, whole, pieces) == 0, "pieces of (%zu,%zu)", down, across);
     free(a);
@@ -133,7 +143,7 @@ static void check_pieces(bool a_transposed, enum matmul_start start, size_t down
 
 Test(matmul, same_bits_in_pieces_of_rows_and_columns) {
     for (int way = 0; way < 2; way++)
-        for (int start = MATMUL_ZERO; start <= MATMUL_BIAS; start++) {
+        for (int start = ZERO; start <= BIAS; start++) {
             check_pieces(way, start, 32, 131);
             check_pieces(way, start, 205, 64);
             check_pieces(way, start, 8, 64);

@@ -87,13 +87,13 @@ static void check_linear(size_t in, size_t out, size_t N) {
     struct matrix W = matrix_of(linear->weight.value, in), dY = matrix_of(dy, out);
     for (size_t i = 0; i < lone.lists.param.size; i++) grad[i] = 1;
     matmul_reference(N, out, in, matrix_of(x, in), matrix_transposed(W), matrix_of(want_y, out),
-                     MATMUL_BIAS, linear->bias.value);
-    matmul_reference(N, in, out, dY, W, matrix_of(want_dx, in), MATMUL_ZERO, NULL);
+                     matrix_repeated(linear->bias.value));
+    matmul_reference(N, in, out, dY, W, matrix_of(want_dx, in), matrix_zeros());
     real *dW = grad + (linear->weight.grad - lone.lists.param.grad);
     real *db = grad + (linear->bias.grad - lone.lists.param.grad);
-    matmul_reference(out, in, N, matrix_transposed(dY), matrix_of(x, in), matrix_of(dW, in),
-                     MATMUL_ADD, NULL);
-    matmul_reference(1, out, N, matrix_of(ones, N), dY, matrix_of(db, out), MATMUL_ADD, NULL);
+    struct matrix want_dW = matrix_of(dW, in), want_db = matrix_of(db, out);
+    matmul_reference(out, in, N, matrix_transposed(dY), matrix_of(x, in), want_dW, want_dW);
+    matmul_reference(1, out, N, matrix_of(ones, N), dY, want_db, want_db);
     for (int threads = 1; threads <= THREADS; threads++) {
         lone_linear_run(&lone, threads, N, y, x, dx, dy);
         if (threads == 1) {
@@ -272,6 +272,7 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
     real *x = nothing(N * C), *want = nothing(N * C), *grad = nothing((V + T) * C);
     real *one = nothing((V + T) * C);
     int32_t ids[N];
+    struct embedding embedding = {T, C, ids, {wte, grad}, {wpe, grad + V * C}, dropout};
     for (size_t n = 0; n < N; n++) ids[n] = (int32_t)(n * n % V);
     for (size_t n = 0; n < N; n++)
         for (size_t c = 0; c < C; c++)
@@ -284,8 +285,8 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
         {
             struct range own = team_part(N, ROWS);
             for (size_t n = own.begin; n < own.end; n += ROWS)
-                embedding_forward(team_row_block(n, own), T, C, x, ids, wte, wpe, dropout);
-            embedding_backward(N, T, C, grad, grad + V * C, dx, ids, dropout);
+                embedding_forward(&embedding, team_row_block(n, own), x);
+            embedding_backward(&embedding, N, dx);
         }
         if (threads == 1) memcpy(one, grad, (V + T) * C * sizeof(real));
         cr_expect(difference(N * C, x, want) <= tolerance(1), "%d threads", threads);
