@@ -17,8 +17,9 @@ static double tolerance(void) {
    says; returns it for what comes next. */
 static struct lone_norm apply(const char *name, real *y, const real *x) {
     struct lone_norm lone;
-    lone_norm_init(&lone, norm_find(name), B, T, C);
-    lone.norm.options.eps = 1e-20;
+    struct norm_options options = small_norms;
+    norms_set(&options, "norm-eps", 1e-20);
+    lone_norm_init_with(&lone, norm_find(name), &options, B, T, C);
     lone_norm_forward(&lone, y, x);
     return lone;
 }
@@ -226,7 +227,7 @@ Test(norm, group_is_layer_within_each_group) {
     real y[2 * COUNT], dx[2 * COUNT], z[2 * COUNT], dz[2 * COUNT];
     struct lone_norm gn, ln;
     lone_norm_init(&gn, norm_find("gn"), B, T, WIDTH);
-    cr_assert_eq(gn.norm.options.groups, GROUPS);
+    cr_assert_eq(norm_get(&gn.norm, "norm-groups"), GROUPS);
     for (int i = 0; i < 2; i++) { // each group a token of its own: (B,T,GROUPS C) is (B,GROUPS T,C)
         parts[i] = random_reals(2 * C, 3 + i);
         memcpy(gn.norm.param[i].value, parts[i], 2 * C * sizeof(real));
@@ -322,7 +323,7 @@ Test(norm, instance_is_batch_of_one_sequence) {
     lone_norm_backward(&in, dx, dy, x);
     for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
         lone_norm_init(&bn, norm_find("bn"), 1, T, C);
-        bn.norm.options.eps = 1e-20;
+        norm_set(&bn.norm, "norm-eps", 1e-20);
         lone_norm_forward(&bn, z, x + at);
         lone_norm_backward(&bn, dz, dy + at, x + at);
         expect_close("y", T * C, y + at, z, tolerance());
@@ -373,7 +374,7 @@ Test(norm, prep_turns_from_layer_to_batch) {
 /* Each position is a norm of its own, over the batch alone. */
 Test(norm, batch_by_position_is_a_norm_for_each_position) {
     struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
+    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     struct lone_norm whole;
     lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
@@ -405,7 +406,7 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
 /* Pads take no part and get nothing, nor does a token that has its position for itself. */
 Test(norm, batch_by_position_counts_valid_tokens) {
     struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
+    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     const size_t valid_at[T] = {B, 4, 1, 0, 2, 5, 1};
     unsigned char valid[N];
