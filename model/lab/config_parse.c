@@ -24,7 +24,7 @@ static void settle(struct config *config) {
     struct model_config *model = &config->model;
     set_norms_auto(&model->norms, NORM_AUTO_HEADS, model->n_head);
     struct schedule *schedule = &config->schedule;
-    if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
+    if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     // a stored model that is only used is not watched
@@ -51,8 +51,8 @@ static void check(const struct config *config) {
     if (config->num_items != OPTION_AUTO && !config->items)
         die(STATUS_USAGE, "--num-items=%lld: belongs to --items, to text belongs --num-chars",
             (long long)config->num_items);
-    if (schedule->least > schedule->rate)
-        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
+    if (schedule->rate_min > schedule->rate)
+        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->rate_min,
             schedule->rate);
 }
 

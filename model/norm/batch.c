@@ -94,7 +94,7 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
     real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
     if (!tokens->training) {
@@ -105,8 +105,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
@@ -114,7 +114,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 /* Adds the penalty's part of dx to what pool_backward() subtracts before it divides by sigma. */
 static void add_penalty(const struct norm *norm, const struct pool *pool,
                         const struct tokens *tokens) {
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
     size_t valid = pool_count(tokens);
     double per_token = 2 * tokens->scale / (double)(valid ? valid : 1);
@@ -149,7 +149,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     if (penalized(norm)) add_penalty(norm, &pool, tokens);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm);
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);

@@ -32,8 +32,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
     real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->option[EPS].real;
@@ -49,7 +49,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
         }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * G * rows.begin;

@@ -75,11 +75,11 @@ struct norm_kind {
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
 
     /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() skips. */
-    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x);
+    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x);
     /* dx (rows,C) = gradient of the input; sum[i] += the block's part of parameter i's gradient.
        After forward of the same x. */
-    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum);
 
     /* Of kinds that pool over tokens, else NULL: computes what forward or backward needs to know of

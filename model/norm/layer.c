@@ -27,7 +27,7 @@ struct saved {
     real *g_mean, *g_along; // backward's mean_c(g), mean_c(g xhat)
 };
 
-static struct saved saved_of(const struct norm *norm, struct rows rows) {
+static struct saved saved_of(const struct norm *norm, struct range rows) {
     size_t M = rows.end - rows.begin;
     real *saved = norm->saved + 4 * rows.begin;
     return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M};
@@ -37,8 +37,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 4 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
     struct saved s = saved_of(norm, rows);
@@ -54,7 +54,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;

@@ -60,7 +60,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (kind->check) kind->check(norm);
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);
-        norm->sum[i] = arena_reals(layout->arena, row_blocks(B * T) * param_size(norm, i));
+        norm->sum[i] = arena_reals(layout->arena, team_row_blocks(B * T) * param_size(norm, i));
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
@@ -90,7 +90,7 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
     team_barrier();
 }
 
-const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
     if (!norm->kind->forward) return x;
     norm->kind->forward(norm, tokens, rows, y, x);
@@ -98,7 +98,7 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
     return y;
 }
 
-const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x) {
     if (!norm->kind->backward) return dy;
     real *sum[NORM_TENSORS] = {0};

@@ -28,9 +28,9 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
 
 /* Computes y = norm(x) for a block of rows and returns y. The identity writes nothing and returns
    x. x and y may not overlap. The same for backward, with dx and dy. */
-const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x);
-const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x);
 
 /* Adds the blocks' sums to the parameters' gradients. Called by every thread of the team after a

@@ -45,7 +45,7 @@ static const struct squash tanh_squash = {tanh_curve, false}, erf_squash = {erf_
 
 /* The compiler makes one copy of forward_by() and backward_by() for each f. */
 
-SIMD_INLINE void forward_by(struct squash f, const struct norm *norm, struct rows rows, real *y,
+SIMD_INLINE void forward_by(struct squash f, const struct norm *norm, struct range rows, real *y,
                             const real *x) {
     size_t C = norm->C;
     const real *gamma = norm->param[1 + f.shifted].value; // (C)
@@ -56,7 +56,7 @@ SIMD_INLINE void forward_by(struct squash f, const struct norm *norm, struct row
         for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f.curve(alpha * x[c] + s).f + beta[c];
 }
 
-SIMD_INLINE void backward_by(struct squash f, const struct norm *norm, struct rows rows, real *dx,
+SIMD_INLINE void backward_by(struct squash f, const struct norm *norm, struct range rows, real *dx,
                              const real *dy, const real *x, real *const *sum) {
     size_t C = norm->C;
     const real *gamma = norm->param[1 + f.shifted].value;           // (C)
@@ -77,22 +77,22 @@ SIMD_INLINE void backward_by(struct squash f, const struct norm *norm, struct ro
     }
 }
 
-static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
     forward_by(tanh_squash, norm, rows, y, x);
 }
 
-static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x, real *const *sum) {
     backward_by(tanh_squash, norm, rows, dx, dy, x, sum);
 }
 
-static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                         real *y, const real *x) {
     forward_by(erf_squash, norm, rows, y, x);
 }
 
-static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *dx, const real *dy, const real *x, real *const *sum) {
     backward_by(erf_squash, norm, rows, dx, dy, x, sum);
 }

@@ -10,7 +10,7 @@
 enum { VECTORS = 6 }; // mean to moment
 
 size_t pool_size(size_t B, size_t T, size_t C) {
-    return (VECTORS + 2 * row_blocks(B * T)) * C;
+    return (VECTORS + 2 * team_row_blocks(B * T)) * C;
 }
 
 struct pool pool_at(real *reals, size_t C) {
@@ -24,22 +24,22 @@ struct pool pool_at(real *reals, size_t C) {
                          reals + VECTORS * C};
 }
 
-struct rows pool_channels(size_t C) {
-    return team_share(C, 64 / sizeof(real));
+struct range pool_channels(size_t C) {
+    return team_part(C, 64 / sizeof(real));
 }
 
 static real *block_sums(const struct pool *pool, size_t block) { // (2,C)
     return pool->blocks + 2 * block * pool->C;
 }
 
-static size_t count(const struct tokens *tokens, struct rows rows) {
+static size_t count(const struct tokens *tokens, struct range rows) {
     size_t valid = 0;
     for (size_t n = rows.begin; n < rows.end; n++) valid += token_counts(tokens, n);
     return valid;
 }
 
-static struct rows all_rows(const struct tokens *tokens) {
-    return (struct rows){0, tokens->B * tokens->T};
+static struct range all_rows(const struct tokens *tokens) {
+    return (struct range){0, tokens->B * tokens->T};
 }
 
 size_t pool_count(const struct tokens *tokens) {
@@ -48,7 +48,7 @@ size_t pool_count(const struct tokens *tokens) {
 
 /* mean (C) and squares (C) = sum (x - mean)^2 of a block's valid tokens. mean is relative to
    `origin` (C), so that an offset of x costs no digits. */
-static void block_moments(const struct tokens *tokens, struct rows rows, size_t C, const real *x,
+static void block_moments(const struct tokens *tokens, struct range rows, size_t C, const real *x,
                           const real *origin, real *mean, real *squares) {
     memset(mean, 0, C * sizeof(real));
     memset(squares, 0, C * sizeof(real));
@@ -70,7 +70,7 @@ static void block_moments(const struct tokens *tokens, struct rows rows, size_t 
 }
 
 /* squares (C) = sum x^2 of a block's valid tokens. */
-static void block_squares(const struct tokens *tokens, struct rows rows, size_t C, const real *x,
+static void block_squares(const struct tokens *tokens, struct range rows, size_t C, const real *x,
                           real *squares) {
     memset(squares, 0, C * sizeof(real));
     for (size_t n = rows.begin; n < rows.end; n++)
@@ -83,12 +83,12 @@ static void block_squares(const struct tokens *tokens, struct rows rows, size_t 
 /* Merges the blocks' means and squares into those of all valid tokens, for the thread's own
    channels. */
 static void merge_moments(const struct pool *pool, const struct tokens *tokens,
-                          struct rows channels, const real *origin) {
-    struct rows all = all_rows(tokens);
+                          struct range channels, const real *origin) {
+    struct range all = all_rows(tokens);
     real *mean = pool->mean, *squares = pool->moment;
     size_t total = 0, C = pool->C;
     for (size_t begin = 0; begin < all.end; begin += ROWS) {
-        size_t valid = count(tokens, row_block(begin, all));
+        size_t valid = count(tokens, team_row_block(begin, all));
         if (!valid) continue;
         const real *m = block_sums(pool, begin / ROWS), *s = m + C;
         real fraction = (real)valid / (real)(total + valid);
@@ -105,13 +105,14 @@ static void merge_moments(const struct pool *pool, const struct tokens *tokens,
 
 size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                     bool centred) {
-    size_t C = pool->C, first = 0, blocks = row_blocks(tokens->B * tokens->T);
-    struct rows all = all_rows(tokens), own = own_rows(all.end), channels = pool_channels(C);
+    size_t C = pool->C, first = 0, blocks = team_row_blocks(tokens->B * tokens->T);
+    struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
+                 channels = pool_channels(C);
     while (first + 1 < all.end && !token_counts(tokens, first)) first++;
     const real *origin = x + first * C;
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
         real *sums = block_sums(pool, begin / ROWS);
-        struct rows rows = row_block(begin, own);
+        struct range rows = team_row_block(begin, own);
         if (centred)
             block_moments(tokens, rows, C, x, origin, sums, sums + C);
         else
@@ -136,7 +137,7 @@ size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const 
 
 void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
                            real *running_mean, real *running_var, real momentum, real eps) {
-    struct rows channels = pool_channels(pool->C);
+    struct range channels = pool_channels(pool->C);
     size_t valid = pool_moments(pool, tokens, x, true);
     real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -148,7 +149,7 @@ void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens,
 
 void pool_running_statistics(const struct pool *pool, const real *running_mean,
                              const real *running_var, real eps) {
-    struct rows channels = pool_channels(pool->C);
+    struct range channels = pool_channels(pool->C);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool->mean[c] = running_mean[c];
         pool->rstd[c] = pool->factor[c] = 1 / sqrt_real(running_var[c] + eps);
@@ -158,11 +159,12 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x) {
     size_t C = pool->C;
-    struct rows all = all_rows(tokens), own = own_rows(all.end), channels = pool_channels(C);
+    struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
+                 channels = pool_channels(C);
     const real *mean = pool->mean, *rstd = pool->rstd;
     real *sum_dy = pool->along_ones, *sum_dy_xhat = pool->along_xhat;
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
-        struct rows rows = row_block(begin, own);
+        struct range rows = team_row_block(begin, own);
         real *part_dy = block_sums(pool, begin / ROWS), *part_dy_xhat = part_dy + C;
         memset(part_dy, 0, 2 * C * sizeof(real));
         for (size_t n = rows.begin; n < rows.end; n++)
@@ -177,7 +179,7 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     profile_lap(PROFILE_NORM);
     team_barrier();
     for (size_t c = channels.begin; c < channels.end; c++) sum_dy[c] = sum_dy_xhat[c] = 0;
-    for (size_t block = 0; block < row_blocks(all.end); block++) {
+    for (size_t block = 0; block < team_row_blocks(all.end); block++) {
         const real *part_dy = block_sums(pool, block), *part_dy_xhat = part_dy + C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++) {
@@ -189,7 +191,7 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
 
 void pool_parameter_gradients(const struct pool *pool, const struct param *gamma,
                               const struct param *beta) {
-    struct rows channels = pool_channels(pool->C);
+    struct range channels = pool_channels(pool->C);
     for (size_t c = channels.begin; c < channels.end; c++) {
         gamma->grad[c] += pool->along_xhat[c];
         beta->grad[c] += pool->along_ones[c];
@@ -197,7 +199,7 @@ void pool_parameter_gradients(const struct pool *pool, const struct param *gamma
 }
 
 void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma) {
-    struct rows channels = pool_channels(pool->C);
+    struct range channels = pool_channels(pool->C);
     size_t valid = pool_count(tokens);
     real per_token = 1 / (real)(valid ? valid : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -206,7 +208,7 @@ void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, c
     }
 }
 
-void pool_forward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+void pool_forward(const struct pool *pool, const struct tokens *tokens, struct range rows,
                   const struct param *gamma, const struct param *beta, real *y, const real *x) {
     size_t C = pool->C;
     const real *weight = gamma->value, *bias = beta->value;
@@ -222,7 +224,7 @@ void pool_forward(const struct pool *pool, const struct tokens *tokens, struct r
     }
 }
 
-void pool_backward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+void pool_backward(const struct pool *pool, const struct tokens *tokens, struct range rows,
                    const real *gamma, real *dx, const real *dy, const real *x) {
     size_t C = pool->C;
     const real *mean = pool->mean, *rstd = pool->rstd, *factor = pool->factor;

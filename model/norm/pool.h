@@ -41,7 +41,7 @@ static inline bool token_left_out(const struct tokens *tokens, size_t n) {
 size_t pool_count(const struct tokens *tokens);
 
 /* The calling thread's channels. The functions below compute what is (C) for these channels only. */
-struct rows pool_channels(size_t C);
+struct range pool_channels(size_t C);
 
 /* mean and moment of x (B,T,C); mean is 0 and the moment about 0 unless `centred`. Contains a
    barrier. Returns the number of valid tokens. */
@@ -71,9 +71,9 @@ void pool_parameter_gradients(const struct pool *pool, const struct param *gamma
 void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma);
 
 /* A block of rows: y (rows,C) and dx (rows,C) by the formulas above. */
-void pool_forward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+void pool_forward(const struct pool *pool, const struct tokens *tokens, struct range rows,
                   const struct param *gamma, const struct param *beta, real *y, const real *x);
-void pool_backward(const struct pool *pool, const struct tokens *tokens, struct rows rows,
+void pool_backward(const struct pool *pool, const struct tokens *tokens, struct range rows,
                    const real *gamma, real *dx, const real *dy, const real *x);
 
 #endif

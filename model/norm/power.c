@@ -61,7 +61,7 @@ static size_t saved_size_v(const struct norm *norm, size_t B, size_t T) {
 
 static void statistics_v(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
@@ -74,7 +74,7 @@ static void statistics_v(const struct norm *norm, const struct tokens *tokens, c
     }
 }
 
-static void forward_v(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void forward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                       real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
@@ -83,14 +83,14 @@ static void forward_v(const struct norm *norm, const struct tokens *tokens, stru
 static void gradient_statistics_v(const struct norm *norm, const struct tokens *tokens,
                                   const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     pool_gradient_sums(&pool, tokens, dy, x);
     pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) pool.along_ones[c] = 0;
 }
 
-static void backward_v(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                        real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm);
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
@@ -183,7 +183,7 @@ static real group_rstd(const struct norm *norm, const real *x) {
 }
 
 /* u (rows,C) of a block of rows. */
-static void scale_groups(const struct norm *norm, struct rows rows, real *u, const real *x) {
+static void scale_groups(const struct norm *norm, struct range rows, real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
     for (size_t i = 0; i < end; i += size) {
         real rstd = group_rstd(norm, x + i);
@@ -193,7 +193,7 @@ static void scale_groups(const struct norm *norm, struct rows rows, real *u, con
 }
 
 /* dx (rows,C) holds du and becomes the gradient of x. */
-static void scale_groups_backward(const struct norm *norm, struct rows rows, real *dx,
+static void scale_groups_backward(const struct norm *norm, struct range rows, real *dx,
                                   const real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
     for (size_t i = 0; i < end; i += size) {
@@ -205,7 +205,7 @@ static void scale_groups_backward(const struct norm *norm, struct rows rows, rea
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C), own = own_rows(tokens->B * tokens->T);
+    struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
     real *phi = norm->state[RUNNING_PHI];
     real eps = (real)norm->option[EPS].real;
     real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
@@ -213,7 +213,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     bool warmup = tokens->training && *norm->batches < norm->option[WARMUP].integer;
     if (tokens->training) {
         for (size_t n = own.begin; scales && n < own.end; n += ROWS)
-            scale_groups(norm, row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
+            scale_groups(norm, team_row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
         pool_moments(&pool, tokens, scales ? scaled(norm, tokens, 0) : x, false);
     }
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -226,8 +226,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);
     real *u = scaled(norm, tokens, rows.begin);
@@ -238,7 +238,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
     bool warmup = *norm->batches <= norm->option[WARMUP].integer; // this batch is counted already
     pool_gradient_sums(&pool, tokens, dy, scales_groups(norm) ? scaled(norm, tokens, 0) : x);
@@ -254,7 +254,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);

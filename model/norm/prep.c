@@ -47,11 +47,12 @@ static const struct norm_option prepbn_eta = {
 
 /* Saved are lambda, a row (C) for each block of tokens, and the pool. */
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return LAMBDA + row_blocks(B * T) * norm->C + pool_size(B, T, norm->C);
+    return LAMBDA + team_row_blocks(B * T) * norm->C + pool_size(B, T, norm->C);
 }
 
 static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
-    return pool_at(norm->saved + LAMBDA + row_blocks(tokens->B * tokens->T) * norm->C, norm->C);
+    return pool_at(norm->saved + LAMBDA + team_row_blocks(tokens->B * tokens->T) * norm->C,
+                   norm->C);
 }
 
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
@@ -61,7 +62,7 @@ static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm, tokens);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real eps = (real)norm->option[EPS].real, lambda = lambda_of(norm, tokens);
     if (tokens->training)
         pool_batch_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
@@ -74,8 +75,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (tokens->training) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
@@ -99,7 +100,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm, tokens);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     real rest = 1 - norm->saved[0];
     pool_gradient_sums(&pool, tokens, dy, x);
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -109,7 +110,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     pool_exact_backward(&pool, tokens, norm->param[BN_GAMMA].value);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;

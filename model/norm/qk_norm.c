@@ -36,7 +36,7 @@ static void scatter(size_t M, size_t C, real *columns, const real *rows) {
     for (size_t m = 0; m < M; m++) memcpy(columns + m * 3 * C, rows + m * C, C * sizeof(real));
 }
 
-void qk_norm_keep(const struct qk_norm *qk, struct rows rows, const real *qkv) {
+void qk_norm_keep(const struct qk_norm *qk, struct range rows, const real *qkv) {
     size_t C = qk->C;
     for (size_t i = 0; qk->heads && i < 2; i++)
         gather(rows.end - rows.begin, C, qk->raw[i] + rows.begin * C, qkv + i * C);
@@ -50,15 +50,15 @@ void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens) {
 
 /* A block's columns of q and k in `columns` (rows,3C): their norms, or with dnormed[] the gradients
    of q and k. */
-static void replace(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+static void replace(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                     real *columns, real *const *dnormed, real *scratch) {
     if (!qk->heads) return;
     const struct tokens heads = of_heads(qk, tokens);
     const size_t C = qk->C, HS = qk->norm[0].C;
-    const struct rows all = {rows.begin * qk->heads, rows.end * qk->heads};
+    const struct range all = {rows.begin * qk->heads, rows.end * qk->heads};
     for (size_t i = 0; i < 2; i++) {
         for (size_t n = all.begin; n < all.end; n += ROWS) {
-            const struct rows block = row_block(n, all);
+            const struct range block = team_row_block(n, all);
             const real *x = qk->raw[i] + n * HS;
             real *result = scratch + (n - all.begin) * HS;
             if (dnormed)
@@ -71,7 +71,7 @@ static void replace(const struct qk_norm *qk, const struct tokens *tokens, struc
     profile_lap(PROFILE_NORM);
 }
 
-void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                      real *qkv, real *scratch) {
     replace(qk, tokens, rows, qkv, NULL, scratch);
 }
@@ -80,7 +80,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
                                  real *const dnormed[2], const real *dqkv) {
     if (!qk->heads) return;
     struct tokens heads = of_heads(qk, tokens);
-    struct rows own = own_rows(tokens->B * tokens->T);
+    struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = qk->C;
     for (size_t i = 0; i < 2; i++)
         gather(own.end - own.begin, C, dnormed[i] + own.begin * C,
@@ -91,7 +91,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
         norm_gradient_statistics(&qk->norm[i], &heads, dnormed[i], qk->raw[i]);
 }
 
-void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                       real *dqkv, real *const dnormed[2], real *scratch) {
     replace(qk, tokens, rows, dqkv, dnormed, scratch);
 }

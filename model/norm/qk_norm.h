@@ -28,13 +28,13 @@ void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
 /* Every thread of the team calls the functions below. They do nothing if there is no QK-norm. */
 
 /* Copies q and k of the tokens `rows` to raw[]. qkv (rows,3C) points to the first of these tokens. */
-void qk_norm_keep(const struct qk_norm *qk, struct rows rows, const real *qkv);
+void qk_norm_keep(const struct qk_norm *qk, struct range rows, const real *qkv);
 
 /* Computes what must be known of all tokens, after qk_norm_keep() of all of them. */
 void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens);
 
 /* Replaces q and k of a block of rows in qkv (rows,3C) by q^ and k^. */
-void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                      real *qkv, real *scratch); // (ROWS,C)
 
 /* From all of dqkv (B,T,3C), the gradients of q^, k^ and v: copies those of q^ and k^ to dnormed[i]
@@ -43,7 +43,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
                                  real *const dnormed[2], const real *dqkv);
 
 /* Replaces the gradients of q^ and k^ in a block's dqkv (rows,3C) by those of q and k. */
-void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct rows rows,
+void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                       real *dqkv, real *const dnormed[2], real *scratch); // (ROWS,C)
 
 /* Adds the blocks' sums of N tokens to the parameters' gradients. Called after a barrier. */

@@ -21,7 +21,7 @@ struct saved {
     real *g_along; // backward's mean_c(g xhat)
 };
 
-static struct saved saved_of(const struct norm *norm, struct rows rows) {
+static struct saved saved_of(const struct norm *norm, struct range rows) {
     real *saved = norm->saved + 2 * rows.begin;
     return (struct saved){saved, saved + (rows.end - rows.begin)};
 }
@@ -30,8 +30,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value; // (C)
     struct saved s = saved_of(norm, rows);
@@ -46,7 +46,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;

@@ -23,8 +23,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return B * T; // 1 / length of each token
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
-                    const real *x) {
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
     size_t C = norm->C;
     real g = norm->param[0].value[0], eps = (real)norm->option[EPS].real;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
@@ -36,7 +36,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct rows rows,
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
     size_t C = norm->C;
     real g = norm->param[0].value[0], eps = (real)norm->option[EPS].real;

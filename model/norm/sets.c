@@ -109,7 +109,7 @@ static void moments(const struct sets *sets, struct unit unit, const real *x) {
 
 /* After moments() of all units, for the thread's own channels: turns the sums of squares into rstd,
    and updates the running statistics r by the sets r, r + running, r + 2 running, ... */
-static void settle(const struct sets *sets, size_t r, struct rows channels, real momentum,
+static void settle(const struct sets *sets, size_t r, struct range channels, real momentum,
                    real eps) {
     size_t C = sets->C, with_mean = 0, with_var = 0;
     real *means = sets->s + r * C, *vars = sets->t + r * C; // (C), which backward needs later
@@ -137,7 +137,7 @@ static void settle(const struct sets *sets, size_t r, struct rows channels, real
 }
 
 /* In evaluation each set has running statistics: count and running are equal. */
-static void use_running(const struct sets *sets, struct rows channels, real eps) {
+static void use_running(const struct sets *sets, struct range channels, real eps) {
     for (size_t i = 0; i < sets->count; i++)
         for (size_t c = channels.begin; c < channels.end; c++) {
             sets->mean[i * sets->C + c] = sets->running_mean[i * sets->C + c];
@@ -147,14 +147,14 @@ static void use_running(const struct sets *sets, struct rows channels, real eps)
 
 void sets_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct sets sets = sets_of(norm, tokens);
-    struct rows channels = team_share(norm->C, 64 / sizeof(real));
+    struct range channels = team_part(norm->C, 64 / sizeof(real));
     real eps = (real)norm->option[SETS_EPS].real;
     real momentum = (real)norm->option[SETS_MOMENTUM].real;
     if (!tokens->training) {
         use_running(&sets, channels, eps);
         return;
     }
-    struct rows own = team_share(units(&sets), 1);
+    struct range own = team_part(units(&sets), 1);
     for (size_t u = own.begin; u < own.end; u++) moments(&sets, unit_at(&sets, u), x);
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -191,11 +191,11 @@ void sets_gradient_statistics(const struct norm *norm, const struct tokens *toke
                               const real *x) {
     if (!tokens->training) return;
     const struct sets sets = sets_of(norm, tokens);
-    struct rows own = team_share(units(&sets), 1);
+    struct range own = team_part(units(&sets), 1);
     for (size_t u = own.begin; u < own.end; u++) gradient_sums(&sets, unit_at(&sets, u), dy, x);
 }
 
-void sets_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
+void sets_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
                   const real *x) {
     const struct sets sets = sets_of(norm, tokens);
     size_t C = norm->C;
@@ -210,8 +210,8 @@ void sets_forward(const struct norm *norm, const struct tokens *tokens, struct r
     }
 }
 
-void sets_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *dx,
-                   const real *dy, const real *x, real *const *sum) {
+void sets_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                   real *dx, const real *dy, const real *x, real *const *sum) {
     const struct sets sets = sets_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[SETS_GAMMA].value;       // (C)

@@ -32,10 +32,10 @@ enum { SETS_RUNNING_MEAN, SETS_RUNNING_VAR, SETS_BATCHES };
 enum { SETS_EPS, SETS_MOMENTUM };
 
 size_t sets_saved_size(const struct norm *norm, size_t B, size_t T);
-void sets_forward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *y,
+void sets_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
                   const real *x);
-void sets_backward(const struct norm *norm, const struct tokens *tokens, struct rows rows, real *dx,
-                   const real *dy, const real *x, real *const *sum);
+void sets_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                   real *dx, const real *dy, const real *x, real *const *sum);
 void sets_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 void sets_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
                               const real *x);

@@ -34,7 +34,7 @@ struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct no
 void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x) {
     const struct norm_watch *w = norm->watch;
     const struct pool pool = pool_at(w->moments, norm->C);
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     size_t valid = pool_moments(&pool, tokens, x, true);
     real momentum = (real)w->momentum, eps = (real)w->eps;
     real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
@@ -58,7 +58,7 @@ static const real *gamma_of(const struct norm *norm) {
 static void over_tokens(const struct norm *norm, const struct tokens *tokens, const real *dy,
                         const real *x) {
     const struct norm_watch *w = norm->watch;
-    struct rows channels = pool_channels(norm->C);
+    struct range channels = pool_channels(norm->C);
     struct pool pool = pool_at(w->moments, norm->C);
     const real *gamma = gamma_of(norm);
     pool.mean = w->centre;
@@ -74,7 +74,7 @@ static void over_tokens(const struct norm *norm, const struct tokens *tokens, co
 static void over_channels(const struct norm *norm, const struct tokens *tokens, const real *dy,
                           const real *x) {
     const struct norm_watch *w = norm->watch;
-    struct rows own = own_rows(tokens->B * tokens->T);
+    struct range own = team_part(tokens->B * tokens->T, ROWS);
     size_t C = norm->C;
     const real *gamma = gamma_of(norm);
     for (size_t n = own.begin; n < own.end; n++) {
