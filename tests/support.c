@@ -30,19 +30,55 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
               what, apart, scale);
 }
 
-const struct norm_options small_norms = {.eps = 1e-5,
-                                         .affine = 1,
-                                         .bias = 1,
-                                         .bn_momentum = 0.1,
-                                         .groups = 2,
-                                         .dyt_alpha = 0.5,
-                                         .pn_alpha_fwd = 0.9,
-                                         .pn_alpha_bkw = 0.9,
-                                         .pn_warmup = 1000,
-                                         .pn_group_scaling = 1,
-                                         .heads = 1,
-                                         .prepbn_steps = 4,
-                                         .prepbn_eta = 0.5};
+struct norm_options small_norms = {.affine = 1, .bias = 1, .heads = 1};
+
+static void set_value(union norm_value *to, const struct norm_option *option, double value) {
+    if (option->type == NORM_REAL)
+        to->real = value;
+    else
+        to->integer = (int64_t)value;
+}
+
+void norms_set(struct norm_options *options, const char *name, double value) {
+    const struct norm_option *const *list = norm_option_list();
+    size_t i = 0;
+    while (list[i] && strcmp(list[i]->name, name) != 0) i++;
+    cr_assert(list[i], "no norm has an option %s", name);
+    set_value(&options->value[i], list[i], value);
+}
+
+/* The index of an option among those of the norm. */
+static size_t index_of(const struct norm *norm, const char *name) {
+    const struct norm_option *const *list = norm->kind->options;
+    size_t i = 0;
+    while (list[i] && strcmp(list[i]->name, name) != 0) i++;
+    cr_assert(list[i], "%s has no option %s", norm->kind->name, name);
+    return i;
+}
+
+void norm_set(struct norm *norm, const char *name, double value) {
+    size_t i = index_of(norm, name);
+    set_value(&norm->option[i], norm->kind->options[i], value);
+}
+
+double norm_get(const struct norm *norm, const char *name) {
+    size_t i = index_of(norm, name);
+    bool is_real = norm->kind->options[i]->type == NORM_REAL;
+    return is_real ? norm->option[i].real : (double)norm->option[i].integer;
+}
+
+__attribute__((constructor)) static void make_small_norms(void) {
+    norms_set(&small_norms, "norm-eps", 1e-5);
+    norms_set(&small_norms, "bn-momentum", 0.1);
+    norms_set(&small_norms, "norm-groups", 2);
+    norms_set(&small_norms, "dyt-alpha", 0.5);
+    norms_set(&small_norms, "pn-alpha-fwd", 0.9);
+    norms_set(&small_norms, "pn-alpha-bkw", 0.9);
+    norms_set(&small_norms, "pn-warmup", 1000);
+    norms_set(&small_norms, "pn-group-scaling", 1);
+    norms_set(&small_norms, "prepbn-steps", 4);
+    norms_set(&small_norms, "prepbn-eta", 0.5);
+}
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,
@@ -176,7 +212,7 @@ void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
                          const struct norm_options *options, size_t B, size_t T, size_t C) {
     *lone = (struct lone_norm){
         .options = *options, .tokens = {.B = B, .T = T, .training = true}, .threads = 1};
-    if (C % (size_t)lone->options.groups) lone->options.groups = 1;
+    if (C % 2) norms_set(&lone->options, "norm-groups", 1);
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
     for (int pass = 0; pass < 2; pass++) {

@@ -26,7 +26,17 @@ struct model_config small_config(int norm, int placement);
 enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
 
 /* Options of norms as a small model has them. */
-extern const struct norm_options small_norms;
+extern struct norm_options small_norms;
+
+/* Sets an option of norms by its name, in the settings or of an attached norm; and its value. An
+   integer, a switch and a choice are numbers too. */
+void norms_set(struct norm_options *options, const char *name, double value);
+void norm_set(struct norm *norm, const char *name, double value);
+double norm_get(const struct norm *norm, const char *name);
+
+/* The choices of --bn-axis and --pn-divisor. */
+enum { BN_AXIS_BATCH_TIME, BN_AXIS_BATCH };
+enum { PN_DIVISOR_PSI, PN_DIVISOR_BATCH };
 
 /* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);

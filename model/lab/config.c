@@ -1,5 +1,5 @@
-/* The table of options: each is declared here and nowhere else. Defaults are nanoGPT's recipe for
-   tiny Shakespeare on a CPU, with biases. */
+/* The table of options. Each is declared once: here, or in the file of the norm that has it
+   (model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a CPU, with biases. */
 #include "model/lab/config.h"
 
 static const char *norm_choice(int64_t i) {
@@ -54,7 +54,7 @@ static const char *pad_stats_choice(int64_t i) {
     return names[i];
 }
 
-static const char *stats_choice(int64_t i) { // enum statistics, and behind them all
+static const char *stats_choice(int64_t i) { // enum statistics_source, after them all
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
 }
 
@@ -65,16 +65,6 @@ static const char *init_choice(int64_t i) {
 
 static const char *final_norm_choice(int64_t i) {
     static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
-    return names[i];
-}
-
-static const char *bn_axis_choice(int64_t i) {
-    static const char *const names[] = {"batch+time", "batch", NULL}; // BN_AXIS_...
-    return names[i];
-}
-
-static const char *pn_divisor_choice(int64_t i) {
-    static const char *const names[] = {"psi", "batch", NULL}; // PN_DIVISOR_...
     return names[i];
 }
 
@@ -90,7 +80,7 @@ static const char *schedule_choice(int64_t i) {
 
 enum { MOST = MOST_ITERS }; // iterations, characters, ...
 
-const struct option config_options[] = {
+static const struct option rows_before_norms[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
@@ -160,39 +150,11 @@ const struct option config_options[] = {
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
      .help = "learn gamma and beta in norms"},
-    {"norm-eps", OPTION_REAL, AT(model.norms.eps), "1e-5", RANGE(1e-12, 1),
-     .scope = OPTION_OF_MODEL,
-     .help = "epsilon inside the norms' square root; in scale, the minimum length"},
-    {"norm-groups", OPTION_INT, AT(model.norms.groups), "auto", RANGE(1, 1000000),
-     .scope = OPTION_OF_MODEL, .help = "groups of channels; auto: --n-head"},
-    {"bn-momentum", OPTION_REAL, AT(model.norms.bn_momentum), "0.1", RANGE(0, 1),
-     .help = "weight of the batch in the running statistics"},
-    {"bn-axis", OPTION_CHOICE, AT(model.norms.bn_axis), "batch+time", .choice = bn_axis_choice,
-     .scope = OPTION_OF_MODEL,
-     .help = "what bn pools over; batch: each position has statistics of its own, which is causal, "
-             "but does not work with --items, where the first position never varies"},
-    {"rbn-mean", OPTION_REAL, AT(model.norms.rbn_mean), "0", RANGE(0, 1e9),
-     .help = "weight of a penalty, beside the mean loss: (mean - running mean)^2 of each channel"},
-    {"rbn-var", OPTION_REAL, AT(model.norms.rbn_var), "0", RANGE(0, 1e9),
-     .help = "weight of the same penalty on the standard deviations"},
-    {"dyt-alpha", OPTION_REAL, AT(model.norms.dyt_alpha), "0.5", RANGE(0, 1000),
-     .help = "initial value of alpha"},
-    {"prepbn-steps", OPTION_INT, AT(model.norms.prepbn_steps), "auto", RANGE(0, 1e15),
-     .help = "number of batches in which ln turns into bn; auto: --max-iters times --grad-accum"},
-    {"prepbn-eta", OPTION_REAL, AT(model.norms.prepbn_eta), "0", RANGE(-1000, 1000),
-     .help = "initial value of eta, the weight of x that is added to bn"},
-    {"pn-alpha-fwd", OPTION_REAL, AT(model.norms.pn_alpha_fwd), "0.9", RANGE(0, 1),
-     .help = "weight of the past in the running mean square"},
-    {"pn-alpha-bkw", OPTION_REAL, AT(model.norms.pn_alpha_bkw), "0.9", RANGE(0, 1),
-     .help = "weight of the past in the running gradient along x"},
-    {"pn-warmup", OPTION_INT, AT(model.norms.pn_warmup), "200", RANGE(0, MOST),
-     .help = "number of batches at the start in which pn works as pn-v"},
-    {"pn-group-scaling", OPTION_SWITCH, AT(model.norms.pn_group_scaling), "on",
-     .scope = OPTION_OF_MODEL,
-     .help = "first divide each head's channels of a token by their root mean square"},
-    {"pn-divisor", OPTION_CHOICE, AT(model.norms.pn_divisor), "psi", .choice = pn_divisor_choice,
-     .help = "divisor in backward: the running root mean square, as in forward, or the batch's"},
+};
 
+/* The norms' own options come here: norm_row() makes their rows. */
+
+static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .metavar = "PLACEMENT", .scope = OPTION_OF_MODEL,
@@ -323,3 +285,34 @@ const struct option config_options[] = {
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
     {.kind = OPTION_END},
 };
+
+enum { BEFORE = sizeof rows_before_norms / sizeof *rows_before_norms };
+enum { AFTER = sizeof rows_after_norms / sizeof *rows_after_norms };
+
+struct option config_options[BEFORE + NORM_OPTIONS_MAX + AFTER];
+
+/* The row of the norms' option i. */
+static struct option norm_row(const struct norm_option *o, size_t i) {
+    static const enum option_kind kinds[] = {[NORM_REAL] = OPTION_REAL,
+                                             [NORM_INTEGER] = OPTION_INT,
+                                             [NORM_SWITCH] = OPTION_SWITCH,
+                                             [NORM_CHOICE] = OPTION_CHOICE};
+    return (struct option){.name = o->name,
+                           .kind = kinds[o->type],
+                           .offset = offsetof(struct config, model.norms.value) +
+                                     i * sizeof(union norm_value),
+                           .start = o->start,
+                           RANGE(o->min, o->max),
+                           .choice = o->choice,
+                           .help = o->help,
+                           .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
+}
+
+/* A constructor, so that the table is complete before main() and before any test. */
+__attribute__((constructor)) static void assemble(void) {
+    const struct norm_option *const *norms = norm_option_list();
+    struct option *row = config_options;
+    for (size_t i = 0; i < BEFORE; i++) *row++ = rows_before_norms[i];
+    for (size_t i = 0; norms[i]; i++) *row++ = norm_row(norms[i], i);
+    for (size_t i = 0; i < AFTER; i++) *row++ = rows_after_norms[i];
+}

@@ -47,7 +47,8 @@ struct config {
 /* A corpus of this name is none: see corpus_random(). */
 #define RANDOM_CORPUS "random"
 
-extern const struct option config_options[];
+/* The options of the program, complete before main(). Read only. */
+extern struct option config_options[];
 
 /* Every option at its default, "auto" not yet chosen. */
 void config_start(struct config *config);
@@ -57,8 +58,9 @@ void config_start(struct config *config);
 void config_parse(struct config *config, int argc, char **argv);
 
 /* Sets the number of updates, and with it what is left to auto: the end of the learning rate's
-   decay and --prepbn-steps. config_parse() and config_continue() do so themselves unless
-   --max-tokens is given: then the caller counts the updates, for which it needs the corpus. */
+   decay and the norms' options that count batches. config_parse() and config_continue() do so
+   themselves unless --max-tokens is given: then the caller counts the updates, for which it needs
+   the corpus. */
 void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
@@ -69,6 +71,9 @@ const char *config_stored(const struct config *config);
    is bound to. `where` names what is stored. */
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const char *where, int argc, char **argv);
+
+/* The name of option i of those that norms of this kind use, NULL after the last. */
+const char *config_norm_option(const struct norm_kind *kind, size_t i);
 
 /* When the option has something to do, as "with --norm=gn|bn" or "without --corpus"; "" for always.
    The norms and placements that use it say so in their rows, other conditions are in its own. */

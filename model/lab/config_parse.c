@@ -3,18 +3,26 @@
 #include "model/lab/config.h"
 #include <omp.h>
 
+/* Sets the norms' options that are at "auto" and have this rule. */
+static void set_norms_auto(struct norm_options *norms, enum norm_auto rule, int64_t value) {
+    const struct norm_option *const *list = norm_option_list();
+    for (size_t i = 0; list[i]; i++)
+        if (list[i]->auto_rule == rule && norms->value[i].integer == OPTION_AUTO)
+            norms->value[i].integer = value;
+}
+
 void config_set_updates(struct config *config, int64_t updates) {
-    int64_t *decay = &config->schedule.decay, *prepbn_steps = &config->model.norms.prepbn_steps;
+    int64_t *decay = &config->schedule.decay;
     config->max_iters = updates;
     config->max_tokens = OPTION_AUTO;
     if (*decay == OPTION_AUTO) *decay = updates;
-    if (*prepbn_steps == OPTION_AUTO) *prepbn_steps = updates * config->grad_accum;
+    set_norms_auto(&config->model.norms, NORM_AUTO_BATCHES, updates * config->grad_accum);
 }
 
 /* Chooses what is left to "auto". */
 static void settle(struct config *config) {
     struct model_config *model = &config->model;
-    if (model->norms.groups == OPTION_AUTO) model->norms.groups = model->n_head;
+    set_norms_auto(&model->norms, NORM_AUTO_HEADS, model->n_head);
     struct schedule *schedule = &config->schedule;
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)

@@ -1,5 +1,5 @@
-/* Which options a configuration uses. Norms and placements name theirs in their rows (norm.h,
-   placement.h); of other options the row says what they need. */
+/* Which options a configuration uses. Norms and placements list theirs in their rows (kind.h,
+   placement.h). The rows of other options say what they need. */
 #include "model/lab/config.h"
 #include <string.h>
 
@@ -8,6 +8,20 @@ static bool listed(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; at && (at = strstr(at, name)); at += length)
         if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
+    return false;
+}
+
+const char *config_norm_option(const struct norm_kind *kind, size_t i) {
+    size_t own = 0;
+    while (kind->options[own]) own++;
+    if (i < own) return kind->options[i]->name;
+    return i == own && kind->statistics ? "pad-stats" : NULL; // of all that pool over tokens
+}
+
+static bool norm_uses(const struct norm_kind *kind, const char *option) {
+    const char *name;
+    for (size_t i = 0; (name = config_norm_option(kind, i)); i++)
+        if (!strcmp(name, option)) return true;
     return false;
 }
 
@@ -31,11 +45,11 @@ static void claim_row(struct claim *claim, const char *option, const char *name,
     claim->used |= used;
 }
 
-/* The norms that name the option; `config` may be NULL. */
+/* The norms that use the option; `config` may be NULL. */
 static struct claim claim_of_norms(const char *option, const struct config *config) {
     struct claim claim = {0};
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        claim_row(&claim, "with --norm", (*kind)->name, listed((*kind)->options, option),
+        claim_row(&claim, "with --norm", (*kind)->name, norm_uses(*kind, option),
                   config && model_has_norm(&config->model, *kind));
     return claim;
 }

@@ -13,7 +13,10 @@ static const char *entry(const char *topic, int64_t i, char *text, size_t size) 
         snprintf(name, sizeof name, "%s%s%s", kind->name, kind->full_name ? ", " : "",
                  kind->full_name ? kind->full_name : "");
         size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
-        if (kind->options) snprintf(text + used, size - used, "; options: %s", kind->options);
+        const char *option;
+        for (size_t k = 0; (option = config_norm_option(kind, k)) && used < size; k++)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", k ? " " : "; options: ", option);
         return name;
     }
     if (!strcmp(topic, "placement") && placements[i].name) {

@@ -7,38 +7,32 @@
 
 const char *const statistics_name[] = {"running", "own", "other", "single", "position"};
 
-bool measure_has(const struct model_config *config, enum statistics source) {
-    return source != STATISTICS_POSITION || model_has_norm(config, norm_find("bn"));
+bool measure_has(const struct model_config *config, enum statistics_source source) {
+    if (source != STATISTICS_POSITION) return true;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        if ((*kind)->by_position && model_has_norm(config, *kind)) return true;
+    return false;
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Running statistics where the measured model has them in the same shape. */
+/* Copies the running statistics that both models have in the same shape. */
 static void copy_state(const struct model *measured, const struct model *model) {
     const struct tensor_list *to = &measured->lists.state, *from = &model->lists.state;
-    for (size_t i = 0; i < least(to->count, from->count); i++) {
+    for (size_t i = 0; i < size_min(to->count, from->count); i++) {
         const struct tensor *t = &to->tensor[i], *f = &from->tensor[i];
         if (t->size == f->size)
             memcpy(to->value + t->offset, from->value + f->offset, t->size * sizeof(real));
     }
 }
 
-void measure_init(struct model *measured, const struct model *model, enum statistics source) {
+void measure_init(struct model *measured, const struct model *model,
+                  enum statistics_source source) {
     struct model_config config = model->config;
     config.dropout = 0;
     config.norms.watch = 0;
-    config.norms.rbn_mean = config.norms.rbn_var = 0; // of gradients alone, and not by position
-    if (source != STATISTICS_RUNNING) {               // those of one batch, at any time of a run
-        config.norms.pn_warmup = INT64_MAX;
-        config.norms.prepbn_steps = 0;
+    for (size_t i = 0; norm_option_list()[i]; i++) {
+        const struct norm_option *o = norm_option_list()[i];
+        if (o->measured[source].replaced) config.norms.value[i] = o->measured[source].value;
     }
-    if (source == STATISTICS_OTHER) { // running statistics that forget all former batches
-        config.norms.bn_momentum = 1;
-        config.norms.pn_alpha_fwd = 0;
-    }
-    if (source == STATISTICS_POSITION) config.norms.bn_axis = BN_AXIS_BATCH;
     model_init(measured, &config, model->V, model->B, model->seed);
     measured->threads = model->threads;
     memcpy(measured->lists.param.value, model->lists.param.value,
@@ -49,17 +43,17 @@ void measure_init(struct model *measured, const struct model *model, enum statis
     measured->lists.param.version++;
 }
 
-/* What forward moves in training, kept to be put back. */
-static real *keep(const struct model *m) {
-    real *kept = malloc((m->lists.state.size + 1) * sizeof *kept);
-    if (!kept) die(STATUS_MACHINE, "memory: no room for the running statistics");
-    if (m->lists.state.size) memcpy(kept, m->lists.state.value, m->lists.state.size * sizeof *kept);
-    return kept;
+/* A copy of the running statistics, which forward changes in training; restore() puts it back. */
+static real *copy_of_state(const struct model *m) {
+    real *copy = malloc((m->lists.state.size + 1) * sizeof *copy);
+    if (!copy) die(STATUS_MACHINE, "memory: no room for the running statistics");
+    if (m->lists.state.size) memcpy(copy, m->lists.state.value, m->lists.state.size * sizeof *copy);
+    return copy;
 }
 
-static void put_back(const struct model *m, real *kept) {
-    if (m->lists.state.size) memcpy(m->lists.state.value, kept, m->lists.state.size * sizeof *kept);
-    free(kept);
+static void restore(const struct model *m, real *copy) {
+    if (m->lists.state.size) memcpy(m->lists.state.value, copy, m->lists.state.size * sizeof *copy);
+    free(copy);
 }
 
 /* Sequence b of a batch. */
@@ -81,14 +75,14 @@ static void add_score(struct score *score, struct model *m, const struct batch *
     score->correct += model_correct(m, batch);
 }
 
-struct score measure_score(struct model *m, enum statistics source, const struct batch *batch,
-                           const struct batch *other) {
+struct score measure_score(struct model *m, enum statistics_source source,
+                           const struct batch *batch, const struct batch *other) {
     struct score score = {0};
     if (source == STATISTICS_RUNNING) {
         add_score(&score, m, batch, false);
         return score;
     }
-    real *kept = keep(m);
+    real *copy = copy_of_state(m);
     if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
     if (source == STATISTICS_SINGLE)
         for (size_t b = 0; b < batch->B; b++) {
@@ -97,32 +91,32 @@ struct score measure_score(struct model *m, enum statistics source, const struct
         }
     else
         add_score(&score, m, batch, source != STATISTICS_OTHER);
-    put_back(m, kept);
+    restore(m, copy);
     return score;
 }
 
 /* The logits (B,t,V) of all tokens before position t. */
 static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
-    real *kept = keep(m), *logits = malloc(batch->B * t * m->V * sizeof *logits);
+    real *copy = copy_of_state(m), *logits = malloc(batch->B * t * m->V * sizeof *logits);
     if (!logits) die(STATUS_MACHINE, "memory: no room for %zu logits", batch->B * t * m->V);
     model_forward(m, batch, training, 0);
     for (size_t b = 0; b < batch->B; b++)
         for (size_t i = 0; i < t; i++)
             memcpy(logits + (b * t + i) * m->V, model_logits(m, b * batch->T + i),
                    m->V * sizeof *logits);
-    put_back(m, kept);
+    restore(m, copy);
     return logits;
 }
 
 struct leak measure_leak(struct model *m, bool training, const struct batch *batch, size_t t) {
-    size_t T = batch->T, N = batch->B * T, counted = 0;
+    size_t T = batch->T, N = batch->B * T, count = 0;
     struct leak leak = {0, 0};
     struct batch changed = *batch;
     changed.ids = malloc(N * sizeof *changed.ids);
     if (!changed.ids) die(STATUS_MACHINE, "memory: no room for %zu tokens", N);
     for (size_t n = 0; n < N; n++) {
         int32_t other = (int32_t)random_below(random_key(1, "leak", t), n, m->V - (m->V > 1));
-        other += other >= batch->ids[n]; // any but itself
+        other += other >= batch->ids[n]; // not the same id
         changed.ids[n] = n % T >= t && m->V > 1 ? other : batch->ids[n];
     }
     real *before = logits_before(m, training, batch, t);
@@ -134,10 +128,10 @@ struct leak measure_leak(struct model *m, bool training, const struct batch *bat
                 double change = fabs((double)after[v] - (double)before[v]);
                 if (!(change <= leak.largest)) leak.largest = change;
                 leak.mean += change;
-                counted++;
+                count++;
             }
         }
-    if (counted) leak.mean /= (double)counted;
+    if (count) leak.mean /= (double)count;
     free(before);
     free(after);
     free(changed.ids);

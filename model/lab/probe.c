@@ -81,10 +81,10 @@ static double norm_of_blocks(const struct rows_of *r, const real *squares) {
 /* A norm of so many rows a token. */
 static void put_norm(const struct rows_of *r, const struct norm *norm, size_t rows_each) {
     if (!norm->watch) return;
-    struct measure measures[NORM_MEASURES];
+    struct norm_metric measures[NORM_METRICS];
     const char *site;
     int layer = layer_of(norm->watch->name, &site);
-    size_t count = norm_watch_measures(norm, r->tokens->B * r->tokens->T * rows_each, measures);
+    size_t count = norm_watch_metrics(norm, r->tokens->B * r->tokens->T * rows_each, measures);
     for (size_t i = 0; i < count; i++) {
         bool of_gradient = measures[i].name[0] == 'g';
         put(r, layer, site, measures[i].name, measures[i].value / (of_gradient ? r->scale : 1));

@@ -103,7 +103,8 @@ static void add_score(struct score *score, struct score part) {
     score->correct += part.correct;
 }
 
-struct score training_evaluate(struct training *t, struct model *model, enum statistics source) {
+struct score training_evaluate(struct training *t, struct model *model,
+                               enum statistics_source source) {
     size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
     size_t used = evaluated(t, batches);

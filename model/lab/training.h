@@ -52,7 +52,8 @@ extern volatile sig_atomic_t training_stopped;
 /* The score on the validation part, or on --eval-iters batches spread evenly over it; of less if a
    signal comes in between. By a model made for these statistics, which of another batch are those
    of the batch before. */
-struct score training_evaluate(struct training *t, struct model *model, enum statistics source);
+struct score training_evaluate(struct training *t, struct model *model,
+                               enum statistics_source source);
 
 /* --eval-train: the same, by running statistics, on a slice of the training part that is as long as
    what training_evaluate() measures, or as long as there is. */

@@ -110,7 +110,7 @@ void use_generate(struct training *t, bool corpus_named) {
 }
 
 /* The score by statistics of this source. */
-static struct score score_by(struct training *t, enum statistics source) {
+static struct score score_by(struct training *t, enum statistics_source source) {
     struct model measured;
     if (source == STATISTICS_RUNNING) return training_evaluate(t, &t->model, source);
     measure_init(&measured, &t->model, source);
@@ -170,9 +170,9 @@ void use_evaluate(struct training *t) {
     if (!corpus_validates(&t->corpus))
         die(STATUS_USAGE, "corpus: %s: has no two characters to measure", t->corpus.name);
     t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
-    enum statistics source = t->config.stats == STATISTICS_SOURCES
-                                 ? STATISTICS_RUNNING
-                                 : (enum statistics)t->config.stats;
+    enum statistics_source source = t->config.stats == STATISTICS_SOURCES
+                                        ? STATISTICS_RUNNING
+                                        : (enum statistics_source)t->config.stats;
     if (!measure_has(&t->config.model, source))
         die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
     if (source == STATISTICS_OTHER && !has_other(t))

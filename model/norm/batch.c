@@ -1,43 +1,94 @@
 /* BatchNorm: each channel is normalized over the valid tokens of the batch.
 
      mean = sum_n x / N,  var = sum_n (x - mean)^2 / N,  rstd = 1 / sqrt(var + eps)
-     xhat = (x - mean) rstd,  y = gamma xhat + beta       n over the N valid tokens, for each
-   channel
+     xhat = (x - mean) rstd,  y = gamma xhat + beta
 
-   In evaluation mean and var are the running statistics, which training moves by
-     running <- (1 - momentum) running + momentum batch,  with the unbiased variance N / (N-1) var.
+   for each channel, with n over the N valid tokens. In evaluation mean and var are the running
+   statistics. Training updates them, with the unbiased variance N / (N-1) var, by
+     running <- (1 - momentum) running + momentum batch
 
    Backward, as LayerNorm's over the other axis: with s = sum_n dy and t = sum_n dy xhat,
      dx = gamma rstd (dy - s / N - xhat t / N),  dgamma += t,  dbeta += s
-   which norm_pool.c computes, pads and all.
+   which pool.c computes, pads included.
+
+   --bn-axis=batch normalizes each channel at each position, over the batch alone:
+     y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta     b over the valid tokens at a position
+   No token sees another token of its own sequence, so this is causal in training too. The running
+   statistics are (T,C), gamma and beta (C). It is PyTorch's BatchNorm1d of (B, T C) with gamma and
+   beta repeated. sets.c computes it; a position is a set.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
-   with sigma = sqrt(var + eps) and the running statistics, which have moved already, as constants.
-   Only the gradient holds it, not the loss that is logged. As d mean / dx = 1 / N and
-   d sigma / dx = xhat / N, the dx of a valid token gets
+   with sigma = sqrt(var + eps). The running statistics are those after the batch's update, taken as
+   constants. Only the gradient has this penalty; the logged loss has not. As d mean / dx = 1 / N and
+   d sigma / dx = xhat / N, it adds to the dx of a valid token
      2 / N (l_mu (mean - running mean) + l_s (sigma - running sigma) xhat)
-   more, times the share that the batch's mean loss has in the gradient.
+   times the weight of the batch's mean loss in the gradient.
 
-   Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
-   BatchNorm1d. Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
-   (mask_batchnorm3d.py), but for three things: it adds the penalty to the sum of the tokens'
-   losses, so that its weights are N times those here; its running variance is the biased one; its
-   sigma lacks eps, and so has no slope where all x are equal. Their runs take the penalty `diff`,
-   with |var - running var| in the second term. --bn-axis=batch is norm_position.c's. */
+   Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's BatchNorm1d.
+   Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
+   (mask_batchnorm3d.py), with three differences. The authors add the penalty to the sum of the
+   tokens' losses, so their weights are N times those here. Their running variance is the biased one.
+   Their sigma lacks eps, and so has no gradient where all x are equal. Their experiments use the
+   penalty `diff`, with |var - running var| in the second term. */
+#include "data/die.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
+#include "model/norm/sets.h"
 #include <math.h>
 
-extern const struct norm_kind norm_position;
+enum { EPS, MOMENTUM, AXIS, RBN_MEAN, RBN_VAR };
+enum { AXIS_BATCH_TIME, AXIS_BATCH };
+enum { GAMMA, BETA };
+enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
-enum { RUNNING_MEAN, RUNNING_VAR };
+static const char *axis_choice(int64_t i) {
+    static const char *const names[] = {
+        [AXIS_BATCH_TIME] = "batch+time", [AXIS_BATCH] = "batch", NULL};
+    return names[i];
+}
+
+static const struct norm_option bn_axis = {
+    .name = "bn-axis",
+    .type = NORM_CHOICE,
+    .start = "batch+time",
+    .choice = axis_choice,
+    .help = "what bn pools over; batch: each position has statistics of its own, which is causal, "
+            "but does not work with --items, where the first position never varies",
+    .of_model = true,
+    .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
+};
+
+/* The penalty is part of gradients alone, so no model is measured with it. */
+static const struct norm_option rbn_mean = {
+    .name = "rbn-mean",
+    .type = NORM_REAL,
+    .start = "0",
+    .min = 0,
+    .max = 1e9,
+    .help = "weight of a penalty, beside the mean loss: (mean - running mean)^2 of each channel",
+    .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
+};
+
+static const struct norm_option rbn_var = {
+    .name = "rbn-var",
+    .type = NORM_REAL,
+    .start = "0",
+    .min = 0,
+    .max = 1e9,
+    .help = "weight of the same penalty on the standard deviations",
+    .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
+};
+
+static bool penalized(const struct norm *norm) {
+    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0;
+}
 
 static struct pool pool_of(const struct norm *norm) {
     return pool_at(norm->saved, norm->C);
 }
 
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return pool_size(B, T, norm->C);
 }
 
@@ -45,44 +96,46 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
     real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
-    real eps = (real)norm->options.eps, momentum = (real)norm->options.bn_momentum;
+    real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
     if (!tokens->training) {
-        pool_recall(&pool, mean, var, eps);
+        pool_running_statistics(&pool, mean, var, eps);
         return;
     }
-    pool_track(&pool, tokens, x, mean, var, momentum, eps);
+    pool_batch_statistics(&pool, tokens, x, mean, var, momentum, eps);
     if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
     struct pool pool = pool_of(norm);
-    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
+    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
 
-/* The penalty's part of dx, in what backward subtracts before it divides by sigma. */
+/* Adds the penalty's part of dx to what pool_backward() subtracts before it divides by sigma. */
 static void add_penalty(const struct norm *norm, const struct pool *pool,
                         const struct tokens *tokens) {
     struct range channels = pool_channels(norm->C);
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
     size_t valid = pool_count(tokens);
-    double share = 2 * tokens->scale / (double)(valid ? valid : 1);
-    real of_mean = (real)(share * norm->options.rbn_mean);
-    real of_sigma = (real)(share * norm->options.rbn_var), eps = (real)norm->options.eps;
+    double per_token = 2 * tokens->scale / (double)(valid ? valid : 1);
+    real of_mean = (real)(per_token * norm->option[RBN_MEAN].real);
+    real of_sigma = (real)(per_token * norm->option[RBN_VAR].real);
+    real eps = (real)norm->option[EPS].real;
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real sigma = 1 / pool->rstd[c], apart = sigma - sqrt_real(running_var[c] + eps);
-        pool->along_one[c] -= of_mean * (pool->mean[c] - running_mean[c]) * sigma;
-        pool->along_x[c] -= of_sigma * apart * sigma;
+        real sigma = 1 / pool->rstd[c], difference = sigma - sqrt_real(running_var[c] + eps);
+        pool->along_ones[c] -= of_mean * (pool->mean[c] - running_mean[c]) * sigma;
+        pool->along_xhat[c] -= of_sigma * difference * sigma;
     }
 }
 
 static double penalty(const struct norm *norm) {
     struct pool pool = pool_of(norm);
-    double sum = 0, eps = norm->options.eps;
+    double sum = 0, eps = norm->option[EPS].real;
     for (size_t c = 0; c < norm->C; c++) {
         double mean = (double)(pool.mean[c] - norm->state[RUNNING_MEAN][c]);
         double sigma = 1 / (double)pool.rstd[c] - sqrt((double)norm->state[RUNNING_VAR][c] + eps);
-        sum += norm->options.rbn_mean * mean * mean + norm->options.rbn_var * sigma * sigma;
+        sum +=
+            norm->option[RBN_MEAN].real * mean * mean + norm->option[RBN_VAR].real * sigma * sigma;
     }
     return sum;
 }
@@ -91,16 +144,39 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
     pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
-    pool_exact_backward(&pool, tokens, norm->param[0].value);
-    if (norm->options.rbn_mean > 0 || norm->options.rbn_var > 0) add_penalty(norm, &pool, tokens);
+    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
+    if (penalized(norm)) add_penalty(norm, &pool, tokens);
 }
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)sum;
     struct pool pool = pool_of(norm);
-    pool_backward(&pool, tokens, rows, norm->param[0].value, dx, dy, x);
+    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
+}
+
+/* With --bn-axis=batch. */
+static const struct norm_kind by_position = {
+    .name = "bn",
+    .formula =
+        "y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta, b over the batch's sequences",
+    .source = "Ioffe and Szegedy 2015",
+    .options = {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum},
+    .param = {[SETS_GAMMA] = {"weight", .start = 1}, [SETS_BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[SETS_RUNNING_MEAN] = {"running_mean", .positions = true, .start = 0},
+              [SETS_RUNNING_VAR] = {"running_var", .positions = true, .start = 1},
+              [SETS_BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = sets_saved_size,
+    .forward = sets_forward,
+    .backward = sets_backward,
+    .statistics = sets_statistics,
+    .gradient_statistics = sets_gradient_statistics,
+};
+
+static const struct norm_kind *variant(const struct norm *norm) {
+    if (norm->option[AXIS].integer != AXIS_BATCH) return NULL;
+    if (penalized(norm)) die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-axis=batch");
+    return &by_position;
 }
 
 const struct norm_kind norm_batch = {
@@ -108,15 +184,20 @@ const struct norm_kind norm_batch = {
     .full_name = "batchnorm",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over the batch's tokens",
     .source = "Ioffe and Szegedy 2015",
-    .options = "norm-eps bn-momentum bn-axis rbn-mean rbn-var pad-stats",
+    .options = {[EPS] = &norm_eps,
+                [MOMENTUM] = &norm_momentum,
+                [AXIS] = &bn_axis,
+                [RBN_MEAN] = &rbn_mean,
+                [RBN_VAR] = &rbn_var},
     .over = NORM_OVER_TOKENS,
     .centred = true,
-    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .state = {{"running_mean", .start = 0},
-              {"running_var", .start = 1},
-              {"num_batches_tracked", .counts = true}},
-    .by_position = &norm_position,
-    .saved = saved,
+    .by_position = true,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
+              [RUNNING_VAR] = {"running_var", .start = 1},
+              [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .variant = variant,
+    .saved_size = saved_size,
     .forward = forward,
     .backward = backward,
     .statistics = statistics,

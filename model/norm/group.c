@@ -1,4 +1,4 @@
-/* GroupNorm of a token: LayerNorm (norm_layer.c) within each of G groups of neighbouring channels.
+/* GroupNorm of a token: LayerNorm (layer.c) within each of G groups of neighbouring channels.
 
      mean = sum_c x / K,  var = sum_c (x - mean)^2 / K,  rstd = 1 / sqrt(var + eps)
      xhat = (x - mean) rstd,  y = gamma xhat + beta       c over the K = C / G channels of a group
@@ -7,33 +7,36 @@
      dx = rstd (g - mean_c(g) - xhat mean_c(g xhat))
      dgamma += sum over tokens of dy xhat,  dbeta += sum over tokens of dy
 
-   Wu and He 2018, equations 1, 2, 6 and 7 (arXiv:1803.08494), which also pools over an image's
-   places; over the time steps of a text that would let a token see what follows it, so each token
-   is an image of one place, as PyTorch's GroupNorm makes of (B T, C). One group is LayerNorm;
-   groups of one channel leave nothing but beta. */
+   Wu and He 2018, equations 1, 2, 6 and 7 (arXiv:1803.08494), who also pool over an image's
+   pixels. Pooling over the time steps of a text would let a token see later tokens, so here each
+   token is an image of one pixel, like the rows of (B T, C) in PyTorch's GroupNorm. One group is
+   LayerNorm; groups of one channel leave nothing but beta. */
 #include "data/die.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
-#include "model/norm/norm.h"
+#include "model/norm/kind.h"
 
-static void check(const struct norm_options *options, size_t C) {
-    if (C % (size_t)options->groups)
+enum { EPS, GROUPS };
+
+static void check(const struct norm *norm) {
+    size_t C = norm->C;
+    int64_t groups = norm->option[GROUPS].integer;
+    if (C % (size_t)groups)
         die(STATUS_USAGE,
             "--norm-groups=%lld: cannot share %zu channels out evenly (the channels must be a "
             "multiple)",
-            (long long)options->groups, C);
+            (long long)groups, C);
 }
 
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
-    return 2 * B * T * (size_t)norm->options.groups; // mean, rstd of each
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
-    (void)tokens;
-    size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;
+    size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
-    real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->options.eps;
+    real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->option[EPS].real;
     for (size_t n = rows.begin; n < rows.end; n++)
         for (size_t first = 0; first < C; first += K, x += K, y += K, saved += 2) {
             real mean = row_sum(K, x) / (real)K;
@@ -48,8 +51,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)tokens;
-    size_t C = norm->C, G = (size_t)norm->options.groups, K = C / G;
+    size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * G * rows.begin;
     for (size_t n = rows.begin; n < rows.end; n++)
         for (size_t first = 0; first < C; first += K, x += K, dy += K, dx += K, saved += 2) {
@@ -61,13 +63,25 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
                 dbeta[k] += dy[k];
                 dx[k] = gamma[first + k] * dy[k]; // g
             }
-            real all = row_sum(K, dx) / (real)K;
-            real along = row_dot_about(K, dx, x, mean) * rstd / (real)K;
+            real g_mean = row_sum(K, dx) / (real)K;
+            real g_along = row_dot_about(K, dx, x, mean) * rstd / (real)K;
 #pragma omp simd
             for (size_t k = 0; k < K; k++)
-                dx[k] = rstd * (dx[k] - all - (x[k] - mean) * rstd * along);
+                dx[k] = rstd * (dx[k] - g_mean - (x[k] - mean) * rstd * g_along);
         }
 }
+
+static const struct norm_option norm_groups = {
+    .name = "norm-groups",
+    .type = NORM_INTEGER,
+    .start = "auto",
+    .min = 1,
+    .max = 1000000,
+    .help = "groups of channels; auto: --n-head",
+    .of_model = true,
+    .auto_rule = NORM_AUTO_HEADS,
+    .rank = -1,
+};
 
 const struct norm_kind norm_group = {
     .name = "gn",
@@ -75,9 +89,9 @@ const struct norm_kind norm_group = {
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta, c over a group of a token's "
                "channels",
     .source = "Wu and He 2018 (arXiv:1803.08494)",
-    .options = "norm-eps norm-groups",
+    .options = {[EPS] = &norm_eps, [GROUPS] = &norm_groups},
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .saved = saved,
+    .saved_size = saved_size,
     .check = check,
     .forward = forward,
     .backward = backward,

@@ -12,38 +12,40 @@
    the root as in PyTorch's LayerNorm. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
-#include "model/norm/norm.h"
+#include "model/norm/kind.h"
 
-/* Each pass below goes through all M tokens of a block: what takes a token long is the way from its
-   first sum to its last product, and so many tokens are on that way at a time. */
+enum { EPS };         // options
+enum { GAMMA, BETA }; // parameters
 
-/* Of each token of a block, each (M). */
-struct statistics {
+/* The loops below pass several times over the M tokens of a block instead of once over each token.
+   A token's result waits for a long chain of dependent operations, from its first sum to its last
+   product. The processor overlaps the chains of different tokens within one pass. */
+
+/* What is saved of a block, each (M). */
+struct saved {
     real *mean, *rstd;
-    real *all, *along; // backward's mean_c(g), mean_c(g xhat)
+    real *g_mean, *g_along; // backward's mean_c(g), mean_c(g xhat)
 };
 
-static struct statistics statistics_of(const struct norm *norm, struct range rows) {
+static struct saved saved_of(const struct norm *norm, struct range rows) {
     size_t M = rows.end - rows.begin;
     real *saved = norm->saved + 4 * rows.begin;
-    return (struct statistics){saved, saved + M, saved + 2 * M, saved + 3 * M};
+    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M};
 }
 
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
-    (void)norm;
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 4 * B * T;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
-    (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
-    const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
-    struct statistics s = statistics_of(norm, rows);
-    real eps = (real)norm->options.eps;
+    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
+    struct saved s = saved_of(norm, rows);
+    real eps = (real)norm->option[EPS].real;
     for (size_t n = 0; n < M; n++) s.mean[n] = row_sum(C, x + n * C) / (real)C;
     for (size_t n = 0; n < M; n++)
-        s.rstd[n] = row_squares_about(C, x + n * C, s.mean[n]) / (real)C; // not yet: the variance
+        s.rstd[n] = row_squares_about(C, x + n * C, s.mean[n]) / (real)C; // the variance for now
     for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
         real mean = s.mean[n], rstd = s.rstd[n];
@@ -54,23 +56,22 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
-    const real *gamma = norm->param[0].value;
-    real *dgamma = sum[0], *dbeta = sum[1]; // (C)
-    struct statistics s = statistics_of(norm, rows);
-    for (size_t n = 0; n < M; n++) s.all[n] = row_dot(C, gamma, dy + n * C) / (real)C;
+    const real *gamma = norm->param[GAMMA].value;
+    real *dgamma = sum[GAMMA], *dbeta = sum[BETA]; // (C)
+    struct saved s = saved_of(norm, rows);
+    for (size_t n = 0; n < M; n++) s.g_mean[n] = row_dot(C, gamma, dy + n * C) / (real)C;
     for (size_t n = 0; n < M; n++)
-        s.along[n] =
+        s.g_along[n] =
             row_dot_product_about(C, gamma, dy + n * C, x + n * C, s.mean[n]) * s.rstd[n] / (real)C;
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
-        real mean = s.mean[n], rstd = s.rstd[n], all = s.all[n], along = s.along[n];
+        real mean = s.mean[n], rstd = s.rstd[n], g_mean = s.g_mean[n], g_along = s.g_along[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean) * rstd;
             dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
             dbeta[c] += dy[c];
-            dx[c] = rstd * (mul_add(gamma[c], dy[c], -all) - xhat * along);
+            dx[c] = rstd * (mul_add(gamma[c], dy[c], -g_mean) - xhat * g_along);
         }
     }
 }
@@ -80,11 +81,11 @@ const struct norm_kind norm_layer = {
     .full_name = "layernorm",
     .formula = "y = gamma (x - mean_c x) / sqrt(var_c x + eps) + beta",
     .source = "Ba, Kiros and Hinton 2016",
-    .options = "norm-eps",
+    .options = {[EPS] = &norm_eps},
     .over = NORM_OVER_CHANNELS,
     .centred = true,
-    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .saved = saved,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .saved_size = saved_size,
     .forward = forward,
     .backward = backward,
 };

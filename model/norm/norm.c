@@ -1,83 +1,80 @@
-/* The table of norms, and what all of them share. To add one: write norm_x.c, declare its row here,
-   list it. */
+/* What norms of all kinds share: memory, options, and the order of their functions. */
 #include "model/norm/norm.h"
 #include "model/math/profile.h"
 #include "model/norm/watch.h"
 #include <stdio.h>
 #include <string.h>
 
-extern const struct norm_kind norm_none, norm_layer, norm_batch, norm_rms, norm_dyt, norm_derf,
-    norm_scale, norm_group, norm_instance, norm_power_v, norm_power, norm_prep;
+enum { NAME = sizeof(((struct tensor *)0)->name) }; // room for the name of a tensor
 
-const struct norm_kind *const norm_kinds[] = {
-    &norm_none,  &norm_layer,    &norm_batch,   &norm_rms,   &norm_dyt,  &norm_derf, &norm_scale,
-    &norm_group, &norm_instance, &norm_power_v, &norm_power, &norm_prep, NULL};
-
-const struct norm_kind norm_none = {
-    .name = "none", .full_name = "identity", .formula = "y = x", .source = "no norm"};
-
-const struct norm_kind *norm_find(const char *name) {
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        if (!strcmp((*kind)->name, name)) return *kind;
-    return NULL;
+/* A norm of this kind, without tensors and memory. */
+static struct norm make(const struct norm_kind *kind, const struct norm_options *options,
+                        size_t C) {
+    struct norm norm = {.kind = kind,
+                        .C = C,
+                        .heads = (size_t)options->heads,
+                        .watched = options->watch && kind->forward};
+    for (int i = 0; kind->options[i]; i++)
+        norm.option[i] = norm_option_value(options, kind->options[i]);
+    return norm;
 }
 
-/* The shape of a kind's tensor: rows and columns, 0 for none. */
-static size_t rows_of(const struct norm_tensor *t, size_t T, size_t C) {
-    if (t->scalar) return t->dimensions ? 1 : 0;
-    return t->positions ? T : C;
+/* Declares parameter i. */
+static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
+                               const char *name, struct tensor_lists *lists) {
+    const struct norm_tensor *t = &norm->kind->param[i];
+    bool learned =
+        t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
+    double start = t->start_of ? t->start_of(norm) : t->start;
+    size_t rows = t->scalar ? t->dimensions != 0 : norm->C; // 0: the shape is ()
+    char full[NAME];
+    snprintf(full, sizeof full, "%s.%s", name, t->name);
+    return tensor_take(learned ? &lists->param : &lists->fixed, full, rows, 0, start, 0);
 }
 
-static size_t columns_of(const struct norm_tensor *t, size_t C) {
-    return t->positions ? C : 0;
+/* Declares state i: reals, or the number of batches. */
+static void take_state(struct norm *norm, int i, const char *name, const struct layout *layout) {
+    const struct norm_tensor *t = &norm->kind->state[i];
+    struct tensor_list *list = &layout->lists->state;
+    size_t rows = t->scalar ? t->dimensions != 0 : t->positions ? layout->T : norm->C;
+    char full[NAME];
+    snprintf(full, sizeof full, "%s.%s", name, t->name);
+    if (t->counts)
+        norm->batches = tensor_take_count(list, full);
+    else
+        norm->state[i] =
+            tensor_take(list, full, rows, t->positions ? norm->C : 0, t->start, 0).value;
 }
 
-static bool watched(const struct norm *norm) {
-    return norm->options.watch && norm_is(norm);
+static size_t param_size(const struct norm *norm, int i) {
+    return norm->kind->param[i].scalar ? 1 : norm->C;
 }
 
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout) {
-    struct tensor_lists *lists = layout->lists;
-    struct arena *arena = layout->arena;
     size_t B = layout->B, T = layout->T;
-    if (options->bn_axis == BN_AXIS_BATCH && kind->by_position) kind = kind->by_position;
-    *norm = (struct norm){.kind = kind, .options = *options, .C = C};
-    if (kind->check) kind->check(options, C);
-    char full[sizeof lists->param.tensor->name];
+    *norm = make(kind, options, C);
+    const struct norm_kind *variant = kind->variant ? kind->variant(norm) : NULL;
+    if (variant) *norm = make(kind = variant, options, C);
+    if (kind->check) kind->check(norm);
     for (int i = 0; kind->param[i].name; i++) {
-        const struct norm_tensor *t = &kind->param[i];
-        bool learned =
-            t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
-        double start = t->start_of ? t->start_of(options, C) : t->start;
-        snprintf(full, sizeof full, "%s.%s", name, t->name);
-        norm->param[i] = tensor_take(learned ? &lists->param : &lists->fixed, full,
-                                     rows_of(t, T, C), columns_of(t, C), start, 0);
-        norm->sum[i] = arena_reals(arena, team_row_blocks(B * T) * (t->scalar ? 1 : C));
+        norm->param[i] = take_param(norm, i, options, name, layout->lists);
+        norm->sum[i] = arena_reals(layout->arena, team_row_blocks(B * T) * param_size(norm, i));
     }
-    for (int i = 0; kind->state[i].name; i++) {
-        const struct norm_tensor *t = &kind->state[i];
-        snprintf(full, sizeof full, "%s.%s", name, t->name);
-        if (t->counts) {
-            norm->batches = tensor_take_count(&lists->state, full);
-            continue;
-        }
-        norm->state[i] =
-            tensor_take(&lists->state, full, rows_of(t, T, C), columns_of(t, C), t->start, 0).value;
-    }
-    if (watched(norm)) norm->watch = norm_watch_attach(name, C, layout);
-    if (kind->saved) norm->saved = arena_reals(arena, kind->saved(norm, B, T));
+    for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
+    if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
+    if (kind->saved_size) norm->saved = arena_reals(layout->arena, kind->saved_size(norm, B, T));
 }
 
 bool norm_pools(const struct norm *norm) {
-    return norm->kind->statistics || watched(norm);
+    return norm->kind->statistics || norm->watched;
 }
 
 void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    if (watched(norm) && tokens->training) norm_watch_forward(norm, tokens, x);
+    if (norm->watched && tokens->training) norm_watch_forward(norm, tokens, x);
     if (norm->kind->statistics) norm->kind->statistics(norm, tokens, x);
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -87,7 +84,7 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
                               const real *x) {
     if (!norm_pools(norm)) return;
     team_barrier();
-    if (watched(norm) && tokens->probe) norm_watch_backward(norm, tokens, dy, x);
+    if (norm->watched && tokens->probe) norm_watch_backward(norm, tokens, dy, x);
     if (norm->kind->gradient_statistics) norm->kind->gradient_statistics(norm, tokens, dy, x);
     profile_lap(PROFILE_NORM);
     team_barrier();
@@ -101,17 +98,13 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
     return y;
 }
 
-static size_t size_of(const struct norm *norm, int i) {
-    return norm->kind->param[i].scalar ? 1 : norm->C;
-}
-
 const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x) {
     if (!norm->kind->backward) return dy;
     real *sum[NORM_TENSORS] = {0};
     for (int i = 0; norm->kind->param[i].name; i++) {
-        sum[i] = norm->sum[i] + rows.begin / ROWS * size_of(norm, i);
-        memset(sum[i], 0, size_of(norm, i) * sizeof(real));
+        sum[i] = norm->sum[i] + rows.begin / ROWS * param_size(norm, i);
+        memset(sum[i], 0, param_size(norm, i) * sizeof(real));
     }
     norm->kind->backward(norm, tokens, rows, dx, dy, x, sum);
     profile_lap(PROFILE_NORM);
@@ -120,5 +113,5 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
 
 void norm_gradient(const struct norm *norm, size_t tokens) {
     for (int i = 0; norm->kind->param[i].name; i++)
-        team_add_blocks(tokens, size_of(norm, i), norm->param[i].grad, norm->sum[i]);
+        team_add_blocks(tokens, param_size(norm, i), norm->param[i].grad, norm->sum[i]);
 }

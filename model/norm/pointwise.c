@@ -1,4 +1,4 @@
-/* Norms without statistics: each number is squashed alone, in the place of a norm.
+/* Norms without statistics: a curve squashes each number by itself.
 
      z = alpha x + s,  y = gamma f(z) + beta       alpha and s one learned number each
 
@@ -8,17 +8,19 @@
      dx = alpha h
      dalpha += sum over tokens and channels of h x,  ds += sum over tokens and channels of h
      dgamma += sum over tokens of dy f(z),  dbeta += sum over tokens of dy
-   where tanh' = 1 - tanh^2 and erf' = 2 / sqrt(pi) exp(-z^2). f(z) is computed again, which takes
-   less than to keep it.
+   where tanh' = 1 - tanh^2 and erf' = 2 / sqrt(pi) exp(-z^2). f(z) is computed again, which is
+   cheaper than saving it.
 
    Zhu et al. 2025 (arXiv:2503.10622) and Chen et al. 2025 (arXiv:2512.10938); names and shapes of
    the tensors as in the authors' code, where the shift is one number too. Their recipes for
-   language models also multiply the embedding by a learned number that starts at sqrt(C), and
-   derf's starts alpha at 1; here the embedding is not scaled. */
+   language models also multiply the embedding by a learned number that starts at sqrt(C), and the
+   recipe of derf starts alpha at 1. Here the embedding is not scaled. */
 #include "model/math/reduce.h"
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
-#include "model/norm/norm.h"
+#include "model/norm/kind.h"
+
+enum { ALPHA }; // options
 
 struct curve {
     real f, slope; // f(z), f'(z)
@@ -33,37 +35,43 @@ static inline struct curve erf_curve(real z) {
     return (struct curve){erf_real(z), (real)1.12837916709551257390 * exp_nonpositive(-z * z)};
 }
 
-typedef struct curve curve_of(real z);
+/* f, and whether s is learned. Parameters are alpha, s if it is learned, gamma, beta. */
+struct squash {
+    struct curve (*curve)(real z);
+    bool shifted;
+};
 
-/* What follows is compiled for each f. Parameters are alpha, s if there is one, gamma, beta. */
+static const struct squash tanh_squash = {tanh_curve, false}, erf_squash = {erf_curve, true};
 
-SIMD_INLINE void forward_by(curve_of *f, bool shifted, const struct norm *norm, struct range rows,
-                            real *y, const real *x) {
+/* The compiler makes one copy of forward_by() and backward_by() for each f. */
+
+SIMD_INLINE void forward_by(struct squash f, const struct norm *norm, struct range rows, real *y,
+                            const real *x) {
     size_t C = norm->C;
-    const real *gamma = norm->param[1 + shifted].value; // (C)
-    const real *beta = norm->param[2 + shifted].value;  // (C)
-    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
+    const real *gamma = norm->param[1 + f.shifted].value; // (C)
+    const real *beta = norm->param[2 + f.shifted].value;  // (C)
+    real alpha = *norm->param[0].value, s = f.shifted ? *norm->param[1].value : 0;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C)
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f(alpha * x[c] + s).f + beta[c];
+        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * f.curve(alpha * x[c] + s).f + beta[c];
 }
 
-SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm, struct range rows,
-                             real *dx, const real *dy, const real *x, real *const *sum) {
+SIMD_INLINE void backward_by(struct squash f, const struct norm *norm, struct range rows, real *dx,
+                             const real *dy, const real *x, real *const *sum) {
     size_t C = norm->C;
-    const real *gamma = norm->param[1 + shifted].value;         // (C)
-    real *dgamma = sum[1 + shifted], *dbeta = sum[2 + shifted]; // (C)
-    real alpha = *norm->param[0].value, s = shifted ? *norm->param[1].value : 0;
+    const real *gamma = norm->param[1 + f.shifted].value;           // (C)
+    real *dgamma = sum[1 + f.shifted], *dbeta = sum[2 + f.shifted]; // (C)
+    real alpha = *norm->param[0].value, s = f.shifted ? *norm->param[1].value : 0;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            struct curve at = f(alpha * x[c] + s);
+            struct curve at = f.curve(alpha * x[c] + s);
             dgamma[c] += dy[c] * at.f;
             dbeta[c] += dy[c];
             dx[c] = gamma[c] * dy[c] * at.slope; // h
         }
         *sum[0] += row_dot(C, dx, x);
-        if (shifted) *sum[1] += row_sum(C, dx);
+        if (f.shifted) *sum[1] += row_sum(C, dx);
 #pragma omp simd
         for (size_t c = 0; c < C; c++) dx[c] *= alpha;
     }
@@ -71,31 +79,35 @@ SIMD_INLINE void backward_by(curve_of *f, bool shifted, const struct norm *norm,
 
 static void tanh_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
-    (void)tokens;
-    forward_by(tanh_curve, false, norm, rows, y, x);
+    forward_by(tanh_squash, norm, rows, y, x);
 }
 
 static void tanh_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                           real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)tokens;
-    backward_by(tanh_curve, false, norm, rows, dx, dy, x, sum);
+    backward_by(tanh_squash, norm, rows, dx, dy, x, sum);
 }
 
 static void erf_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                         real *y, const real *x) {
-    (void)tokens;
-    forward_by(erf_curve, true, norm, rows, y, x);
+    forward_by(erf_squash, norm, rows, y, x);
 }
 
 static void erf_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)tokens;
-    backward_by(erf_curve, true, norm, rows, dx, dy, x, sum);
+    backward_by(erf_squash, norm, rows, dx, dy, x, sum);
 }
 
-static double start_of_alpha(const struct norm_options *options, size_t C) {
-    (void)C;
-    return options->dyt_alpha;
+static const struct norm_option dyt_alpha = {
+    .name = "dyt-alpha",
+    .type = NORM_REAL,
+    .start = "0.5",
+    .min = 0,
+    .max = 1000,
+    .help = "initial value of alpha",
+};
+
+static double start_of_alpha(const struct norm *norm) {
+    return norm->option[ALPHA].real;
 }
 
 const struct norm_kind norm_dyt = {
@@ -103,7 +115,7 @@ const struct norm_kind norm_dyt = {
     .full_name = "dynamictanh",
     .formula = "y = gamma tanh(alpha x) + beta, alpha one learned number",
     .source = "Zhu et al. 2025, Dynamic Tanh (arXiv:2503.10622)",
-    .options = "dyt-alpha",
+    .options = {[ALPHA] = &dyt_alpha},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"weight", .start = 1},
@@ -117,7 +129,7 @@ const struct norm_kind norm_derf = {
     .full_name = "dynamicerf",
     .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
-    .options = "dyt-alpha",
+    .options = {[ALPHA] = &dyt_alpha},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},

@@ -1,13 +1,13 @@
-/* See norm_pool.h.
+/* See pool.h.
 
-   The moment about the mean is exact to rounding for any offset: each block of tokens gives its
-   mean and its sum of squares about it, merged in order by the rule of Chan, Golub and LeVeque
-   (1979). */
+   The moment about the mean is exact to rounding for any offset of x: each block of tokens computes
+   its mean and its sum of squares about that mean, and the blocks are merged in order by the rule of
+   Chan, Golub and LeVeque (1979). */
 #include "model/norm/pool.h"
 #include "model/math/vecmath.h"
 #include <string.h>
 
-enum { VECTORS = 6 }; // mean .. moment
+enum { VECTORS = 6 }; // mean to moment
 
 size_t pool_size(size_t B, size_t T, size_t C) {
     return (VECTORS + 2 * team_row_blocks(B * T)) * C;
@@ -46,7 +46,8 @@ size_t pool_count(const struct tokens *tokens) {
     return count(tokens, all_rows(tokens));
 }
 
-/* mean (C) and squares (C) = sum (x - mean)^2 of a block's valid tokens, x from `origin` (C). */
+/* mean (C) and squares (C) = sum (x - mean)^2 of a block's valid tokens. mean is relative to
+   `origin` (C), so that an offset of x costs no digits. */
 static void block_moments(const struct tokens *tokens, struct range rows, size_t C, const real *x,
                           const real *origin, real *mean, real *squares) {
     memset(mean, 0, C * sizeof(real));
@@ -63,8 +64,8 @@ static void block_moments(const struct tokens *tokens, struct range rows, size_t
         if (token_counts(tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < C; c++) {
-                real apart = x[n * C + c] - origin[c] - mean[c];
-                squares[c] = mul_add(apart, apart, squares[c]);
+                real deviation = x[n * C + c] - origin[c] - mean[c];
+                squares[c] = mul_add(deviation, deviation, squares[c]);
             }
 }
 
@@ -79,7 +80,8 @@ static void block_squares(const struct tokens *tokens, struct range rows, size_t
                 squares[c] = mul_add(x[n * C + c], x[n * C + c], squares[c]);
 }
 
-/* Of all valid tokens, for the thread's own channels: mean and squares from the blocks'. */
+/* Merges the blocks' means and squares into those of all valid tokens, for the thread's own
+   channels. */
 static void merge_moments(const struct pool *pool, const struct tokens *tokens,
                           struct range channels, const real *origin) {
     struct range all = all_rows(tokens);
@@ -89,12 +91,12 @@ static void merge_moments(const struct pool *pool, const struct tokens *tokens,
         size_t valid = count(tokens, team_row_block(begin, all));
         if (!valid) continue;
         const real *m = block_sums(pool, begin / ROWS), *s = m + C;
-        real share = (real)valid / (real)(total + valid);
+        real fraction = (real)valid / (real)(total + valid);
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++) {
-            real apart = m[c] - mean[c];
-            mean[c] += apart * share;
-            squares[c] += s[c] + apart * apart * (real)total * share;
+            real difference = m[c] - mean[c];
+            mean[c] += difference * fraction;
+            squares[c] += s[c] + difference * difference * (real)total * fraction;
         }
         total += valid;
     }
@@ -128,29 +130,29 @@ size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const 
             for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] += squares[c];
         }
     size_t valid = pool_count(tokens);
-    real share = 1 / (real)(valid ? valid : 1);
-    for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] *= share;
+    real per_token = 1 / (real)(valid ? valid : 1);
+    for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] *= per_token;
     return valid;
 }
 
-void pool_track(const struct pool *pool, const struct tokens *tokens, const real *x,
-                real *running_mean, real *running_var, real momentum, real eps) {
+void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
+                           real *running_mean, real *running_var, real momentum, real eps) {
     struct range channels = pool_channels(pool->C);
     size_t valid = pool_moments(pool, tokens, x, true);
     real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        pool->rstd[c] = pool->divide[c] = 1 / sqrt_real(pool->moment[c] + eps);
+        pool->rstd[c] = pool->factor[c] = 1 / sqrt_real(pool->moment[c] + eps);
         running_mean[c] += momentum * (pool->mean[c] - running_mean[c]);
         running_var[c] += momentum * (pool->moment[c] * unbiased - running_var[c]);
     }
 }
 
-void pool_recall(const struct pool *pool, const real *running_mean, const real *running_var,
-                 real eps) {
+void pool_running_statistics(const struct pool *pool, const real *running_mean,
+                             const real *running_var, real eps) {
     struct range channels = pool_channels(pool->C);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool->mean[c] = running_mean[c];
-        pool->rstd[c] = pool->divide[c] = 1 / sqrt_real(running_var[c] + eps);
+        pool->rstd[c] = pool->factor[c] = 1 / sqrt_real(running_var[c] + eps);
     }
 }
 
@@ -160,29 +162,29 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
                  channels = pool_channels(C);
     const real *mean = pool->mean, *rstd = pool->rstd;
-    real *s = pool->along_one, *t = pool->along_x;
+    real *sum_dy = pool->along_ones, *sum_dy_xhat = pool->along_xhat;
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
         struct range rows = team_row_block(begin, own);
-        real *part_s = block_sums(pool, begin / ROWS), *part_t = part_s + C;
-        memset(part_s, 0, 2 * C * sizeof(real));
+        real *part_dy = block_sums(pool, begin / ROWS), *part_dy_xhat = part_dy + C;
+        memset(part_dy, 0, 2 * C * sizeof(real));
         for (size_t n = rows.begin; n < rows.end; n++)
             if (!token_left_out(tokens, n))
 #pragma omp simd
                 for (size_t c = 0; c < C; c++) {
-                    part_s[c] += dy[n * C + c];
-                    part_t[c] =
-                        mul_add(dy[n * C + c], (x[n * C + c] - mean[c]) * rstd[c], part_t[c]);
+                    real xhat = (x[n * C + c] - mean[c]) * rstd[c];
+                    part_dy[c] += dy[n * C + c];
+                    part_dy_xhat[c] = mul_add(dy[n * C + c], xhat, part_dy_xhat[c]);
                 }
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (size_t c = channels.begin; c < channels.end; c++) s[c] = t[c] = 0;
+    for (size_t c = channels.begin; c < channels.end; c++) sum_dy[c] = sum_dy_xhat[c] = 0;
     for (size_t block = 0; block < team_row_blocks(all.end); block++) {
-        const real *part_s = block_sums(pool, block), *part_t = part_s + C;
+        const real *part_dy = block_sums(pool, block), *part_dy_xhat = part_dy + C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++) {
-            s[c] += part_s[c];
-            t[c] += part_t[c];
+            sum_dy[c] += part_dy[c];
+            sum_dy_xhat[c] += part_dy_xhat[c];
         }
     }
 }
@@ -191,18 +193,18 @@ void pool_parameter_gradients(const struct pool *pool, const struct param *gamma
                               const struct param *beta) {
     struct range channels = pool_channels(pool->C);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        gamma->grad[c] += pool->along_x[c];
-        beta->grad[c] += pool->along_one[c];
+        gamma->grad[c] += pool->along_xhat[c];
+        beta->grad[c] += pool->along_ones[c];
     }
 }
 
 void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma) {
     struct range channels = pool_channels(pool->C);
     size_t valid = pool_count(tokens);
-    real share = 1 / (real)(valid ? valid : 1);
+    real per_token = 1 / (real)(valid ? valid : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        pool->along_one[c] *= gamma[c] * share;
-        pool->along_x[c] *= gamma[c] * share;
+        pool->along_ones[c] *= gamma[c] * per_token;
+        pool->along_xhat[c] *= gamma[c] * per_token;
     }
 }
 
@@ -225,19 +227,20 @@ void pool_forward(const struct pool *pool, const struct tokens *tokens, struct r
 void pool_backward(const struct pool *pool, const struct tokens *tokens, struct range rows,
                    const real *gamma, real *dx, const real *dy, const real *x) {
     size_t C = pool->C;
-    const real *mean = pool->mean, *rstd = pool->rstd, *divide = pool->divide;
-    const real *along_one = pool->along_one, *along_x = pool->along_x;
+    const real *mean = pool->mean, *rstd = pool->rstd, *factor = pool->factor;
+    const real *along_ones = pool->along_ones, *along_xhat = pool->along_xhat;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         if (token_left_out(tokens, n)) {
             memset(dx, 0, C * sizeof(real));
             continue;
         }
-        real pooled = tokens->training ? 1 : 0;
+        real pooled = tokens->training ? 1 : 0; // in evaluation mean and rstd are constants
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean[c]) * rstd[c];
-            real through = mul_add(xhat, along_x[c], along_one[c]) * pooled; // mean and variance
-            dx[c] = divide[c] * mul_add(gamma[c], dy[c], -through);
+            // through mean and variance
+            real through = mul_add(xhat, along_xhat[c], along_ones[c]) * pooled;
+            dx[c] = factor[c] * mul_add(gamma[c], dy[c], -through);
         }
     }
 }

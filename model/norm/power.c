@@ -1,47 +1,61 @@
-/* PowerNorm: each channel is divided by the root of its mean square over the tokens, not centred.
+/* PowerNorm: each channel is divided by the root of its mean square over the tokens. It is not
+   centred.
 
-   pn-v takes the mean square of the batch at hand:
+   pn-v takes the mean square of the current batch:
      m = sum_n x^2 / N,  rstd = 1 / sqrt(m + eps),  xhat = x rstd,  y = gamma xhat + beta
-   n are the N valid tokens of the batch, for each channel. Backward, as BatchNorm's without the
-   term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N,
+   for each channel, with n over the N valid tokens of the batch. Backward, as BatchNorm's without
+   the term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N,
      dx = rstd (g - xhat Lambda),  dgamma += sum_n dy xhat,  dbeta += sum_n dy
    In evaluation m is the running mean square phi (the paper's psi^2), 1 at first:
      phi <- alpha_fwd phi + (1 - alpha_fwd) m
 
-   pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). What
-   former batches did to phi cannot be derived any more; instead nu, a running mean that starts at
-   0, stands for Lambda, with Gamma = sum_n xhat^2 / N:
+   pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). How
+   earlier batches changed phi cannot be differentiated any more. Instead nu, a running mean that
+   starts at 0, replaces Lambda, with Gamma = sum_n xhat^2 / N:
 
      dx = (g - nu(t-1) xhat) / divisor
      nu(t) = nu(t-1) (1 - (1 - alpha_bkw) Gamma) + (1 - alpha_bkw) Lambda
 
-   In evaluation dx = g / divisor. This backward is no gradient of forward, by design. The first
-   --pn-warmup batches are pn-v's, forward and backward, and only move phi and nu.
+   In evaluation dx = g / divisor. By design this backward is not the gradient of forward. The first
+   --pn-warmup batches use pn-v's forward and backward, and only update phi and nu.
 
-   --pn-group-scaling divides, before all that, each token's channels of a head by their root mean
-   square: u = x r, r = 1 / sqrt(mean x^2 + eps), exactly derived: dx = r (du - u mean(du u)).
-   --pn-divisor: psi, the root of phi(t-1) + eps, by which forward divided; or batch, of m + eps.
+   --pn-group-scaling first divides each token's channels of a head by their root mean square:
+   u = x r, r = 1 / sqrt(mean x^2 + eps), with its exact gradient dx = r (du - u mean(du u)).
+   --pn-divisor: psi, the root of phi(t-1) + eps, by which forward divided; or batch, that of m + eps.
 
-   Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) departs from the
-   paper: group scaling comes first; the divisor is the batch's; backward uses nu during warm-up
-   too; phi is, during warm-up, a plain mean that is then moved by alpha_fwd once more. Its ema_gz,
-   which is the state here, is nu / (1 - alpha_bkw): the same recurrence, only scaled. Its warm-up
-   is 10000 batches, 4 % and more of long runs; the default here is 200, a tenth of 2000 updates and
-   twice the rate's warm-up: phi and nu, which remember some ten batches, are settled then. The
-   default divisor is the paper's: forward's own. Group scaling is on, as without it gradients have
-   been seen to overflow. */
+   Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) differs from the paper:
+   group scaling comes first; the divisor is the batch's; backward uses nu during warm-up too; during
+   warm-up phi is a plain mean that is then updated by alpha_fwd once more. Its ema_gz, which is the
+   state here, is nu / (1 - alpha_bkw): the same recurrence, only scaled. Its warm-up is 10000
+   batches, 4 % and more of long runs. Here the default is 200, a tenth of 2000 updates and twice the
+   learning rate's warm-up: phi and nu average over about ten batches, so they have settled by then.
+   The default divisor is the paper's, by which forward divided. Group scaling is on, because without
+   it gradients have been seen to overflow. */
 #include "data/die.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
-enum { RUNNING_PHI, EMA_GZ };
+enum { EPS, ALPHA_FWD, ALPHA_BKW, WARMUP, GROUP_SCALING, DIVISOR }; // pn-v has the first two
+enum { GAMMA, BETA };
+enum { RUNNING_PHI, EMA_GZ, ITERS };
+
+static const struct norm_option pn_alpha_fwd = {
+    .name = "pn-alpha-fwd",
+    .type = NORM_REAL,
+    .start = "0.9",
+    .min = 0,
+    .max = 1,
+    .help = "weight of the past in the running mean square",
+    .rank = 1,
+    .measured = {[STATISTICS_OTHER] = {true, {.real = 0}}}, // earlier batches are forgotten
+};
 
 static struct pool pool_of(const struct norm *norm) {
     return pool_at(norm->saved, norm->C);
 }
 
-static size_t saved_v(const struct norm *norm, size_t B, size_t T) {
+static size_t saved_size_v(const struct norm *norm, size_t B, size_t T) {
     return pool_size(B, T, norm->C);
 }
 
@@ -49,20 +63,21 @@ static void statistics_v(const struct norm *norm, const struct tokens *tokens, c
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
     real *phi = norm->state[RUNNING_PHI];
-    real eps = (real)norm->options.eps, moved = (real)(1 - norm->options.pn_alpha_fwd);
+    real eps = (real)norm->option[EPS].real;
+    real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
     if (tokens->training) pool_moments(&pool, tokens, x, false);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool.mean[c] = 0;
-        pool.rstd[c] = pool.divide[c] =
+        pool.rstd[c] = pool.factor[c] =
             1 / sqrt_real((tokens->training ? pool.moment[c] : phi[c]) + eps);
-        if (tokens->training) phi[c] += moved * (pool.moment[c] - phi[c]);
+        if (tokens->training) phi[c] += weight * (pool.moment[c] - phi[c]);
     }
 }
 
 static void forward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                       real *y, const real *x) {
     struct pool pool = pool_of(norm);
-    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y, x);
+    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
 
 static void gradient_statistics_v(const struct norm *norm, const struct tokens *tokens,
@@ -70,16 +85,15 @@ static void gradient_statistics_v(const struct norm *norm, const struct tokens *
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
     pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
-    pool_exact_backward(&pool, tokens, norm->param[0].value);
-    for (size_t c = channels.begin; c < channels.end; c++) pool.along_one[c] = 0;
+    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
+    for (size_t c = channels.begin; c < channels.end; c++) pool.along_ones[c] = 0;
 }
 
 static void backward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
                        real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)sum;
     struct pool pool = pool_of(norm);
-    pool_backward(&pool, tokens, rows, norm->param[0].value, dx, dy, x);
+    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
 
 const struct norm_kind norm_power_v = {
@@ -87,34 +101,85 @@ const struct norm_kind norm_power_v = {
     .full_name = "powernorm-v",
     .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
-    .options = "norm-eps pn-alpha-fwd pad-stats",
+    .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
     .over = NORM_OVER_TOKENS,
-    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .state = {{"running_phi", .start = 1}},
-    .saved = saved_v,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
+    .saved_size = saved_size_v,
     .forward = forward_v,
     .backward = backward_v,
     .statistics = statistics_v,
     .gradient_statistics = gradient_statistics_v,
 };
 
-/* The channels of a head, of a norm with group scaling. */
+static const struct norm_option pn_alpha_bkw = {
+    .name = "pn-alpha-bkw",
+    .type = NORM_REAL,
+    .start = "0.9",
+    .min = 0,
+    .max = 1,
+    .help = "weight of the past in the running gradient along x",
+    .rank = 1,
+};
+
+/* The batch's own statistics are those of warm-up, at any time of a run. */
+static const struct norm_option pn_warmup = {
+    .name = "pn-warmup",
+    .type = NORM_INTEGER,
+    .start = "200",
+    .min = 0,
+    .max = 1000000000,
+    .help = "number of batches at the start in which pn works as pn-v",
+    .rank = 1,
+    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
+};
+
+static const struct norm_option pn_group_scaling = {
+    .name = "pn-group-scaling",
+    .type = NORM_SWITCH,
+    .start = "on",
+    .help = "first divide each head's channels of a token by their root mean square",
+    .of_model = true,
+    .rank = 1,
+};
+
+enum { DIVISOR_PSI, DIVISOR_BATCH };
+
+static const char *divisor_choice(int64_t i) {
+    static const char *const names[] = {[DIVISOR_PSI] = "psi", [DIVISOR_BATCH] = "batch", NULL};
+    return names[i];
+}
+
+static const struct norm_option pn_divisor = {
+    .name = "pn-divisor",
+    .type = NORM_CHOICE,
+    .start = "psi",
+    .choice = divisor_choice,
+    .help = "divisor in backward: the running root mean square, as in forward, or the batch's",
+    .rank = 1,
+};
+
+static bool scales_groups(const struct norm *norm) {
+    return norm->option[GROUP_SCALING].integer;
+}
+
+/* With group scaling: the channels of a head. */
 static size_t group_size(const struct norm *norm) {
-    return norm->C / (size_t)norm->options.heads;
+    return norm->C / norm->heads;
 }
 
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
-    return pool_size(B, T, norm->C) + (norm->options.pn_group_scaling ? B * T * norm->C : 0);
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return pool_size(B, T, norm->C) + (scales_groups(norm) ? B * T * norm->C : 0);
 }
 
-/* What pools, from row n on: u (B,T,C), which lies behind the pool, or x. */
+/* u (B,T,C) from row n on. It is saved after the pool. */
 static real *scaled(const struct norm *norm, const struct tokens *tokens, size_t n) {
     return norm->saved + pool_size(tokens->B, tokens->T, norm->C) + n * norm->C;
 }
 
 static real group_rstd(const struct norm *norm, const real *x) {
     size_t size = group_size(norm);
-    return 1 / sqrt_real(row_dot(size, x, x) / (real)size + (real)norm->options.eps);
+    return 1 / sqrt_real(row_dot(size, x, x) / (real)size + (real)norm->option[EPS].real);
 }
 
 /* u (rows,C) of a block of rows. */
@@ -127,7 +192,7 @@ static void scale_groups(const struct norm *norm, struct range rows, real *u, co
     }
 }
 
-/* dx (rows,C) = du turned into the gradient of x. */
+/* dx (rows,C) holds du and becomes the gradient of x. */
 static void scale_groups_backward(const struct norm *norm, struct range rows, real *dx,
                                   const real *u, const real *x) {
     size_t size = group_size(norm), end = (rows.end - rows.begin) * norm->C;
@@ -139,23 +204,24 @@ static void scale_groups_backward(const struct norm *norm, struct range rows, re
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    const struct norm_options *o = &norm->options;
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C), own = team_part(tokens->B * tokens->T, ROWS);
     real *phi = norm->state[RUNNING_PHI];
-    real eps = (real)o->eps, moved = (real)(1 - o->pn_alpha_fwd);
-    bool warm = tokens->training && *norm->batches < o->pn_warmup;
+    real eps = (real)norm->option[EPS].real;
+    real weight = (real)(1 - norm->option[ALPHA_FWD].real); // of the batch
+    bool scales = scales_groups(norm), by_batch = norm->option[DIVISOR].integer == DIVISOR_BATCH;
+    bool warmup = tokens->training && *norm->batches < norm->option[WARMUP].integer;
     if (tokens->training) {
-        for (size_t n = own.begin; o->pn_group_scaling && n < own.end; n += ROWS)
+        for (size_t n = own.begin; scales && n < own.end; n += ROWS)
             scale_groups(norm, team_row_block(n, own), scaled(norm, tokens, n), x + n * norm->C);
-        pool_moments(&pool, tokens, o->pn_group_scaling ? scaled(norm, tokens, 0) : x, false);
+        pool_moments(&pool, tokens, scales ? scaled(norm, tokens, 0) : x, false);
     }
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool.mean[c] = 0;
-        pool.rstd[c] = pool.divide[c] = 1 / sqrt_real((warm ? pool.moment[c] : phi[c]) + eps);
+        pool.rstd[c] = pool.factor[c] = 1 / sqrt_real((warmup ? pool.moment[c] : phi[c]) + eps);
         if (!tokens->training) continue;
-        if (o->pn_divisor == PN_DIVISOR_BATCH) pool.divide[c] = 1 / sqrt_real(pool.moment[c] + eps);
-        phi[c] += moved * (pool.moment[c] - phi[c]);
+        if (by_batch) pool.factor[c] = 1 / sqrt_real(pool.moment[c] + eps);
+        phi[c] += weight * (pool.moment[c] - phi[c]);
     }
     if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
@@ -163,46 +229,43 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
     struct pool pool = pool_of(norm);
+    bool scales = scales_groups(norm);
     real *u = scaled(norm, tokens, rows.begin);
-    if (norm->options.pn_group_scaling && !tokens->training) scale_groups(norm, rows, u, x);
-    pool_forward(&pool, tokens, rows, &norm->param[0], &norm->param[1], y,
-                 norm->options.pn_group_scaling ? u : x);
+    if (scales && !tokens->training) scale_groups(norm, rows, u, x);
+    pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, scales ? u : x);
 }
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    const struct norm_options *o = &norm->options;
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
-    real *ema_gz = norm->state[EMA_GZ], moved = (real)(1 - o->pn_alpha_bkw);
-    bool warm = *norm->batches <= o->pn_warmup; // this batch is counted
-    pool_gradient_sums(&pool, tokens, dy, o->pn_group_scaling ? scaled(norm, tokens, 0) : x);
-    pool_parameter_gradients(&pool, &norm->param[0], &norm->param[1]);
+    real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
+    bool warmup = *norm->batches <= norm->option[WARMUP].integer; // this batch is counted already
+    pool_gradient_sums(&pool, tokens, dy, scales_groups(norm) ? scaled(norm, tokens, 0) : x);
+    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
     if (!tokens->training) return;
-    pool_exact_backward(&pool, tokens, norm->param[0].value);
+    pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real lambda = pool.along_x[c], nu = moved * ema_gz[c];
+        real lambda = pool.along_xhat[c], nu = weight * ema_gz[c];
         real square = pool.moment[c] * pool.rstd[c] * pool.rstd[c]; // Gamma
-        pool.along_one[c] = 0;
-        if (!warm) pool.along_x[c] = nu;
+        pool.along_ones[c] = 0;
+        if (!warmup) pool.along_xhat[c] = nu;
         ema_gz[c] += lambda - nu * square;
     }
 }
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)sum;
     struct pool pool = pool_of(norm);
-    bool groups = norm->options.pn_group_scaling;
-    const real *u = groups ? scaled(norm, tokens, rows.begin) : x;
-    pool_backward(&pool, tokens, rows, norm->param[0].value, dx, dy, u);
-    if (groups) scale_groups_backward(norm, rows, dx, u, x);
+    bool scales = scales_groups(norm);
+    const real *u = scales ? scaled(norm, tokens, rows.begin) : x;
+    pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, u);
+    if (scales) scale_groups_backward(norm, rows, dx, u, x);
 }
 
-static void check(const struct norm_options *options, size_t C) {
-    if (options->pn_group_scaling && C % (size_t)options->heads)
-        die(STATUS_USAGE, "pn: %zu channels cannot be split among %lld heads", C,
-            (long long)options->heads);
+static void check(const struct norm *norm) {
+    if (scales_groups(norm) && norm->C % norm->heads)
+        die(STATUS_USAGE, "pn: %zu channels cannot be split among %zu heads", norm->C, norm->heads);
 }
 
 const struct norm_kind norm_power = {
@@ -210,12 +273,18 @@ const struct norm_kind norm_power = {
     .full_name = "powernorm",
     .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / rms of x in its head",
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
-    .options = "norm-eps pn-alpha-fwd pn-alpha-bkw pn-warmup pn-group-scaling pn-divisor "
-               "pad-stats",
+    .options = {[EPS] = &norm_eps,
+                [ALPHA_FWD] = &pn_alpha_fwd,
+                [ALPHA_BKW] = &pn_alpha_bkw,
+                [WARMUP] = &pn_warmup,
+                [GROUP_SCALING] = &pn_group_scaling,
+                [DIVISOR] = &pn_divisor},
     .over = NORM_OVER_TOKENS,
-    .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
-    .state = {{"running_phi", .start = 1}, {"ema_gz", .start = 0}, {"iters", .counts = true}},
-    .saved = saved,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_PHI] = {"running_phi", .start = 1},
+              [EMA_GZ] = {"ema_gz", .start = 0},
+              [ITERS] = {"iters", .counts = true}},
+    .saved_size = saved_size,
     .check = check,
     .forward = forward,
     .backward = backward,

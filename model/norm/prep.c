@@ -1,52 +1,75 @@
-/* PRepBN: LayerNorm that turns into a re-parameterized BatchNorm while training goes on.
+/* PRepBN: LayerNorm that turns into a re-parameterized BatchNorm during training.
 
      y = lambda ln(x) + (1 - lambda) (bn(x) + eta x),   lambda = max(0, 1 - k / steps)
 
-   at the batch after k others. In evaluation lambda is 0: what is left are running statistics, so
-   that the norm can be merged into the next linear layer. ln and bn have gamma and beta of their
-   own; eta is a learned number.
+   at the batch after k others. In evaluation lambda is 0 and bn uses running statistics, so the norm
+   can be merged into the next linear layer. ln and bn have gamma and beta of their own; eta is a
+   learned number.
 
    Backward: with d1 = lambda dy and d2 = (1 - lambda) dy,
      dx = ln'(d1) + bn'(d2) + eta d2,  deta += sum d2 x
-   ln' as in norm_layer.c, bn' as in norm_pool.c, pads and all.
+   ln' as in layer.c, bn' as in pool.c, pads included.
 
    Guo et al. 2024 (SLAB), PRepBN and RepBN (arXiv:2405.11582), and the authors' code (prepbn.py),
-   whose names the tensors have: there eta is RepBN's alpha, 1 at first for images and 0 for LLaMA,
-   where norm1 is RMSNorm and bn's gamma too starts at 0, after `warm` batches of norm1 alone; here
-   gamma starts at 1 and lambda falls from the first batch on. Their `iter` is steps -
-   num_batches_tracked. */
+   whose tensor names are used here. There eta is RepBN's alpha, 1 at first for images and 0 for
+   LLaMA. For LLaMA norm1 is RMSNorm, bn's gamma starts at 0 too, and `warm` batches of norm1 alone
+   come first. Here gamma starts at 1 and lambda falls from the first batch on. Their `iter` is
+   steps - num_batches_tracked. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 
+enum { EPS, MOMENTUM, STEPS, ETA_START };
 enum { LN_GAMMA, LN_BETA, ETA, BN_GAMMA, BN_BETA };
-enum { RUNNING_MEAN, RUNNING_VAR };
-enum { PAD = 64 / sizeof(real) }; // that lambda takes
+enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
+enum { LAMBDA = 64 / sizeof(real) }; // room for lambda, so that what follows is aligned
 
-/* What is kept: lambda, a row (C) for each block of tokens, the pool. */
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
-    return PAD + team_row_blocks(B * T) * norm->C + pool_size(B, T, norm->C);
+/* A model is measured as bn alone: the batch's own statistics at any time of a run. */
+static const struct norm_option prepbn_steps = {
+    .name = "prepbn-steps",
+    .type = NORM_INTEGER,
+    .start = "auto",
+    .min = 0,
+    .max = 1e15,
+    .help = "number of batches in which ln turns into bn; auto: --max-iters times --grad-accum",
+    .auto_rule = NORM_AUTO_BATCHES,
+    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = 0}}},
+};
+
+static const struct norm_option prepbn_eta = {
+    .name = "prepbn-eta",
+    .type = NORM_REAL,
+    .start = "0",
+    .min = -1000,
+    .max = 1000,
+    .help = "initial value of eta, the weight of x that is added to bn",
+};
+
+/* Saved are lambda, a row (C) for each block of tokens, and the pool. */
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return LAMBDA + team_row_blocks(B * T) * norm->C + pool_size(B, T, norm->C);
 }
 
 static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
-    return pool_at(norm->saved + PAD + team_row_blocks(tokens->B * tokens->T) * norm->C, norm->C);
+    return pool_at(norm->saved + LAMBDA + team_row_blocks(tokens->B * tokens->T) * norm->C,
+                   norm->C);
 }
 
 static real lambda_of(const struct norm *norm, const struct tokens *tokens) {
-    int64_t batches = *norm->batches, steps = norm->options.prepbn_steps;
+    int64_t batches = *norm->batches, steps = norm->option[STEPS].integer;
     return tokens->training && batches < steps ? (real)(1 - (double)batches / (double)steps) : 0;
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
     struct pool pool = pool_of(norm, tokens);
     struct range channels = pool_channels(norm->C);
-    real eps = (real)norm->options.eps, lambda = lambda_of(norm, tokens);
+    real eps = (real)norm->option[EPS].real, lambda = lambda_of(norm, tokens);
     if (tokens->training)
-        pool_track(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
-                   (real)norm->options.bn_momentum, eps);
+        pool_batch_statistics(&pool, tokens, x, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
+                              (real)norm->option[MOMENTUM].real, eps);
     else
-        pool_recall(&pool, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR], eps);
-    for (size_t c = channels.begin; c < channels.end; c++) pool.divide[c] *= 1 - lambda;
+        pool_running_statistics(&pool, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR], eps);
+    for (size_t c = channels.begin; c < channels.end; c++) pool.factor[c] *= 1 - lambda;
     if (channels.begin || !channels.end) return;
     norm->saved[0] = lambda;
     if (tokens->training) *norm->batches += 1;
@@ -57,7 +80,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
-    real lambda = norm->saved[0], eta = *norm->param[ETA].value, eps = (real)norm->options.eps;
+    real lambda = norm->saved[0], eta = *norm->param[ETA].value, eps = (real)norm->option[EPS].real;
     pool_forward(&pool, tokens, rows, &norm->param[BN_GAMMA], &norm->param[BN_BETA], y, x);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         if (lambda == 0) {
@@ -81,8 +104,8 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     real rest = 1 - norm->saved[0];
     pool_gradient_sums(&pool, tokens, dy, x);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        norm->param[BN_GAMMA].grad[c] += rest * pool.along_x[c];
-        norm->param[BN_BETA].grad[c] += rest * pool.along_one[c];
+        norm->param[BN_GAMMA].grad[c] += rest * pool.along_xhat[c];
+        norm->param[BN_BETA].grad[c] += rest * pool.along_ones[c];
     }
     pool_exact_backward(&pool, tokens, norm->param[BN_GAMMA].value);
 }
@@ -91,11 +114,11 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
                      real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
-    const real *gamma = norm->param[LN_GAMMA].value;     // (C)
-    real *dgamma = sum[LN_GAMMA], *dbeta = sum[LN_BETA]; // (C)
-    real *g = norm->saved + PAD + rows.begin / ROWS * C; // (C) lambda gamma dy
-    real lambda = norm->saved[0], eps = (real)norm->options.eps;
-    real rest = 1 - lambda, along_x = rest * *norm->param[ETA].value;
+    const real *gamma = norm->param[LN_GAMMA].value;        // (C)
+    real *dgamma = sum[LN_GAMMA], *dbeta = sum[LN_BETA];    // (C)
+    real *g = norm->saved + LAMBDA + rows.begin / ROWS * C; // (C) lambda gamma dy
+    real lambda = norm->saved[0], eps = (real)norm->option[EPS].real;
+    real rest = 1 - lambda, of_dy = rest * *norm->param[ETA].value;
     pool_backward(&pool, tokens, rows, norm->param[BN_GAMMA].value, dx, dy, x);
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         real mean = row_sum(C, x) / (real)C;
@@ -107,33 +130,36 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
             dbeta[c] += lambda * dy[c];
             g[c] = lambda * gamma[c] * dy[c];
         }
-        real all = row_sum(C, g) / (real)C, along = row_dot_about(C, g, x, mean) * rstd / (real)C;
+        real g_mean = row_sum(C, g) / (real)C;
+        real g_along = row_dot_about(C, g, x, mean) * rstd / (real)C;
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
-            dx[c] += along_x * dy[c] + rstd * (g[c] - all - (x[c] - mean) * rstd * along);
+            dx[c] += of_dy * dy[c] + rstd * (g[c] - g_mean - (x[c] - mean) * rstd * g_along);
     }
 }
 
-static double start_of_eta(const struct norm_options *options, size_t C) {
-    (void)C;
-    return options->prepbn_eta;
+static double start_of_eta(const struct norm *norm) {
+    return norm->option[ETA_START].real;
 }
 
 const struct norm_kind norm_prep = {
     .name = "prepbn",
     .formula = "y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), lambda from 1 to 0 in training",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
-    .options = "norm-eps bn-momentum prepbn-steps prepbn-eta pad-stats",
-    .param = {{"norm1.weight", .start = 1},
-              {"norm1.bias", .role = NORM_BETA},
-              {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
-               .start_of = start_of_eta},
-              {"norm2.bn.weight", .start = 1},
-              {"norm2.bn.bias", .role = NORM_BETA}},
-    .state = {{"norm2.bn.running_mean", .start = 0},
-              {"norm2.bn.running_var", .start = 1},
-              {"norm2.bn.num_batches_tracked", .counts = true}},
-    .saved = saved,
+    .options = {[EPS] = &norm_eps,
+                [MOMENTUM] = &norm_momentum,
+                [STEPS] = &prepbn_steps,
+                [ETA_START] = &prepbn_eta},
+    .param = {[LN_GAMMA] = {"norm1.weight", .start = 1},
+              [LN_BETA] = {"norm1.bias", .role = NORM_BETA},
+              [ETA] = {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
+                       .start_of = start_of_eta},
+              [BN_GAMMA] = {"norm2.bn.weight", .start = 1},
+              [BN_BETA] = {"norm2.bn.bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"norm2.bn.running_mean", .start = 0},
+              [RUNNING_VAR] = {"norm2.bn.running_var", .start = 1},
+              [BATCHES] = {"norm2.bn.num_batches_tracked", .counts = true}},
+    .saved_size = saved_size,
     .forward = forward,
     .backward = backward,
     .statistics = statistics,

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of heads instead of tokens. */
+/* The tokens' heads: a row for each token and head. */
 static struct tokens of_heads(const struct qk_norm *qk, const struct tokens *tokens) {
     struct tokens heads = *tokens;
     heads.T *= qk->heads;
-    heads.rows_each = qk->heads;
+    heads.rows_per_token = qk->heads;
     return heads;
 }
 
@@ -16,8 +16,7 @@ void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
                     const struct layout *layout) {
     *qk = (struct qk_norm){.C = C, .heads = kind->forward ? heads : 0};
     if (!qk->heads) return;
-    struct norm_options of_head = *options;
-    of_head.groups = of_head.heads = 1;
+    const struct norm_options of_head = norm_options_of_head(options);
     struct layout of_rows = *layout; // a row for each token and head
     of_rows.T *= heads;
     for (int i = 0; i < 2; i++) {
@@ -28,7 +27,7 @@ void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
     }
 }
 
-/* Rows (M,C) from and to columns of rows (M,3C). */
+/* Copies rows (M,C) from and to columns of rows (M,3C). */
 static void gather(size_t M, size_t C, real *rows, const real *columns) {
     for (size_t m = 0; m < M; m++) memcpy(rows + m * C, columns + m * 3 * C, C * sizeof(real));
 }
@@ -49,18 +48,32 @@ void qk_norm_statistics(const struct qk_norm *qk, const struct tokens *tokens) {
     for (int i = 0; qk->heads && i < 2; i++) norm_statistics(&qk->norm[i], &heads, qk->raw[i]);
 }
 
+/* A block's columns of q and k in `columns` (rows,3C): their norms, or with dnormed[] the gradients
+   of q and k. */
+static void replace(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
+                    real *columns, real *const *dnormed, real *scratch) {
+    if (!qk->heads) return;
+    const struct tokens heads = of_heads(qk, tokens);
+    const size_t C = qk->C, HS = qk->norm[0].C;
+    const struct range all = {rows.begin * qk->heads, rows.end * qk->heads};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t n = all.begin; n < all.end; n += ROWS) {
+            const struct range block = team_row_block(n, all);
+            const real *x = qk->raw[i] + n * HS;
+            real *result = scratch + (n - all.begin) * HS;
+            if (dnormed)
+                norm_backward(&qk->norm[i], &heads, block, result, dnormed[i] + n * HS, x);
+            else
+                norm_forward(&qk->norm[i], &heads, block, result, x);
+        }
+        scatter(rows.end - rows.begin, C, columns + i * C, scratch);
+    }
+    profile_lap(PROFILE_NORM);
+}
+
 void qk_norm_forward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                      real *qkv, real *scratch) {
-    struct tokens heads = of_heads(qk, tokens);
-    size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
-    struct range all = {begin, rows.end * qk->heads};
-    for (size_t i = 0; qk->heads && i < 2; i++) {
-        for (size_t n = begin; n < all.end; n += ROWS)
-            norm_forward(&qk->norm[i], &heads, team_row_block(n, all), scratch + (n - begin) * HS,
-                         qk->raw[i] + n * HS);
-        scatter(rows.end - rows.begin, C, qkv + i * C, scratch);
-    }
-    if (qk->heads) profile_lap(PROFILE_NORM);
+    replace(qk, tokens, rows, qkv, NULL, scratch);
 }
 
 void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *tokens,
@@ -80,16 +93,7 @@ void qk_norm_gradient_statistics(const struct qk_norm *qk, const struct tokens *
 
 void qk_norm_backward(const struct qk_norm *qk, const struct tokens *tokens, struct range rows,
                       real *dqkv, real *const dnormed[2], real *scratch) {
-    struct tokens heads = of_heads(qk, tokens);
-    size_t C = qk->C, HS = qk->norm[0].C, begin = rows.begin * qk->heads;
-    struct range all = {begin, rows.end * qk->heads};
-    for (size_t i = 0; qk->heads && i < 2; i++) {
-        for (size_t n = begin; n < all.end; n += ROWS)
-            norm_backward(&qk->norm[i], &heads, team_row_block(n, all), scratch + (n - begin) * HS,
-                          dnormed[i] + n * HS, qk->raw[i] + n * HS);
-        scatter(rows.end - rows.begin, C, dqkv + i * C, scratch);
-    }
-    if (qk->heads) profile_lap(PROFILE_NORM);
+    replace(qk, tokens, rows, dqkv, dnormed, scratch);
 }
 
 void qk_norm_gradient(const struct qk_norm *qk, size_t N) {

@@ -10,32 +10,34 @@
    LLaMA's RMSNorm have it (the authors' own code adds it outside). No beta. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
-#include "model/norm/norm.h"
+#include "model/norm/kind.h"
 
-/* Of each token of a block, each (M); pass by pass through the block as in norm_layer.c. */
-struct statistics {
+enum { EPS };   // options
+enum { GAMMA }; // parameters
+
+/* What is saved of a block, each (M). The loops pass several times over the block, as in layer.c. */
+struct saved {
     real *rstd;
-    real *along; // backward's mean_c(g xhat)
+    real *g_along; // backward's mean_c(g xhat)
 };
 
-static struct statistics statistics_of(const struct norm *norm, struct range rows) {
+static struct saved saved_of(const struct norm *norm, struct range rows) {
     real *saved = norm->saved + 2 * rows.begin;
-    return (struct statistics){saved, saved + (rows.end - rows.begin)};
+    return (struct saved){saved, saved + (rows.end - rows.begin)};
 }
 
-static size_t saved(const struct norm *norm, size_t B, size_t T) {
-    (void)norm;
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
-    (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
-    const real *gamma = norm->param[0].value; // (C)
-    struct statistics s = statistics_of(norm, rows);
-    real eps = (real)norm->options.eps;
-    for (size_t n = 0; n < M; n++) s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // x^2
+    const real *gamma = norm->param[GAMMA].value; // (C)
+    struct saved s = saved_of(norm, rows);
+    real eps = (real)norm->option[EPS].real;
+    for (size_t n = 0; n < M; n++)
+        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // mean_c x^2 for now
     for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
         real rstd = s.rstd[n];
@@ -46,21 +48,20 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    (void)tokens;
     size_t M = rows.end - rows.begin, C = norm->C;
-    const real *gamma = norm->param[0].value;
-    real *dgamma = sum[0]; // (C)
-    struct statistics s = statistics_of(norm, rows);
+    const real *gamma = norm->param[GAMMA].value;
+    real *dgamma = sum[GAMMA]; // (C)
+    struct saved s = saved_of(norm, rows);
     for (size_t n = 0; n < M; n++)
-        s.along[n] =
+        s.g_along[n] =
             row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * s.rstd[n] / (real)C;
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
-        real rstd = s.rstd[n], along = s.along[n];
+        real rstd = s.rstd[n], g_along = s.g_along[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = x[c] * rstd;
             dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
-            dx[c] = rstd * mul_add(gamma[c], dy[c], -xhat * along);
+            dx[c] = rstd * mul_add(gamma[c], dy[c], -xhat * g_along);
         }
     }
 }
@@ -70,10 +71,10 @@ const struct norm_kind norm_rms = {
     .full_name = "rmsnorm",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
-    .options = "norm-eps",
+    .options = {[EPS] = &norm_eps},
     .over = NORM_OVER_CHANNELS,
-    .param = {{"weight", .start = 1}},
-    .saved = saved,
+    .param = {[GAMMA] = {"weight", .start = 1}},
+    .saved_size = saved_size,
     .forward = forward,
     .backward = backward,
 };

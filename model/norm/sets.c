@@ -1,48 +1,53 @@
-/* See norm_sets.h. */
+/* See sets.h. */
 #include "model/norm/sets.h"
 #include "model/math/vecmath.h"
 #include <string.h>
 
-enum { GAMMA, BETA };
-enum { RUNNING_MEAN, RUNNING_VAR };
 enum { CHANNELS = 32 }; // in a unit of work
-enum { VECTORS = 4 };   // mean .. t
+enum { VECTORS = 4 };   // mean to t
 
-size_t sets_size(size_t most, size_t C) {
-    return VECTORS * most * C;
+/* The sets of a batch. Token k < size of set i < count is token i * start + k * step. */
+struct sets {
+    size_t C, count, size, start, step;
+    real *mean, *rstd, *s, *t;        // (count,C); s and t divided by n
+    real *running_mean, *running_var; // (running,C)
+    size_t running;                   // 1: all sets share them; or count
+    const struct tokens *tokens;
+};
+
+static bool by_position(const struct norm *norm) {
+    return norm->kind->state[SETS_RUNNING_MEAN].positions;
 }
 
-/* The rest of what `sets` says, count and rows being known. */
-static struct sets attach(struct sets sets, const struct norm *norm, const struct tokens *tokens) {
-    size_t C = norm->C, size = sets.count * C;
-    sets.C = C;
+size_t sets_saved_size(const struct norm *norm, size_t B, size_t T) {
+    return VECTORS * (by_position(norm) ? T : B) * norm->C;
+}
+
+static struct sets sets_of(const struct norm *norm, const struct tokens *tokens) {
+    const size_t C = norm->C, T = tokens->T, B = tokens->B;
+    struct sets sets = {.C = C, .tokens = tokens};
+    if (by_position(norm)) {
+        sets.count = sets.running = T;
+        sets.size = B;
+        sets.start = 1;
+        sets.step = T;
+    } else { // in evaluation all sequences have the same statistics: one set
+        sets.count = tokens->training ? B : 1;
+        sets.running = 1;
+        sets.size = sets.start = T;
+        sets.step = 1;
+    }
     sets.mean = norm->saved;
-    sets.rstd = norm->saved + size;
-    sets.s = norm->saved + 2 * size;
-    sets.t = norm->saved + 3 * size;
-    sets.running_mean = norm->state[RUNNING_MEAN];
-    sets.running_var = norm->state[RUNNING_VAR];
-    sets.tokens = tokens;
+    sets.rstd = sets.mean + sets.count * C;
+    sets.s = sets.rstd + sets.count * C;
+    sets.t = sets.s + sets.count * C;
+    sets.running_mean = norm->state[SETS_RUNNING_MEAN];
+    sets.running_var = norm->state[SETS_RUNNING_VAR];
     return sets;
 }
 
-struct sets sets_of_time(const struct norm *norm, const struct tokens *tokens) {
-    struct sets sets = {.count = tokens->training ? tokens->B : 1,
-                        .size = tokens->T,
-                        .start = tokens->T,
-                        .step = 1,
-                        .rows = 1};
-    return attach(sets, norm, tokens);
-}
-
-struct sets sets_of_batch(const struct norm *norm, const struct tokens *tokens) {
-    struct sets sets = {
-        .count = tokens->T, .size = tokens->B, .start = 1, .step = tokens->T, .rows = tokens->T};
-    return attach(sets, norm, tokens);
-}
-
-/* Where the numbers of token n's set lie in mean, rstd, s and t. */
-static size_t place_of(const struct sets *sets, size_t n) {
+/* The offset of the statistics of token n's set in mean, rstd, s and t. */
+static size_t offset_of(const struct sets *sets, size_t n) {
     return n / sets->start % sets->count * sets->C;
 }
 
@@ -58,7 +63,7 @@ static size_t count(const struct sets *sets, size_t i) {
 /* A unit of work: some channels of a set, and its tokens. */
 struct unit {
     size_t set, begin, width;
-    size_t token, end, step; // its first token and what is behind its last
+    size_t token, end, step; // the first token, the end after the last one
 };
 
 static size_t units(const struct sets *sets) {
@@ -67,14 +72,17 @@ static size_t units(const struct sets *sets) {
 
 static struct unit unit_at(const struct sets *sets, size_t u) {
     size_t blocks = (sets->C + CHANNELS - 1) / CHANNELS, begin = u % blocks * CHANNELS;
-    size_t end = begin + CHANNELS < sets->C ? begin + CHANNELS : sets->C;
     size_t set = u / blocks, token = set * sets->start;
-    return (struct unit){set,       begin, end - begin, token, token + sets->size * sets->step,
-                         sets->step};
+    return (struct unit){.set = set,
+                         .begin = begin,
+                         .width = size_min(CHANNELS, sets->C - begin),
+                         .token = token,
+                         .end = token + sets->size * sets->step,
+                         .step = sets->step};
 }
 
-/* The mean of a unit's channels, and in place of rstd the sum of (x - mean)^2. Counted from the
-   first valid token, so that an offset takes no digits. */
+/* The mean of a unit's channels, and in rstd for now the sum of (x - mean)^2. x is taken relative to
+   the first valid token, so that an offset of x costs no digits. */
 static void moments(const struct sets *sets, struct unit unit, const real *x) {
     size_t C = sets->C, first = unit.token, begin = unit.begin, width = unit.width;
     real *mean = sets->mean + unit.set * C + begin, *squares = sets->rstd + unit.set * C + begin;
@@ -83,31 +91,31 @@ static void moments(const struct sets *sets, struct unit unit, const real *x) {
     while (first < unit.end && !token_counts(sets->tokens, first)) first += unit.step;
     if (first >= unit.end) return;
     const real *origin = x + first * C + begin;
-    real share = 1 / (real)count(sets, unit.set);
+    real per_token = 1 / (real)count(sets, unit.set);
     for (size_t n = first; n < unit.end; n += unit.step)
         if (token_counts(sets->tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) mean[c] += x[n * C + begin + c] - origin[c];
 #pragma omp simd
-    for (size_t c = 0; c < width; c++) mean[c] = mean[c] * share + origin[c];
+    for (size_t c = 0; c < width; c++) mean[c] = mean[c] * per_token + origin[c];
     for (size_t n = first; n < unit.end; n += unit.step)
         if (token_counts(sets->tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) {
-                real apart = x[n * C + begin + c] - mean[c];
-                squares[c] += apart * apart;
+                real deviation = x[n * C + begin + c] - mean[c];
+                squares[c] += deviation * deviation;
             }
 }
 
-/* One row of running statistics from the moments of its sets, and rstd in place of their squares;
-   of the thread's own channels. */
-static void settle(const struct sets *sets, size_t row, struct range channels, real momentum,
+/* After moments() of all units, for the thread's own channels: turns the sums of squares into rstd,
+   and updates the running statistics r by the sets r, r + running, r + 2 running, ... */
+static void settle(const struct sets *sets, size_t r, struct range channels, real momentum,
                    real eps) {
     size_t C = sets->C, with_mean = 0, with_var = 0;
-    real *means = sets->s + row * C, *vars = sets->t + row * C; // (C), free as yet
-    real *running_mean = sets->running_mean + row * C, *running_var = sets->running_var + row * C;
+    real *means = sets->s + r * C, *vars = sets->t + r * C; // (C), which backward needs later
+    real *running_mean = sets->running_mean + r * C, *running_var = sets->running_var + r * C;
     for (size_t c = channels.begin; c < channels.end; c++) means[c] = vars[c] = 0;
-    for (size_t i = row; i < sets->count; i += sets->rows) {
+    for (size_t i = r; i < sets->count; i += sets->running) {
         size_t valid = count(sets, i);
         const real *mean = sets->mean + i * C;
         real *rstd = sets->rstd + i * C;
@@ -117,7 +125,7 @@ static void settle(const struct sets *sets, size_t row, struct range channels, r
         with_var += valid > 1;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++) {
-            means[c] += mean[c]; // 0 of an empty set
+            means[c] += mean[c]; // an empty set has mean 0
             vars[c] += rstd[c] * unbiased;
             rstd[c] = 1 / sqrt_real(rstd[c] * biased + eps);
         }
@@ -128,8 +136,8 @@ static void settle(const struct sets *sets, size_t row, struct range channels, r
         running_var[c] += momentum * (vars[c] / (real)with_var - running_var[c]);
 }
 
-/* In evaluation: as many rows as sets. */
-static void recall(const struct sets *sets, struct range channels, real eps) {
+/* In evaluation each set has running statistics: count and running are equal. */
+static void use_running(const struct sets *sets, struct range channels, real eps) {
     for (size_t i = 0; i < sets->count; i++)
         for (size_t c = channels.begin; c < channels.end; c++) {
             sets->mean[i * sets->C + c] = sets->running_mean[i * sets->C + c];
@@ -137,81 +145,89 @@ static void recall(const struct sets *sets, struct range channels, real eps) {
         }
 }
 
-void sets_statistics(const struct sets *sets, const struct norm *norm, const real *x) {
-    struct range channels = team_part(sets->C, 64 / sizeof(real));
-    real eps = (real)norm->options.eps, momentum = (real)norm->options.bn_momentum;
-    if (!sets->tokens->training) {
-        recall(sets, channels, eps);
+void sets_statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
+    const struct sets sets = sets_of(norm, tokens);
+    struct range channels = team_part(norm->C, 64 / sizeof(real));
+    real eps = (real)norm->option[SETS_EPS].real;
+    real momentum = (real)norm->option[SETS_MOMENTUM].real;
+    if (!tokens->training) {
+        use_running(&sets, channels, eps);
         return;
     }
-    struct range own = team_part(units(sets), 1);
-    for (size_t u = own.begin; u < own.end; u++) moments(sets, unit_at(sets, u), x);
+    struct range own = team_part(units(&sets), 1);
+    for (size_t u = own.begin; u < own.end; u++) moments(&sets, unit_at(&sets, u), x);
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (size_t row = 0; row < sets->rows; row++) settle(sets, row, channels, momentum, eps);
+    for (size_t r = 0; r < sets.running; r++) settle(&sets, r, channels, momentum, eps);
     if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-void sets_gradient_statistics(const struct sets *sets, const real *dy, const real *x) {
-    if (!sets->tokens->training) return;
-    size_t C = sets->C;
-    struct range own = team_part(units(sets), 1);
-    for (size_t u = own.begin; u < own.end; u++) {
-        struct unit unit = unit_at(sets, u);
-        size_t begin = unit.begin, width = unit.width, at = unit.set * C + begin;
-        const real *mean = sets->mean + at, *rstd = sets->rstd + at;
-        real *s = sets->s + at, *t = sets->t + at;
-        size_t valid = count(sets, unit.set);
-        real share = 1 / (real)(valid ? valid : 1);
-        memset(s, 0, width * sizeof(real));
-        memset(t, 0, width * sizeof(real));
-        for (size_t n = unit.token; n < unit.end; n += unit.step)
-            if (token_counts(sets->tokens, n))
+/* s and t of a unit's channels, divided by n. */
+static void gradient_sums(const struct sets *sets, struct unit unit, const real *dy,
+                          const real *x) {
+    size_t C = sets->C, begin = unit.begin, width = unit.width, at = unit.set * C + begin;
+    const real *mean = sets->mean + at, *rstd = sets->rstd + at;
+    real *s = sets->s + at, *t = sets->t + at;
+    size_t valid = count(sets, unit.set);
+    real per_token = 1 / (real)(valid ? valid : 1);
+    memset(s, 0, width * sizeof(real));
+    memset(t, 0, width * sizeof(real));
+    for (size_t n = unit.token; n < unit.end; n += unit.step)
+        if (token_counts(sets->tokens, n))
 #pragma omp simd
-                for (size_t c = 0; c < width; c++) {
-                    real d = dy[n * C + begin + c];
-                    s[c] += d;
-                    t[c] += d * (x[n * C + begin + c] - mean[c]);
-                }
+            for (size_t c = 0; c < width; c++) {
+                real d = dy[n * C + begin + c];
+                s[c] += d;
+                t[c] += d * (x[n * C + begin + c] - mean[c]);
+            }
 #pragma omp simd
-        for (size_t c = 0; c < width; c++) {
-            s[c] *= share;
-            t[c] *= rstd[c] * share;
-        }
+    for (size_t c = 0; c < width; c++) {
+        s[c] *= per_token;
+        t[c] *= rstd[c] * per_token;
     }
 }
 
-void sets_forward(const struct sets *sets, const struct norm *norm, struct range rows, real *y,
+void sets_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
+                              const real *x) {
+    if (!tokens->training) return;
+    const struct sets sets = sets_of(norm, tokens);
+    struct range own = team_part(units(&sets), 1);
+    for (size_t u = own.begin; u < own.end; u++) gradient_sums(&sets, unit_at(&sets, u), dy, x);
+}
+
+void sets_forward(const struct norm *norm, const struct tokens *tokens, struct range rows, real *y,
                   const real *x) {
-    size_t C = sets->C;
-    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
+    const struct sets sets = sets_of(norm, tokens);
+    size_t C = norm->C;
+    const real *gamma = norm->param[SETS_GAMMA].value, *beta = norm->param[SETS_BETA].value; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
-        size_t at = place_of(sets, n);
-        const real *mean = sets->mean + at, *rstd = sets->rstd + at; // (C)
-        real part = sets->tokens->training && !token_counts(sets->tokens, n) ? 0 : 1;
+        size_t at = offset_of(&sets, n);
+        const real *mean = sets.mean + at, *rstd = sets.rstd + at; // (C)
+        real used = tokens->training && !token_counts(tokens, n) ? 0 : 1;
 #pragma omp simd
         for (size_t c = 0; c < C; c++)
-            y[c] = (x[c] - mean[c]) * rstd[c] * part * gamma[c] + beta[c];
+            y[c] = (x[c] - mean[c]) * rstd[c] * used * gamma[c] + beta[c];
     }
 }
 
-void sets_backward(const struct sets *sets, const struct norm *norm, struct range rows, real *dx,
-                   const real *dy, const real *x, real *const *sum) {
-    size_t C = sets->C;
-    const real *gamma = norm->param[GAMMA].value;  // (C)
-    real *dgamma = sum[GAMMA], *dbeta = sum[BETA]; // (C)
-    real pooled = sets->tokens->training ? 1 : 0;
+void sets_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                   real *dx, const real *dy, const real *x, real *const *sum) {
+    const struct sets sets = sets_of(norm, tokens);
+    size_t C = norm->C;
+    const real *gamma = norm->param[SETS_GAMMA].value;       // (C)
+    real *dgamma = sum[SETS_GAMMA], *dbeta = sum[SETS_BETA]; // (C)
+    real pooled = tokens->training ? 1 : 0; // in evaluation mean and rstd are constants
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
-        size_t at = place_of(sets, n);
-        const real *mean = sets->mean + at, *rstd = sets->rstd + at; // (C)
-        const real *s = sets->s + at, *t = sets->t + at;             // (C)
-        real part = sets->tokens->training && !token_counts(sets->tokens, n) ? 0 : 1;
+        size_t at = offset_of(&sets, n);
+        const real *mean = sets.mean + at, *rstd = sets.rstd + at; // (C)
+        const real *s = sets.s + at, *t = sets.t + at;             // (C)
+        real used = tokens->training && !token_counts(tokens, n) ? 0 : 1;
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = (x[c] - mean[c]) * rstd[c];
-            dgamma[c] += dy[c] * xhat * part;
+            dgamma[c] += dy[c] * xhat * used;
             dbeta[c] += dy[c];
-            dx[c] = gamma[c] * rstd[c] * part * (dy[c] - (s[c] + xhat * t[c]) * pooled);
+            dx[c] = gamma[c] * rstd[c] * used * (dy[c] - (s[c] + xhat * t[c]) * pooled);
         }
     }
 }

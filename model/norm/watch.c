@@ -1,17 +1,21 @@
 #include "model/norm/watch.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
+#include "model/norm/kinds.h"
+#include "model/norm/pool.h"
 #include <math.h>
 #include <stdio.h>
 
-struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct layout *layout) {
-    struct tensor_lists *lists = layout->lists;
+struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
+                                     const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t B = layout->B, T = layout->T;
-    struct norm_watch uncounted, *watch = arena_take(arena, 1, sizeof *watch);
-    struct norm_watch *w = watch ? watch : &uncounted;
-    struct tensor_list *tracked = &lists->tracked;
+    struct norm_watch unused, *watch = arena_take(arena, 1, sizeof *watch);
+    struct norm_watch *w = watch ? watch : &unused; // while counting
+    struct tensor_list *tracked = &layout->lists->tracked;
     snprintf(w->name, sizeof w->name, "%s", name);
+    w->momentum = norm_option_value(options, &norm_momentum).real;
+    w->eps = norm_option_value(options, &norm_eps).real;
     size_t terms = B * T > C ? B * T : C;
     char full[sizeof tracked->tensor->name];
     snprintf(full, sizeof full, "%s.mean", name);
@@ -32,7 +36,7 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
     const struct pool pool = pool_at(w->moments, norm->C);
     struct range channels = pool_channels(norm->C);
     size_t valid = pool_moments(&pool, tokens, x, true);
-    real momentum = (real)norm->options.bn_momentum, eps = (real)norm->options.eps;
+    real momentum = (real)w->momentum, eps = (real)w->eps;
     real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
         real mean = pool.mean[c], var = pool.moment[c];
@@ -61,9 +65,9 @@ static void over_tokens(const struct norm *norm, const struct tokens *tokens, co
     pool_gradient_sums(&pool, tokens, dy, x);
     size_t valid = pool_count(tokens);
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real share = (gamma ? gamma[c] : 1) / (real)(valid ? valid : 1);
-        w->g_mean[c] = share * pool.along_one[c];
-        w->g_var[c] = share * pool.along_x[c];
+        real factor = (gamma ? gamma[c] : 1) / (real)(valid ? valid : 1);
+        w->g_mean[c] = factor * pool.along_ones[c];
+        w->g_var[c] = factor * pool.along_xhat[c];
     }
 }
 
@@ -77,7 +81,7 @@ static void over_channels(const struct norm *norm, const struct tokens *tokens, 
         const real *row = x + n * C, *drow = dy + n * C;
         real mean = norm->kind->centred ? row_sum(C, row) / (real)C : 0, sum = 0, along = 0;
         real variance = row_squares_about(C, row, mean) / (real)C;
-        real rstd = 1 / sqrt_real(variance + (real)norm->options.eps);
+        real rstd = 1 / sqrt_real(variance + (real)w->eps);
         for (size_t c = 0; c < C; c++) {
             real g = (gamma ? gamma[c] : 1) * drow[c];
             sum += g;
@@ -94,39 +98,39 @@ void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, c
     if (norm->kind->over == NORM_OVER_CHANNELS) over_channels(norm, tokens, dy, x);
 }
 
-/* |a - b|, and |a| where b is NULL. */
+/* The length of a - b, or of a if b is NULL. */
 static double length(size_t count, const real *a, const real *b) {
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
-        double apart = (double)a[i] - (b ? (double)b[i] : 0);
-        sum += apart * apart;
+        double difference = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += difference * difference;
     }
     return sqrt(sum);
 }
 
-size_t norm_watch_measures(const struct norm *norm, size_t rows,
-                           struct measure measures[NORM_MEASURES]) {
+size_t norm_watch_metrics(const struct norm *norm, size_t N,
+                          struct norm_metric metrics[NORM_METRICS]) {
     const struct norm_watch *w = norm->watch;
     const struct pool pool = pool_at(w->moments, norm->C);
     size_t C = norm->C, count = 0;
-    double eps = norm->options.eps, tracked = 0, apart = 0;
+    double tracked = 0, difference = 0; // sums of squares, of standard deviations
     for (size_t c = 0; c < C; c++) {
-        double sigma = sqrt((double)w->expected_var[c] + eps);
-        double batch = sqrt((double)pool.moment[c] + eps);
+        double sigma = sqrt((double)w->expected_var[c] + w->eps);
+        double batch = sqrt((double)pool.moment[c] + w->eps);
         tracked += sigma * sigma;
-        apart += (batch - sigma) * (batch - sigma);
+        difference += (batch - sigma) * (batch - sigma);
     }
     double of_mean = length(C, pool.mean, w->expected_mean);
     double of_var = length(C, pool.moment, w->expected_var);
-    measures[count++] = (struct measure){"dist_mean", of_mean / (double)C};
-    measures[count++] = (struct measure){"dist_var", of_var / (double)C};
-    measures[count++] = (struct measure){"tid_mean", of_mean / sqrt(tracked)};
-    measures[count++] = (struct measure){"tid_var", sqrt(apart / tracked)};
+    metrics[count++] = (struct norm_metric){"dist_mean", of_mean / (double)C};
+    metrics[count++] = (struct norm_metric){"dist_var", of_var / (double)C};
+    metrics[count++] = (struct norm_metric){"tid_mean", of_mean / sqrt(tracked)};
+    metrics[count++] = (struct norm_metric){"tid_var", sqrt(difference / tracked)};
     double penalty = norm->kind->penalty ? norm->kind->penalty(norm) : 0;
-    if (penalty > 0) measures[count++] = (struct measure){"penalty", penalty};
+    if (penalty > 0) metrics[count++] = (struct norm_metric){"penalty", penalty};
     if (norm->kind->over == NORM_OVER_NOTHING) return count;
-    size_t terms = norm->kind->over == NORM_OVER_TOKENS ? C : rows;
-    measures[count++] = (struct measure){"g_mean", length(terms, w->g_mean, NULL)};
-    measures[count++] = (struct measure){"g_var", length(terms, w->g_var, NULL)};
+    size_t terms = norm->kind->over == NORM_OVER_TOKENS ? C : N;
+    metrics[count++] = (struct norm_metric){"g_mean", length(terms, w->g_mean, NULL)};
+    metrics[count++] = (struct norm_metric){"g_var", length(terms, w->g_var, NULL)};
     return count;
 }

@@ -21,7 +21,7 @@ static const struct norm_kind *const *first_counting(const struct norm_kind *con
 static void expect_to_move_on(const struct norm_kind *kind, int64_t axis) {
     enum { B = 3, T = 4, C = 6, MORE = 5 };
     struct norm_options options = small_norms;
-    options.bn_axis = axis;
+    norms_set(&options, "bn-axis", (double)axis);
     struct lone_norm lone;
     lone_norm_init_with(&lone, kind, &options, B, T, C);
     real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);
@@ -52,7 +52,7 @@ Test(batches, every_norm_counts_beyond_2_to_the_24) {
 Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
     enum { B = 3, T = 4, C = 6 };
     struct norm_options options = small_norms;
-    options.prepbn_steps = edge + 3;
+    norms_set(&options, "prepbn-steps", (double)(edge + 3));
     struct lone_norm lone;
     lone_norm_init_with(&lone, norm_find("prepbn"), &options, B, T, C);
     real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);

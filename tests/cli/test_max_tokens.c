@@ -136,14 +136,20 @@ static struct config parsed(const char *options) {
     return config;
 }
 
+/* --prepbn-steps, which is the number of batches unless it is given. */
+static int64_t batches_of(const struct config *config) {
+    struct config copy = *config;
+    return *option_int(options_find(config_options, "prepbn-steps"), &copy);
+}
+
 Test(max_tokens, without_it_a_run_has_its_usual_length) {
     struct config config = parsed("--grad-accum=3");
     cr_expect(config.max_iters == 2000 && config.schedule.decay == 2000);
-    cr_expect(config.model.norms.prepbn_steps == 6000 && config.max_tokens == OPTION_AUTO);
+    cr_expect(batches_of(&config) == 6000 && config.max_tokens == OPTION_AUTO);
     config = parsed("--max-iters=7");
     cr_expect(config.max_iters == 7 && config.schedule.decay == 7);
     config = parsed("--max-tokens=100 --lr-decay-iters=9");
     config_set_updates(&config, 4);
     cr_expect(config.max_iters == 4 && config.schedule.decay == 9);
-    cr_expect(config.model.norms.prepbn_steps == 4 && config.max_tokens == OPTION_AUTO);
+    cr_expect(batches_of(&config) == 4 && config.max_tokens == OPTION_AUTO);
 }

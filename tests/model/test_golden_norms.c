@@ -14,7 +14,7 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
     const char *path = "tests/golden/batchnorm.txt";
     size_t states = axis == BN_AXIS_BATCH ? T_alone * CHANNELS : CHANNELS;
     struct norm_options options = small_norms;
-    options.bn_axis = axis;
+    norms_set(&options, "bn-axis", (double)axis);
     struct lone_norm lone;
     lone_norm_init_with(&lone, norm_find("bn"), &options, N / T_alone, T_alone, CHANNELS);
     struct norm *norm = &lone.norm;
@@ -46,12 +46,13 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
                                                 {"dbias", CHANNELS, norm->param[1].grad}};
         golden_expect_results(path, prefix, k, axis == BN_AXIS_BATCH ? 5 : 6, results);
         if (axis == BN_AXIS_BATCH) continue;
-        norm->options.rbn_mean = 0.7;
-        norm->options.rbn_var = 0.4;
+        norm_set(norm, "rbn-mean", 0.7);
+        norm_set(norm, "rbn-var", 0.4);
         lone.tokens.scale = 0.25;
         lone_norm_backward(&lone, dx, dy, x);
         golden_expect_results(path, prefix, k, 1, (struct golden_result[]){{"rbn_dx", COUNT, dx}});
-        norm->options.rbn_mean = norm->options.rbn_var = 0;
+        norm_set(norm, "rbn-mean", 0);
+        norm_set(norm, "rbn-var", 0);
     }
     lone_norm_free(&lone);
 }
@@ -133,10 +134,10 @@ Test(golden, power) {
         struct lone_norm lone;
         lone_norm_init(&lone, norm_find("pn"), 1, N, CHANNELS);
         struct norm *norm = &lone.norm;
-        norm->options.heads = 2;
-        norm->options.pn_divisor = divisor;
-        norm->options.pn_warmup = 2;
-        norm->options.pn_alpha_bkw = 0.8;
+        norm->heads = 2;
+        norm_set(norm, "pn-divisor", divisor);
+        norm_set(norm, "pn-warmup", 2);
+        norm_set(norm, "pn-alpha-bkw", 0.8);
         for (int c = 0; c < CHANNELS; c++) {
             norm->param[0].value[c] = (real)(1 + 0.1 * c);
             norm->param[1].value[c] = (real)(0.2 * c);
@@ -170,7 +171,7 @@ Test(golden, prepbn) {
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("prepbn"), 1, N, CHANNELS);
     struct norm *norm = &lone.norm;
-    norm->options.prepbn_steps = 3;
+    norm_set(norm, "prepbn-steps", 3);
     for (int c = 0; c < CHANNELS; c++) {
         norm->param[0].value[c] = (real)(1 + 0.1 * c);
         norm->param[3].value[c] = (real)(1 - 0.1 * c);

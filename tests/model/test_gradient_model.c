@@ -186,7 +186,7 @@ ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
 Test(gradient_model, batchnorm_by_position) {
     for (int placement = 0; placement < 2; placement++) {
         struct model_config config = small_config(norm_index("bn"), placement);
-        config.norms.bn_axis = BN_AXIS_BATCH;
+        norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
         check_model(&config, NULL);
     }
 }
@@ -208,9 +208,9 @@ static double penalty_of(const struct norm *norm, const struct tensor_list *stat
     double sum = 0;
     for (size_t c = 0; c < norm->C; c++) {
         double mean = (double)(pool.mean[c] - run_mean[c]);
-        double sigma = sqrt((double)pool.moment[c] + norm->options.eps) -
-                       sqrt((double)run_var[c] + norm->options.eps);
-        sum += norm->options.rbn_mean * mean * mean + norm->options.rbn_var * sigma * sigma;
+        double sigma = sqrt((double)pool.moment[c] + norm_get(norm, "norm-eps")) -
+                       sqrt((double)run_var[c] + norm_get(norm, "norm-eps"));
+        sum += norm_get(norm, "rbn-mean") * mean * mean + norm_get(norm, "rbn-var") * sigma * sigma;
     }
     return sum;
 }
@@ -230,8 +230,8 @@ Test(gradient_model, regularized_batchnorm) {
     struct penalty_case c = {.whole.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7),
                              .weight = 0.5};
     struct model_config config = small_config(norm_index("bn"), 0);
-    config.norms.rbn_mean = 0.7;
-    config.norms.rbn_var = 0.4;
+    norms_set(&config.norms, "rbn-mean", 0.7);
+    norms_set(&config.norms, "rbn-var", 0.4);
     struct model *model = &c.whole.model;
     struct tensor_list *param = &model->lists.param;
     model_init(model, &config, SMALL_V, SMALL_B, 1);

@@ -78,7 +78,7 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
 Test(gradient, batchnorm_by_position) {
     const struct norm_kind *kind = norm_find("bn");
     struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
+    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     unsigned char valid[3 * 7], most[10 * 7];
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7; // one, or none, at some
     for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
@@ -93,7 +93,7 @@ Test(gradient, power_norm_with_heads_and_without) {
     options.heads = 3;
     check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, true);
     check_norm_with(norm_find("pn"), &options, 6, 7, 12, NULL, false);
-    options.pn_group_scaling = 0;
+    norms_set(&options, "pn-group-scaling", 0);
     check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, true);
     check_norm_with(norm_find("pn"), &options, 6, 7, 11, NULL, false);
 }

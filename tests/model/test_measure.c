@@ -29,8 +29,8 @@ static void train_some(struct model *model, const struct model_config *config) {
     adam_free(&adam);
 }
 
-static double loss_by(const struct model *model, enum statistics source, const struct batch *batch,
-                      const struct batch *other) {
+static double loss_by(const struct model *model, enum statistics_source source,
+                      const struct batch *batch, const struct batch *other) {
     struct model measured;
     measure_init(&measured, model, source);
     real *before = copy_values(&measured.lists.state);
@@ -174,7 +174,7 @@ Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
     struct model model, own;
-    config.norms.bn_axis = BN_AXIS_BATCH;
+    norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
     train_some(&model, &config);
     measure_init(&own, &model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&own, true, &batch, t).largest == 0);

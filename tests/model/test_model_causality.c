@@ -201,7 +201,7 @@ Test(model, same_bits_with_attention_alone_and_in_meetings) {
  */
 static void check_causality_in_training(int64_t axis, bool causal) {
     struct model_config config = small_config(norm_index("bn"), 0);
-    config.norms.bn_axis = axis;
+    norms_set(&config.norms, "bn-axis", (double)axis);
     struct model model;
     fit_small(&model, &config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
@@ -229,7 +229,7 @@ Test(model, batchnorm_by_position_is_causal_in_training) {
 Test(model, batchnorm_by_position_grows_generates_and_is_shared_out) {
     for (int placement = 0; placement < 2; placement++) {
         struct model_config config = small_config(norm_index("bn"), placement);
-        config.norms.bn_axis = BN_AXIS_BATCH;
+        norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
         check_generation(config);
         check_growth(config);
         check_threads(config, 37);

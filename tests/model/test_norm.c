@@ -202,7 +202,7 @@ Test(norm, group_is_layer_within_each_group) {
     real y[2 * COUNT], dx[2 * COUNT], z[2 * COUNT], dz[2 * COUNT];
     struct lone_norm gn, ln;
     lone_norm_init(&gn, norm_find("gn"), B, T, WIDTH);
-    cr_assert_eq(gn.norm.options.groups, GROUPS);
+    cr_assert_eq(norm_get(&gn.norm, "norm-groups"), GROUPS);
     for (int i = 0; i < 2; i++) { // each group a token of its own: (B,T,GROUPS C) is (B,GROUPS T,C)
         parts[i] = random_reals(2 * C, 3 + i);
         memcpy(gn.norm.param[i].value, parts[i], 2 * C * sizeof(real));

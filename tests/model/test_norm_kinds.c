@@ -17,8 +17,10 @@ static void expect_options(const char *list, const char *of) {
 }
 
 Test(norm_kinds, the_options_that_they_name_exist) {
+    const char *option;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        expect_options((*kind)->options, (*kind)->name);
+        for (size_t i = 0; (option = config_norm_option(*kind, i)); i++)
+            expect_options(option, (*kind)->name);
     for (const struct placement *p = placements; p->name; p++) expect_options(p->options, p->name);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         char name[64];

@@ -14,7 +14,12 @@ struct naive {
     int batches;
 };
 
-static void naive_batch(struct naive *p, const struct norm_options *o, const unsigned char *valid,
+struct naive_options {
+    double eps, pn_alpha_fwd, pn_alpha_bkw;
+    int pn_warmup, pn_group_scaling, pn_divisor;
+};
+
+static void naive_batch(struct naive *p, const struct naive_options *o, const unsigned char *valid,
                         const real *x, const real *dy, double *y, double *dx) {
     static double u[COUNT], du[COUNT], r[N * HEADS];
     for (int n = 0; n < N; n++)
@@ -82,14 +87,15 @@ static void compare(int scaling, int divisor, int threads) {
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("pn"), B, T, C);
     struct norm *norm = &lone.norm;
-    struct norm_options *o = &norm->options;
+    const struct naive_options *o = &(struct naive_options){1e-5, 0.8, 0.7, 2, scaling, divisor};
     unsigned char valid[N];
-    o->heads = HEADS;
-    o->pn_group_scaling = scaling; // less memory than taken: it was for on
-    o->pn_divisor = divisor;
-    o->pn_warmup = 2;
-    o->pn_alpha_fwd = 0.8;
-    o->pn_alpha_bkw = 0.7;
+    norm->heads = HEADS;
+    norm_set(norm, "norm-eps", o->eps);
+    norm_set(norm, "pn-alpha-fwd", o->pn_alpha_fwd);
+    norm_set(norm, "pn-alpha-bkw", o->pn_alpha_bkw);
+    norm_set(norm, "pn-warmup", o->pn_warmup);
+    norm_set(norm, "pn-group-scaling", scaling); // less memory than taken: it was for on
+    norm_set(norm, "pn-divisor", divisor);
     lone.tokens.valid = valid;
     lone.threads = threads;
     for (size_t n = 0; n < N; n++) valid[n] = n % 5 != 3;
@@ -136,7 +142,7 @@ Test(norm_power, follows_its_formulas_over_the_end_of_warmup) {
 Test(norm_power, treats_tokens_alone_after_warmup) {
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("pn"), B, T, C);
-    lone.norm.options.pn_warmup = 1;
+    norm_set(&lone.norm, "pn-warmup", 1);
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     lone_norm_forward(&lone, y, x);
     real *state = copy_values(&lone.lists.state);

@@ -80,7 +80,7 @@ Test(norm, instance_is_batch_of_one_sequence) {
     lone_norm_backward(&in, dx, dy, x);
     for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
         lone_norm_init(&bn, norm_find("bn"), 1, T, C);
-        bn.norm.options.eps = 1e-20;
+        norm_set(&bn.norm, "norm-eps", 1e-20);
         lone_norm_forward(&bn, z, x + at);
         lone_norm_backward(&bn, dz, dy + at, x + at);
         expect_close("y", T * C, y + at, z, theory_tolerance());
@@ -132,7 +132,7 @@ Test(norm, prep_turns_from_layer_to_batch) {
 /* Each position is a norm of its own, over the batch alone. */
 Test(norm, batch_by_position_is_a_norm_for_each_position) {
     struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
+    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     struct lone_norm whole;
     lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
@@ -165,7 +165,7 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
 /* Pads take no part and get nothing, nor does a token that has its position for itself. */
 Test(norm, batch_by_position_counts_valid_tokens) {
     struct norm_options options = small_norms;
-    options.bn_axis = BN_AXIS_BATCH;
+    norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     const size_t valid_at[T] = {B, 4, 1, 0, 2, 5, 1};
     unsigned char valid[N];

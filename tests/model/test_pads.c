@@ -102,10 +102,11 @@ ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
 Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
     struct pair pair = {norm_index("bn"), 0, true};
     struct model_config config = pair_config(&pair);
-    config.norms.bn_axis = BN_AXIS_BATCH;
+    norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
     check_masked(config);
-    config.norms.bn_axis = BN_AXIS_BATCH_TIME;
-    config.norms.rbn_mean = config.norms.rbn_var = 1;
+    norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH_TIME);
+    norms_set(&config.norms, "rbn-mean", 1);
+    norms_set(&config.norms, "rbn-var", 1);
     check_masked(config);
 }
 
@@ -116,7 +117,7 @@ ParameterizedTestParameters(pads, included_ones_change_what_pools_over_tokens) {
 ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_tokens) {
     struct model_config config = pair_config(pair);
     bool pools = norm_kinds[pair->norm]->statistics != NULL;
-    config.norms.prepbn_steps = 0; // bn's branch, which the first batch knows nothing of else
+    norms_set(&config.norms, "prepbn-steps", 0); // bn alone from the first batch on
     struct made masked = made_of(config, MOST);
     config.pad_stats = PAD_STATS_INCLUDE;
     struct made few = made_of(config, LONGEST), many = made_of(config, MOST);

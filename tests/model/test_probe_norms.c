@@ -109,8 +109,8 @@ Test(probe, tracked_statistics_are_those_of_bn) {
 Test(probe, penalties) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct probed p;
-    config.norms.rbn_mean = 0.7;
-    config.norms.rbn_var = 0.4;
+    norms_set(&config.norms, "rbn-mean", 0.7);
+    norms_set(&config.norms, "rbn-var", 0.4);
     probed_run(&p, &config, NULL, 1);
     const struct norm *norm = &p.model.layer[1].attention.pre;
     const real *x = p.model.layer[1].attention.x;

@@ -1,0 +1,109 @@
+/* What a kind of norm is, and what a norm of that kind holds. Files of kinds include this header;
+   who uses norms includes norm.h.
+
+   A norm maps x (B,T,C) to y (B,T,C). Its kind is a row that declares what the norm learns (gamma,
+   beta), what it tracks (running statistics), what forward saves for backward, and its options.
+   norm_attach() hands all of it out. */
+#ifndef NORM_KIND_H
+#define NORM_KIND_H
+
+#include "model/math/team.h"
+#include "model/math/tensor.h"
+#include "model/norm/option.h"
+#include <stdbool.h>
+
+enum { NORM_TENSORS = 5 };      // maximum number of parameters, and of states, of a norm
+enum { NORM_KIND_OPTIONS = 7 }; // maximum number of options of a kind
+
+/* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
+   statistics. In evaluation (`training` false) it uses running statistics. */
+struct tokens {
+    size_t B, T;
+    const unsigned char *valid; // (B,T), 0 marks a pad; NULL: all are valid
+    bool training;
+    bool probe;            // watched norms measure this batch
+    double scale;          // in backward: weight of the batch's mean loss in the gradient
+    size_t rows_per_token; // 0 means 1; heads are rows of their own in qk_norm.h
+};
+
+static inline bool token_counts(const struct tokens *tokens, size_t row) {
+    if (!tokens->valid) return true;
+    return tokens->valid[tokens->rows_per_token ? row / tokens->rows_per_token : row];
+}
+
+/* Which switch decides whether a parameter is learned: gamma with --affine=on, beta if --bias=on
+   too, others always. A parameter that is not learned keeps its initial value. */
+enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
+
+struct norm; // one norm at one site of the model
+
+/* A tensor of a norm, named as in PyTorch: C reals, one, or T x C, all `start` at first. */
+struct norm_tensor {
+    const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
+    bool scalar;      // of a parameter: one number, not one for each channel
+    bool counts;      // of a state: the number of batches in training, an integer
+    bool positions;   // of a state: C numbers for each position
+    int dimensions;   // of a scalar's shape: 0 is (), 1 is (1), as in the authors' code
+    double start;
+    enum norm_role role;                         // of a parameter
+    double (*start_of)(const struct norm *norm); // instead of start; NULL: start
+};
+
+/* What a kind's statistics are over, for probes (watch.h). */
+enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
+
+/* A kind of norm. Every thread of the team (team.h) calls its functions. forward and backward work
+   on one block of rows at a time: y, x, dx and dy point to the block's first row. */
+struct norm_kind {
+    const char *name;      // as in --norm=NAME, config files and folders
+    const char *full_name; // a synonym for --norm, or NULL
+    const char *formula;   // in a line
+    const char *source;    // the paper, in a line
+    const struct norm_option *options[NORM_KIND_OPTIONS + 1]; // NULL ends the list
+    enum norm_axis over;
+    bool centred;     // by the mean of what it is over
+    bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
+    struct norm_tensor param[NORM_TENSORS + 1];
+    struct norm_tensor state[NORM_TENSORS + 1];
+
+    /* Called by norm_attach(), each may be NULL. C, heads and the values of the options are known.
+       variant: the kind that takes its place under these options, or NULL. It need not be listed.
+       check: dies with status 2 if no norm can be made of these options and C.
+       saved_size: number of reals that forward or statistics save, for B sequences of T tokens. */
+    const struct norm_kind *(*variant)(const struct norm *norm);
+    void (*check)(const struct norm *norm);
+    size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
+
+    /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() skips. */
+    void (*forward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x);
+    /* dx (rows,C) = gradient of the input; sum[i] += the block's part of parameter i's gradient.
+       After forward of the same x. */
+    void (*backward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                     real *dx, const real *dy, const real *x, real *const *sum);
+
+    /* Of kinds that pool over tokens, else NULL: computes what forward or backward needs to know of
+       all of x (B,T,C) and dy before it can do the first block. Called between barriers. */
+    void (*statistics)(const struct norm *norm, const struct tokens *tokens, const real *x);
+    void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
+                                const real *dy, const real *x);
+
+    /* Of kinds that add a penalty to the loss, else NULL: that of the last batch in training. */
+    double (*penalty)(const struct norm *norm);
+};
+
+struct norm {
+    const struct norm_kind *kind;
+    size_t C;
+    size_t heads;                               // of attention; 1 inside a head
+    union norm_value option[NORM_KIND_OPTIONS]; // in the order of kind->options
+    struct param param[NORM_TENSORS];           // in the order of kind->param
+    real *sum[NORM_TENSORS];                    // (row_blocks,size) of each parameter's gradient
+    real *state[NORM_TENSORS];                  // in the order of kind->state; NULL: the count
+    int64_t *batches;                           // the count, or NULL
+    real *saved;                                // what kind->saved_size counts
+    bool watched;
+    struct norm_watch *watch; // NULL: not watched, or memory is not allocated yet
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* The kinds of norms, and the options that they list. A kind is a file of this folder and a line in
+   list.h. */
+#ifndef NORM_KINDS_H
+#define NORM_KINDS_H
+
+#include "model/norm/kind.h"
+
+/* In the order of list.h, ended by NULL. */
+extern const struct norm_kind *const norm_kinds[];
+
+const struct norm_kind *norm_find(const char *name); // by its short name; NULL if there is none
+
+/* Every option that some kind lists, once, by rank; ended by NULL. The first call makes the list,
+   before there are threads. */
+const struct norm_option *const *norm_option_list(void);
+
+/* Whether the kind lists the option. */
+bool norm_kind_has(const struct norm_kind *kind, const struct norm_option *option);
+
+/* The value of an option. This searches the list: norms read norm->option[] instead. */
+union norm_value norm_option_value(const struct norm_options *options,
+                                   const struct norm_option *option);
+
+/* The settings of a norm inside a head: there is one head, and what is "auto" by the number of heads
+   is 1. */
+struct norm_options norm_options_of_head(const struct norm_options *options);
+
+#endif
