@@ -48,7 +48,7 @@ OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
 # Every test runs on floats; those of the mathematics run on doubles too. What dies comes back to
 # the tests where they catch it: tests/death.c stands in for data/die.c.
-TESTS        := $(filter-out tests/bench.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
+TESTS        := $(filter-out tests/bench%.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
@@ -70,7 +70,7 @@ $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(LDLIBS)
 
-$(BUILD)/bench: $(BUILD)/float/tests/bench.o $(OBJECTS)
+$(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OBJECTS)
 	$(SAY) LINK $@
 	$(Q)$(LINK) $(LDLIBS)
 

@@ -1,18 +1,19 @@
-/* `make bench`: how close training comes to what the processor can do.
+/* `make bench`: how close training comes to the processor's peak.
 
    One run measures the peak multiply-add rate of the training's threads, a training step of three
-   models, where its time goes, and the matrix products alone. Machines are noisy and their clocks
-   move, so only ratios within one run mean much: times are medians, the peak is the best of many
-   repetitions before and after all else.
+   models, the time of each operation in it, and the matrix products alone (bench_products.c).
+   Machines are noisy and their clock rates change, so only ratios within one run mean much. Times
+   are medians. The peak is the maximum of many repetitions, before and after everything else.
 
-   Floating-point operations per character = 6 P + 12 L C T, with P the matrices' parameters, the
-   head included and embeddings not: a multiply and an add for each in the forward pass and twice
-   that in the backward pass; the second term is attention's, its masked half included. */
+   Floating-point operations per character = 6 P + 12 L C T. P is the number of parameters of
+   matrices, with the head and without embeddings: a multiply and an add for each in the forward
+   pass, twice that in the backward pass. The second term is attention, with its masked half. */
+#include "tests/bench.h"
 #include "data/die.h"
+#include "data/memory.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "model/lab/config.h"
-#include "model/math/matmul.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include <errno.h>
@@ -28,12 +29,12 @@ static const struct configuration {
     {"cpu", "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12", 65},
     {"baby", "--n-layer=6 --n-head=6 --n-embd=384 --block-size=256 --batch-size=64", 65},
     {"micro", "--n-layer=1 --n-head=4 --n-embd=16 --block-size=16 --batch-size=1", 27},
-    {.name = "kernels"}, // of those above
+    {.name = "kernels"}, // the products of those above
 };
 
 enum { KERNELS = sizeof configurations / sizeof *configurations - 1 };
 
-/* What the command line asks of the bench itself; the options are ./train's. */
+/* The bench's own arguments; `option` holds those of ./train. */
 struct request {
     bool selected[KERNELS + 1];
     double seconds;
@@ -42,7 +43,7 @@ struct request {
     size_t options;
 };
 
-/* One configuration in training, and what was measured of it. */
+/* One configuration in training, and its measurements. */
 struct training {
     const char *name;
     size_t V;
@@ -52,9 +53,10 @@ struct training {
     struct batch batch;
     uint64_t count; // of batches so far
     double loss;
-    double step, fastest;                  // seconds: the median, the least
-    double speed, rate, bytes;             // characters and operations a second, memory
-    double share[PROFILE_PARTS], profiled; // with the clock on: shares, and seconds a step
+    double step, fastest;           // seconds per step: the median, the minimum
+    double speed, rate, bytes;      // characters and operations per second, memory
+    double fraction[PROFILE_PARTS]; // of a step under the profile, by operation
+    double profiled;                // seconds per step under the profile
 };
 
 static int ascending(const void *a, const void *b) {
@@ -62,17 +64,15 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Runs for about `seconds` after a warm-up, many short runs making one sample; returns the median
-   time of a run, and the least in *fastest. */
-static double measure(void (*run)(void *), void *context, double seconds, double *fastest) {
-    enum { LEAST = 3, MOST = 300 };
-    double sample[MOST], start = omp_get_wtime(), now;
+double bench_time(void (*run)(void *), void *context, double seconds, double *fastest) {
+    enum { SAMPLES_MIN = 3, SAMPLES_MAX = 300 };
+    double sample[SAMPLES_MAX], start = omp_get_wtime(), now;
     size_t runs = 0, count = 0;
     do run(context), runs++, now = omp_get_wtime();
     while (now - start < seconds / 10);
-    runs = 1 + (size_t)(seconds / MOST / ((now - start) / (double)runs));
+    runs = 1 + (size_t)(seconds / SAMPLES_MAX / ((now - start) / (double)runs));
     start = now;
-    while (count < MOST && (count < LEAST || now - start < seconds)) {
+    while (count < SAMPLES_MAX && (count < SAMPLES_MIN || now - start < seconds)) {
         double before = now;
         for (size_t i = 0; i < runs; i++) run(context);
         now = omp_get_wtime();
@@ -83,8 +83,8 @@ static double measure(void (*run)(void *), void *context, double seconds, double
     return (sample[(count - 1) / 2] + sample[count / 2]) / 2;
 }
 
-/* Independent chains of x = factor x + term that fill the registers but for a few; they tend to 1.
-   The sum is returned so that none is left out. */
+/* Independent chains of x = factor x + term, in all registers except for a few; each converges
+   to 1. The sum is returned so that the compiler cannot leave any out. */
 enum { CHAINS = SIMD_REGISTERS * 3 / 4 };
 
 static real multiply_adds(size_t count, real factor, real term) {
@@ -99,10 +99,11 @@ static real multiply_adds(size_t count, real factor, real term) {
     return sum;
 }
 
-/* Floating-point operations a second, all threads together. */
+/* Floating-point operations per second of all threads together. */
 static double peak_rate(void) {
     enum { REPETITIONS = 60, STEPS = 1 << 20 };
-    static volatile real value[2] = {(real)0.5}; // nothing known before, nothing left out after
+    static volatile real value[2] = {
+        (real)0.5}; // the compiler may not know the input or drop the result
     double best = 0;
     for (int repetition = 0; repetition < REPETITIONS; repetition++) {
         int threads = 0;
@@ -120,7 +121,7 @@ static double peak_rate(void) {
     return best;
 }
 
-/* An update as ./train does it, without drawing a batch. */
+/* An update as in ./train, without sampling a batch. */
 static void training_step(void *context) {
     struct training *t = context;
     int64_t accum = t->config.grad_accum;
@@ -133,7 +134,7 @@ static void training_step(void *context) {
     adam_step(&t->adam, &t->model.lists.param, t->config.schedule.rate, norm);
 }
 
-/* Parameters of matrix products; the token embedding is the head. */
+/* Parameters in matrix products. The token embedding is the head's matrix. */
 static double matrix_parameters(const struct tensor_list *list) {
     double sum = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -161,12 +162,13 @@ static void measure_training(struct training *t, double seconds) {
            norm_kinds[m->norm]->name, placements[m->placement].name, model_parameters(&t->model));
     fflush(stdout);
     t->bytes = (double)(t->model.arena.bytes + t->adam.arena.bytes);
-    t->step = measure(training_step, t, seconds, &t->fastest);
+    t->step = bench_time(training_step, t, seconds, &t->fastest);
     t->speed = (double)(B * T) * (double)t->config.grad_accum / t->step;
     t->rate = t->speed * (6 * matrix_parameters(&t->model.lists.param) +
                           12 * (double)(t->model.L * t->model.C * T));
 
-    size_t steps = 1 + (size_t)(seconds / 3 / t->step); // apart: the clock takes time too
+    size_t steps =
+        1 + (size_t)(seconds / 3 / t->step); // separately, since the profile takes time too
     profile_start();
     for (size_t i = 0; i < steps; i++) {
         training_step(t);
@@ -175,132 +177,13 @@ static void measure_training(struct training *t, double seconds) {
     profile_stop();
     double sum = 0;
     for (int part = 0; part < PROFILE_PARTS; part++) sum += profile_seconds(part);
-    for (int part = 0; part < PROFILE_PARTS; part++) t->share[part] = profile_seconds(part) / sum;
+    for (int part = 0; part < PROFILE_PARTS; part++)
+        t->fraction[part] = profile_seconds(part) / sum;
     t->profiled = sum / (double)steps;
     if (!isfinite(t->loss)) die(STATUS_DIVERGED, "bench: %s: the loss is %g", t->name, t->loss);
     batch_free(&t->batch);
     adam_free(&t->adam);
     model_free(&t->model);
-}
-
-/* `count` reals, uniform in [-0.5, 0.5). */
-static real *random_reals(size_t count, uint64_t key) {
-    real *x = aligned_alloc(64, (count * sizeof(real) + 63) / 64 * 64);
-    if (!x) die(STATUS_MACHINE, "memory: no room for a matrix of %zu numbers", count);
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < count; i++) x[i] = (real)(random_uniform(key, i) - 0.5);
-    return x;
-}
-
-/* The three matrix products of a linear layer. */
-enum way { FORWARD, INPUT, WEIGHT };
-
-/* One of them over N tokens, shared out as in training. */
-struct product {
-    enum way way;
-    size_t N;
-    struct linear linear;
-    real *x, *y, *dx, *dy; // (N,in), (N,out), (N,in), (N,out)
-    int threads;
-};
-
-static void run_product(void *context) {
-    const struct product *p = context;
-    const struct linear *l = &p->linear;
-#pragma omp parallel num_threads(p->threads)
-    {
-        struct range own = team_part(p->N, ROWS);
-        for (size_t n = own.begin; n < own.end && p->way != WEIGHT; n += ROWS) {
-            size_t M = team_row_block(n, own).end - n;
-            if (p->way == FORWARD)
-                linear_forward(l, M, p->y + n * l->out, p->x + n * l->in);
-            else
-                linear_backward(l, n / ROWS, M, p->dx + n * l->in, p->dy + n * l->out);
-        }
-        if (p->way == WEIGHT) linear_weight_gradient(l, p->N, p->dy, l->out, p->x);
-    }
-}
-
-/* The largest error of what one run made of zeros, on a few rows spread over all, relative to the
-   largest element. */
-static double product_error(const struct product *p) {
-    const struct linear *l = &p->linear;
-    size_t in = l->in, out = l->out;
-    struct matrix w = matrix_of(l->weight.value, in), dw = matrix_of(l->weight.grad, in);
-    struct matrix x = matrix_of(p->x, in), y = matrix_of(p->y, out);
-    struct matrix dx = matrix_of(p->dx, in), dy = matrix_of(p->dy, out);
-    const struct {
-        size_t M, N, K;
-        struct matrix a, b, c;
-    } definition[] = {[FORWARD] = {p->N, out, in, x, matrix_transposed(w), y},
-                      [INPUT] = {p->N, in, out, dy, w, dx},
-                      [WEIGHT] = {out, in, p->N, matrix_transposed(dy), x, dw}},
-      d = definition[p->way];
-    enum { CHECKED = 5 };
-    double apart = 0, largest = 0;
-    for (size_t r = 0; r < CHECKED; r++) {
-        size_t i = r * (d.M - 1) / (CHECKED - 1);
-        struct matrix row = {d.a.data + i * d.a.row_stride, d.a.row_stride, d.a.column_stride};
-        real *want = random_reals(d.N, 1);
-        matmul_reference(1, d.N, d.K, row, d.b, matrix_of(want, d.N), matrix_zeros());
-        for (size_t j = 0; j < d.N; j++) {
-            double off = fabs((double)d.c.data[i * d.c.row_stride + j] - (double)want[j]);
-            if (off > apart || isnan(off)) apart = off;
-            largest = fmax(largest, fabs((double)want[j]));
-        }
-        free(want);
-    }
-    return apart / largest;
-}
-
-/* Floating-point operations a second of the product; raises *error to its error. */
-static double time_product(struct product p, double seconds, double *error) {
-    size_t in = p.linear.in, out = p.linear.out;
-    struct linear *l = &p.linear;
-    l->weight = (struct param){random_reals(in * out, 1), random_reals(in * out, 2)};
-    l->padded = vec_padded(out);
-    l->transposed = random_reals(in * l->padded, 3);
-    matmul_transpose(out, in, l->transposed, l->padded, l->weight.value, in);
-    memset(l->weight.grad, 0, in * out * sizeof(real));
-    p.x = random_reals(p.N * in, 4), p.y = random_reals(p.N * out, 5);
-    p.dx = random_reals(p.N * in, 6), p.dy = random_reals(p.N * out, 7);
-    run_product(&p);
-    double off = product_error(&p), fastest, median = measure(run_product, &p, seconds, &fastest);
-    if (off > *error || isnan(off)) *error = off;
-    real *taken[] = {l->weight.value, l->weight.grad, l->transposed, p.x, p.y, p.dx, p.dy};
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) free(taken[i]);
-    return 2.0 * (double)p.N * (double)in * (double)out / median;
-}
-
-/* Every linear layer of the model in the three directions of training. */
-static void measure_kernels(const struct training *t, double peak, double seconds) {
-    size_t C = t->config.model.n_embd, N = t->config.batch_size * t->config.model.block_size;
-    const struct {
-        const char *name;
-        size_t in, out;
-    } layer[] = {{"attn.c_attn", C, 3 * C},
-                 {"attn.c_proj", C, C},
-                 {"mlp.c_fc", C, 4 * C},
-                 {"mlp.c_proj", 4 * C, C},
-                 {"head", C, t->V}};
-    printf("\n%-5s N =%6zu %17s %18s %18s %10s\n%-12s %5s %5s", t->name, N, "forward",
-           "input gradient", "weight gradient", "largest", "layer", "in", "out");
-    for (int way = 0; way < 3; way++) printf(" %10s %7s", "GFLOP/s", "share");
-    printf(" %10s\n", "error");
-    for (size_t i = 0; i < sizeof layer / sizeof *layer; i++) {
-        double error = 0;
-        printf("%-12s %5zu %5zu", layer[i].name, layer[i].in, layer[i].out);
-        for (enum way way = FORWARD; way <= WEIGHT; way++) {
-            struct product product = {.way = way,
-                                      .N = N,
-                                      .linear = {.in = layer[i].in, .out = layer[i].out},
-                                      .threads = (int)t->config.threads};
-            double rate = time_product(product, seconds, &error);
-            printf(" %10.1f %7.3f", rate / 1e9, rate / peak);
-            fflush(stdout);
-        }
-        printf(" %10.1e\n", error);
-    }
 }
 
 /* "5.210 us", in a buffer of the caller's. */
@@ -313,36 +196,36 @@ static const char *time_text(char text[16], double seconds) {
 static void print_results(struct training *const *list, size_t count, double peak, FILE *csv) {
     char median[16], fastest[16];
     printf("\n%-6s %12s %12s %13s %9s %6s %9s %10s\n", "", "step", "fastest", "characters/s",
-           "GFLOP/s", "share", "MiB", "bytes/char");
+           "GFLOP/s", "peak", "MiB", "bytes/char");
     for (size_t i = 0; i < count; i++) {
         const struct training *t = list[i];
         const struct config *config = &t->config;
-        double mib = t->bytes / 0x1p20, share = t->rate / peak;
+        double mib = t->bytes / 0x1p20, fraction = t->rate / peak;
         printf("%-6s %12s %12s %13.0f %9.1f %6.3f %9.2f %10.0f\n", t->name,
                time_text(median, t->step), time_text(fastest, t->fastest), t->speed, t->rate / 1e9,
-               share, mib, t->bytes / (double)(config->batch_size * config->model.block_size));
+               fraction, mib, t->bytes / (double)(config->batch_size * config->model.block_size));
         if (csv)
             fprintf(csv, "%s,%s,%s,%lld,%.6f,%.1f,%.3f,%.3f,%.4f,%.3f\n", t->name,
                     norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
                     (long long)config->threads, 1e3 * t->step, t->speed, t->rate / 1e9, peak / 1e9,
-                    share, mib);
+                    fraction, mib);
     }
 
-    printf("\n%-24s", "share of the step");
+    printf("\n%-24s", "fraction of the step");
     for (size_t i = 0; i < count; i++) printf(" %12s", list[i]->name);
     for (int part = 0; part < PROFILE_PARTS; part++) {
-        double most = 0;
-        for (size_t i = 0; i < count; i++) most = fmax(most, list[i]->share[part]);
-        if (most < 5e-4) continue; // nothing but zeros
+        double largest = 0;
+        for (size_t i = 0; i < count; i++) largest = fmax(largest, list[i]->fraction[part]);
+        if (largest < 5e-4) continue; // would print as zeros
         printf("\n%-24s", profile_name[part]);
-        for (size_t i = 0; i < count; i++) printf(" %11.1f%%", 100 * list[i]->share[part]);
+        for (size_t i = 0; i < count; i++) printf(" %11.1f%%", 100 * list[i]->fraction[part]);
     }
-    printf("\n%-24s", "step under this clock");
+    printf("\n%-24s", "step under the profile");
     for (size_t i = 0; i < count; i++) printf(" %12s", time_text(median, list[i]->profiled));
     putchar('\n');
 }
 
-/* The file to append rows to, with their header if it is new. */
+/* Opens the file to append rows to. A new file gets their header. */
 static FILE *open_csv(const char *path) {
     FILE *csv = fopen(path, "a");
     if (!csv) die(STATUS_MACHINE, "csv: %s: %s", path, strerror(errno));
@@ -353,7 +236,7 @@ static FILE *open_csv(const char *path) {
     return csv;
 }
 
-/* What stands behind `name` if the argument starts with it, else NULL. */
+/* The rest of the argument if it starts with `name`, otherwise NULL. */
 static char *value_of(char *argument, const char *name) {
     size_t length = strlen(name);
     return strncmp(argument, name, length) ? NULL : argument + length;
@@ -386,7 +269,7 @@ static struct request read_arguments(int argc, char **argv) {
             if (end == value || *end || !(request.seconds > 0 && request.seconds <= 3600))
                 die(STATUS_USAGE, "--seconds=%s: must be a number above 0, up to 3600", value);
         } else {
-            request.option[request.options++] = argv[i]; // they move up
+            request.option[request.options++] = argv[i]; // in place: this index is at most i
         }
     }
     return request;
@@ -396,9 +279,9 @@ static struct request read_arguments(int argc, char **argv) {
 static struct training configure(const struct configuration *c, const struct request *request) {
     struct training t = {.name = c->name, .V = c->V};
     enum { SIZES = 5 };
-    char sizes[128], **argv = calloc(1 + SIZES + request->options, sizeof *argv);
+    char sizes[128], **argv;
     int argc = 0;
-    if (!argv) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    argv = memory_take(1 + SIZES + request->options, sizeof *argv, "the options");
     argv[argc++] = "bench";
     snprintf(sizes, sizeof sizes, "%s", c->sizes);
     for (char *word = strtok(sizes, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
@@ -443,7 +326,7 @@ int main(int argc, char **argv) {
         measured[count++] = &training[i];
     }
     double after = peak_rate(), peak = fmax(before, after);
-    printf("peak   %.1f GFLOP/s, %.1f a thread", peak / 1e9, peak / threads / 1e9);
+    printf("peak   %.1f GFLOP/s, %.1f per thread", peak / 1e9, peak / threads / 1e9);
     if (fmin(before, after) < 0.95 * peak)
         printf(" (noisy: %.1f before, %.1f after the models)", before / 1e9, after / 1e9);
     putchar('\n');
@@ -452,6 +335,7 @@ int main(int argc, char **argv) {
     if (csv && (fclose(csv) || failed))
         die(STATUS_MACHINE, "csv: %s: %s", request.csv, strerror(errno));
     for (int i = 0; i < KERNELS && selected[KERNELS]; i++)
-        measure_kernels(&training[i], peak, request.seconds / 10);
+        bench_products(training[i].name, &training[i].config, training[i].V, peak,
+                       request.seconds / 10);
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 
      block   BLOCK_M rows of A and C, BLOCK_K values of k
      strip   a block's columns, at most TILE_V vectors of them at a time: the strip of B, BLOCK_K
-             rows high, stays in the first-level cache while the rows of A pass by
+             rows high, stays in the cache while the rows of A pass by
      tile    TILE_M rows of a strip. Its part of C is held in registers. Each step of k is a rank-1
              update: load TILE_V vectors of B, then TILE_V multiply-adds for each element of A
 
@@ -149,8 +149,8 @@ SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct st
 }
 
 /* One function for each width, with a whole or a cut last vector. If all widths were inlined into
-   one function, each call would save and prepare the registers of all of them, which costs about as
-   much as a small product. */
+   one function, the compiler would prepare for all of them in each call, which costs about as much
+   as a small product. */
 #define STRIP(name, v, cut)                                                                        \
     static __attribute__((noinline)) void name(size_t M, const struct strip *s) {                  \
         strip(v, cut, M, s);                                                                       \

@@ -1,0 +1,132 @@
+/* `make bench`: the matrix products of linear layers alone, in the three directions of training. */
+#include "data/die.h"
+#include "data/random.h"
+#include "model/layer/linear.h"
+#include "model/math/matmul.h"
+#include "model/math/simd.h"
+#include "tests/bench.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `count` reals, uniform in [-0.5, 0.5). */
+static real *random_reals(size_t count, uint64_t key) {
+    real *x = aligned_alloc(64, (count * sizeof(real) + 63) / 64 * 64);
+    if (!x) die(STATUS_MACHINE, "memory: no room for a matrix of %zu numbers", count);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < count; i++) x[i] = (real)(random_uniform(key, i) - 0.5);
+    return x;
+}
+
+/* The three matrix products of a linear layer. */
+enum way { FORWARD, INPUT, WEIGHT };
+
+/* One of them over N tokens, split between the threads as in training. */
+struct product {
+    enum way way;
+    size_t N;
+    struct linear linear;
+    real *x, *y, *dx, *dy; // (N,in), (N,out), (N,in), (N,out)
+    int threads;
+};
+
+static void run_product(void *context) {
+    const struct product *p = context;
+    const struct linear *l = &p->linear;
+#pragma omp parallel num_threads(p->threads)
+    {
+        struct range own = team_part(p->N, ROWS);
+        for (size_t n = own.begin; n < own.end && p->way != WEIGHT; n += ROWS) {
+            size_t M = team_row_block(n, own).end - n;
+            if (p->way == FORWARD)
+                linear_forward(l, M, p->y + n * l->out, p->x + n * l->in);
+            else
+                linear_backward(l, n / ROWS, M, p->dx + n * l->in, p->dy + n * l->out);
+        }
+        if (p->way == WEIGHT) linear_weight_gradient(l, p->N, p->dy, l->out, p->x);
+    }
+}
+
+/* The largest error after one run, which added to zeros: over a few rows of the result, relative to
+   their largest element. */
+static double product_error(const struct product *p) {
+    const struct linear *l = &p->linear;
+    size_t in = l->in, out = l->out;
+    struct matrix w = matrix_of(l->weight.value, in), dw = matrix_of(l->weight.grad, in);
+    struct matrix x = matrix_of(p->x, in), y = matrix_of(p->y, out);
+    struct matrix dx = matrix_of(p->dx, in), dy = matrix_of(p->dy, out);
+    const struct {
+        size_t M, N, K;
+        struct matrix a, b, c;
+    } definition[] = {[FORWARD] = {p->N, out, in, x, matrix_transposed(w), y},
+                      [INPUT] = {p->N, in, out, dy, w, dx},
+                      [WEIGHT] = {out, in, p->N, matrix_transposed(dy), x, dw}},
+      d = definition[p->way];
+    enum { CHECKED = 5 };
+    double error = 0, largest = 0;
+    for (size_t r = 0; r < CHECKED; r++) {
+        size_t i = r * (d.M - 1) / (CHECKED - 1);
+        struct matrix row = {d.a.data + i * d.a.row_stride, d.a.row_stride, d.a.column_stride};
+        real *want = random_reals(d.N, 1);
+        matmul_reference(1, d.N, d.K, row, d.b, matrix_of(want, d.N), matrix_zeros());
+        for (size_t j = 0; j < d.N; j++) {
+            double deviation = fabs((double)d.c.data[i * d.c.row_stride + j] - (double)want[j]);
+            if (deviation > error || isnan(deviation)) error = deviation;
+            largest = fmax(largest, fabs((double)want[j]));
+        }
+        free(want);
+    }
+    return error / largest;
+}
+
+/* Floating-point operations per second of the product. *error becomes its error if that is
+   larger. */
+static double time_product(struct product p, double seconds, double *error) {
+    size_t in = p.linear.in, out = p.linear.out;
+    struct linear *l = &p.linear;
+    l->weight = (struct param){random_reals(in * out, 1), random_reals(in * out, 2)};
+    l->padded = vec_padded(out);
+    l->transposed = random_reals(in * l->padded, 3);
+    matmul_transpose(out, in, l->transposed, l->padded, l->weight.value, in);
+    memset(l->weight.grad, 0, in * out * sizeof(real));
+    p.x = random_reals(p.N * in, 4), p.y = random_reals(p.N * out, 5);
+    p.dx = random_reals(p.N * in, 6), p.dy = random_reals(p.N * out, 7);
+    run_product(&p);
+    double own_error = product_error(&p), fastest;
+    double median = bench_time(run_product, &p, seconds, &fastest);
+    if (own_error > *error || isnan(own_error)) *error = own_error;
+    real *taken[] = {l->weight.value, l->weight.grad, l->transposed, p.x, p.y, p.dx, p.dy};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) free(taken[i]);
+    return 2.0 * (double)p.N * (double)in * (double)out / median;
+}
+
+void bench_products(const char *name, const struct config *config, size_t V, double peak,
+                    double seconds) {
+    size_t C = config->model.n_embd, N = config->batch_size * config->model.block_size;
+    const struct {
+        const char *name;
+        size_t in, out;
+    } layer[] = {{"attn.c_attn", C, 3 * C},
+                 {"attn.c_proj", C, C},
+                 {"mlp.c_fc", C, 4 * C},
+                 {"mlp.c_proj", 4 * C, C},
+                 {"head", C, V}};
+    printf("\n%-5s N =%6zu %17s %18s %18s %10s\n%-12s %5s %5s", name, N, "forward",
+           "input gradient", "weight gradient", "largest", "layer", "in", "out");
+    for (int way = 0; way < 3; way++) printf(" %10s %7s", "GFLOP/s", "of peak");
+    printf(" %10s\n", "error");
+    for (size_t i = 0; i < sizeof layer / sizeof *layer; i++) {
+        double error = 0;
+        printf("%-12s %5zu %5zu", layer[i].name, layer[i].in, layer[i].out);
+        for (enum way way = FORWARD; way <= WEIGHT; way++) {
+            struct product product = {.way = way,
+                                      .N = N,
+                                      .linear = {.in = layer[i].in, .out = layer[i].out},
+                                      .threads = (int)config->threads};
+            double rate = time_product(product, seconds, &error);
+            printf(" %10.1f %7.3f", rate / 1e9, rate / peak);
+            fflush(stdout);
+        }
+        printf(" %10.1e\n", error);
+    }
+}
