@@ -1,5 +1,6 @@
-/* The table of options. Each is declared once: here, or in the file of the norm that has it
-   (model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a CPU, with biases. */
+/* The table of options. Each is declared once: here, or in the file of the norm that has it (see
+   model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a CPU, but with
+   biases. */
 #include "model/lab/config.h"
 
 static const char *norm_choice(int64_t i) {

@@ -2,6 +2,7 @@
 #include "data/die.h"
 #include "data/random.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,15 @@ bool measure_has(const struct model_config *config, enum statistics_source sourc
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if ((*kind)->by_position && model_has_norm(config, *kind)) return true;
     return false;
+}
+
+void measure_kinds_by_position(char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        if ((*kind)->by_position && used < size)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", (*kind)->name);
 }
 
 /* Copies the running statistics that both models have in the same shape. */

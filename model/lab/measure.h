@@ -12,6 +12,9 @@ extern const char *const statistics_name[STATISTICS_SOURCES];
    kinds that can pool at each position alone. */
 bool measure_has(const struct model_config *config, enum statistics_source source);
 
+/* The names of the kinds for which STATISTICS_POSITION means something, as "bn|mine". */
+void measure_kinds_by_position(char *text, size_t size);
+
 /* Makes a copy of `model`, with its weights and running statistics, that takes its statistics from
    the source and has no dropout. It takes batches as large as `model`; freed by model_free(). */
 void measure_init(struct model *measured, const struct model *model, enum statistics_source source);
@@ -27,8 +30,8 @@ struct score {
 struct score measure_score(struct model *measured, enum statistics_source source,
                            const struct batch *batch, const struct batch *other);
 
-/* The leak at position t: the largest and the mean absolute change of the logits of tokens before t,
-   in all sequences, when every token from t on is replaced by another. With `training` under the
+/* The leak at position t: the largest and the mean absolute change of the logits of tokens before
+   t, in all sequences, when every token from t on is replaced by another. With `training` under the
    batch's own statistics (`measured` is made for STATISTICS_OWN), else under running ones. */
 struct leak {
     double largest, mean;

@@ -173,8 +173,11 @@ void use_evaluate(struct training *t) {
     enum statistics_source source = t->config.stats == STATISTICS_SOURCES
                                         ? STATISTICS_RUNNING
                                         : (enum statistics_source)t->config.stats;
+    char kinds[128];
+    measure_kinds_by_position(kinds, sizeof kinds);
     if (!measure_has(&t->config.model, source))
-        die(STATUS_USAGE, "--stats=%s: means something for bn only", statistics_name[source]);
+        die(STATUS_USAGE, "--stats=%s: means something for %s only", statistics_name[source],
+            kinds);
     if (source == STATISTICS_OTHER && !has_other(t))
         die(STATUS_USAGE,
             "--stats=other: %s is one batch, there is no other (try a smaller --batch-size)",

@@ -20,17 +20,17 @@
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
    with sigma = sqrt(var + eps). The running statistics are those after the batch's update, taken as
-   constants. Only the gradient has this penalty; the logged loss has not. As d mean / dx = 1 / N and
-   d sigma / dx = xhat / N, it adds to the dx of a valid token
+   constants. Only the gradient has this penalty; the logged loss has not. As d mean / dx = 1 / N
+   and d sigma / dx = xhat / N, it adds to the dx of a valid token
      2 / N (l_mu (mean - running mean) + l_s (sigma - running sigma) xhat)
    times the weight of the batch's mean loss in the gradient.
 
-   Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's BatchNorm1d.
-   Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
+   Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
+   BatchNorm1d. Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
    (mask_batchnorm3d.py), with three differences. The authors add the penalty to the sum of the
-   tokens' losses, so their weights are N times those here. Their running variance is the biased one.
-   Their sigma lacks eps, and so has no gradient where all x are equal. Their experiments use the
-   penalty `diff`, with |var - running var| in the second term. */
+   tokens' losses, so their weights are N times those here. Their running variance is the biased
+   one. Their sigma lacks eps, and so has no gradient where all x are equal. Their experiments use
+   the penalty `diff`, with |var - running var| in the second term. */
 #include "data/die.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"

@@ -3,14 +3,14 @@
      y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta       t over the sequence's valid tokens
 
    So in training a token sees later tokens: the norm is not causal. In evaluation mean and var are
-   running statistics, the same for every sequence, and no token sees another. sets.h has the rest; a
-   sequence is a set.
+   running statistics, the same for every sequence, and no token sees another. sets.h has the rest;
+   a sequence is a set.
 
    Running statistics are those of PyTorch's InstanceNorm1d with track_running_stats. PyTorch has
    num_batches_tracked too, but leaves it at 0; here it counts.
 
-   Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022). They use each instance's own statistics in
-   evaluation too; in a text that grows, every new token would then change the earlier ones. */
+   Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022). They use each instance's own statistics
+   in evaluation too; in a text that grows, every new token would then change the earlier ones. */
 #include "model/norm/sets.h"
 
 const struct norm_kind norm_instance = {

@@ -1,6 +1,6 @@
-/* Options of norms. A kind of norm defines its own options in its own file and lists them in its row
-   (kind.h). Several kinds may list the same option. The command line (model/lab/config.c) gets a row
-   of its table from each. */
+/* Options of norms. A kind of norm defines its own options in its own file and lists them in its
+   row (kind.h). Several kinds may list the same option. The command line (model/lab/config.c) gets
+   a row of its table from each. */
 #ifndef NORM_OPTION_H
 #define NORM_OPTION_H
 

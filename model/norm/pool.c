@@ -1,8 +1,8 @@
 /* See pool.h.
 
    The moment about the mean is exact to rounding for any offset of x: each block of tokens computes
-   its mean and its sum of squares about that mean, and the blocks are merged in order by the rule of
-   Chan, Golub and LeVeque (1979). */
+   its mean and its sum of squares about that mean, and the blocks are merged in order by the rule
+   of Chan, Golub and LeVeque (1979). */
 #include "model/norm/pool.h"
 #include "model/math/vecmath.h"
 #include <string.h>

@@ -9,8 +9,8 @@
    dy xhat in gradient_statistics(). In evaluation mean and rstd are constants, so
    dx = factor gamma dy.
 
-   In training a pad takes no part in the statistics, and its y and dx are 0. Normalized by the
-   statistics of other tokens it could lie far from them, and farther at every layer, up to infinity.
+   In training a pad takes no part in the statistics, and its y and dx are 0. Normalized by other
+   tokens' statistics it could lie far from them, farther at every layer, up to infinity.
 
    Sums over tokens are computed block by block and added in order, so the bits are the same for any
    number of threads. First each thread works on its own tokens, then, after a barrier, on its own
@@ -40,7 +40,7 @@ static inline bool token_left_out(const struct tokens *tokens, size_t n) {
 /* The number of valid tokens. */
 size_t pool_count(const struct tokens *tokens);
 
-/* The calling thread's channels. The functions below compute what is (C) for these channels only. */
+/* The calling thread's channels. The functions below compute arrays (C) for these only. */
 struct range pool_channels(size_t C);
 
 /* mean and moment of x (B,T,C); mean is 0 and the moment about 0 unless `centred`. Contains a
@@ -48,8 +48,8 @@ struct range pool_channels(size_t C);
 size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                     bool centred);
 
-/* mean, rstd and factor of bn in training: those of x. Updates the running statistics (C) by x, with
-   the unbiased variance. Contains a barrier. */
+/* mean, rstd and factor of bn in training: those of x. Updates the running statistics (C) by x,
+   with the unbiased variance. Contains a barrier. */
 void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
                            real *running_mean, real *running_var, real momentum, real eps);
 
@@ -57,8 +57,8 @@ void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens,
 void pool_running_statistics(const struct pool *pool, const real *running_mean,
                              const real *running_var, real eps);
 
-/* along_ones = sum dy and along_xhat = sum dy xhat over the tokens that are not left out. Contains a
-   barrier. */
+/* along_ones = sum dy and along_xhat = sum dy xhat over the tokens that are not left out. Contains
+   a barrier. */
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 

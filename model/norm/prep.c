@@ -2,9 +2,9 @@
 
      y = lambda ln(x) + (1 - lambda) (bn(x) + eta x),   lambda = max(0, 1 - k / steps)
 
-   at the batch after k others. In evaluation lambda is 0 and bn uses running statistics, so the norm
-   can be merged into the next linear layer. ln and bn have gamma and beta of their own; eta is a
-   learned number.
+   at the batch after k others. In evaluation lambda is 0 and bn uses running statistics, so the
+   norm can be merged into the next linear layer. ln and bn have gamma and beta of their own; eta is
+   a learned number.
 
    Backward: with d1 = lambda dy and d2 = (1 - lambda) dy,
      dx = ln'(d1) + bn'(d2) + eta d2,  deta += sum d2 x

@@ -27,7 +27,8 @@ void qk_norm_attach(struct qk_norm *qk, const struct norm_kind *kind,
 
 /* Every thread of the team calls the functions below. They do nothing if there is no QK-norm. */
 
-/* Copies q and k of the tokens `rows` to raw[]. qkv (rows,3C) points to the first of these tokens. */
+/* Copies q and k of the tokens `rows` to raw[]. qkv (rows,3C) points to the first of these
+   tokens. */
 void qk_norm_keep(const struct qk_norm *qk, struct range rows, const real *qkv);
 
 /* Computes what must be known of all tokens, after qk_norm_keep() of all of them. */

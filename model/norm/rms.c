@@ -15,7 +15,7 @@
 enum { EPS };   // options
 enum { GAMMA }; // parameters
 
-/* What is saved of a block, each (M). The loops pass several times over the block, as in layer.c. */
+/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd;
     real *g_along; // backward's mean_c(g xhat)

@@ -7,8 +7,8 @@
    and where ||x|| < eps the length is a constant: dx = g / eps dy, u = x / eps.
 
    Nguyen and Salazar 2019, equation 5 (arXiv:1910.05895). As in the authors' code g starts at
-   sqrt(C), and epsilon is the minimum length, not a summand inside the root. Except for epsilon, and
-   for gamma being one number, this is RMSNorm with g = gamma sqrt(C). */
+   sqrt(C), and epsilon is the minimum length, not a summand inside the root. Except for epsilon,
+   and for gamma being one number, this is RMSNorm with g = gamma sqrt(C). */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"

@@ -81,8 +81,8 @@ static struct unit unit_at(const struct sets *sets, size_t u) {
                          .step = sets->step};
 }
 
-/* The mean of a unit's channels, and in rstd for now the sum of (x - mean)^2. x is taken relative to
-   the first valid token, so that an offset of x costs no digits. */
+/* The mean of a unit's channels, and in rstd for now the sum of (x - mean)^2. x is taken relative
+   to the first valid token, so that an offset of x costs no digits. */
 static void moments(const struct sets *sets, struct unit unit, const real *x) {
     size_t C = sets->C, first = unit.token, begin = unit.begin, width = unit.width;
     real *mean = sets->mean + unit.set * C + begin, *squares = sets->rstd + unit.set * C + begin;

@@ -25,8 +25,8 @@
 
 #include "model/norm/kind.h"
 
-/* The parameters, states and first options of such a kind, in this order; what follows are the
-   functions of its row. A set is a position if the running statistics are (T,C), else a sequence. */
+/* The parameters, states and options of such a kind have this order, and its row has the functions
+   below. A set is a position if the row's running statistics are (T,C), else a sequence. */
 enum { SETS_GAMMA, SETS_BETA };
 enum { SETS_RUNNING_MEAN, SETS_RUNNING_VAR, SETS_BATCHES };
 enum { SETS_EPS, SETS_MOMENTUM };

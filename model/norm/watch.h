@@ -29,8 +29,8 @@ struct norm_watch {
     real *g_mean, *g_var;               // (C) or (B,T)
 };
 
-/* Declares what is tracked in layout->lists->tracked, under the name of the norm's site, and takes the
-   memory; NULL while counting. */
+/* Declares what is tracked in layout->lists->tracked, under the name of the norm's site, and takes
+   the memory; NULL while counting. */
 struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
                                      const struct layout *layout);
 
