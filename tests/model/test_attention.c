@@ -1,4 +1,4 @@
-/* Attention against its formula written down plainly, and what causality promises. */
+/* Attention against a plain implementation of its formula, and what causality promises. */
 #include "data/random.h"
 #include "model/layer/attention.h"
 #include "tests/support.h"
@@ -61,7 +61,7 @@ static void release(struct space s) {
     free(s.dqkv);
 }
 
-/* Forward by so many threads; likewise backward, of `want` as the gradient of the output. */
+/* Forward on `threads` threads; then backward, with `want` as the gradient of the output. */
 static void forward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
                     struct dropout dropout) {
 #pragma omp parallel num_threads(threads)

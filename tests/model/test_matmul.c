@@ -1,5 +1,5 @@
-/* The fast matrix product equals its definition to the bit: every awkward size, NaN where it must
-   not read or leave anything, and guard zones around what it may write. */
+/* The fast matrix product equals its definition to the bit: at every awkward size, with NaN where
+   it must not read and in what it must overwrite, and with guard zones around its output. */
 #include "data/random.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
@@ -10,7 +10,7 @@
 
 enum { GUARD = 70 };
 
-/* C (M,N) inside a larger array, rows N + 3 apart, NaN all around. */
+/* C (M,N) inside a larger array, with rows N + 3 apart and NaN all around. */
 static real *guarded(size_t M, size_t N, const real *inner) {
     size_t size = M * (N + 3) + 2 * GUARD;
     real *c = malloc(size * sizeof(real));
@@ -20,7 +20,8 @@ static real *guarded(size_t M, size_t N, const real *inner) {
     return c;
 }
 
-/* The largest distance of the inside from `want` (M,N); fails if anything was written around it. */
+/* The largest difference of the inside from `want` (M,N); fails if anything was written around
+   it. */
 static double guarded_difference(size_t M, size_t N, const real *c, const real *want) {
     double worst = 0;
     for (size_t i = 0; i < M * (N + 3) + 2 * GUARD; i++) {
@@ -30,14 +31,14 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
             continue;
         }
         size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
-        double apart = fabs((double)c[i] - (double)want[at]);
-        if (!(apart <= worst)) worst = apart;
+        double error = fabs((double)c[i] - (double)want[at]);
+        if (!(error <= worst)) worst = error;
     }
     return worst;
 }
 
-/* A matrix to be read: random, its memory ends with its last element (a sanitizer sees what reads
-   on), its rows lie `row` reals apart with NaN between them. */
+/* A random matrix to read. Its memory ends with its last element, so that a sanitizer sees reads
+   beyond it; its rows are `row` reals apart, with NaN in between. */
 static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
     size_t size = rows && columns ? (rows - 1) * row + columns : 0;
     real *inner = random_reals(rows * columns, key), *data = malloc(size * sizeof(real));
@@ -107,7 +108,7 @@ Test(matmul, nan_is_not_swallowed) {
     free(b);
 }
 
-/* A whole product against the same one in pieces of so many rows and columns. */
+/* A whole product against the same product computed in pieces of this many rows and columns. */
 static void check_pieces(bool a_transposed, enum matmul_start start, size_t down, size_t across) {
     enum { M = 205, N = 131, K = 601 };
     size_t a_row = a_transposed ? M : K;
