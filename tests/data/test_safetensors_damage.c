@@ -4,6 +4,7 @@
 #include "tests/command.h"
 #include "tests/data/stored_file.h"
 #include "tests/death.h"
+#include "tests/sanitizer.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,17 +54,6 @@ Test(safetensors, what_is_no_file) {
     expect_refused("loop", "loop: Too many levels of symbolic links");
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define LIMITED false // the sanitizer's own memory would not fit
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer)
-#        define LIMITED false
-#    endif
-#endif
-#ifndef LIMITED
-#    define LIMITED true
-#endif
-
 /* Lengths and shapes beyond the end of the file, read in a process that cannot allocate 99 MiB. */
 static void open_promises(void *unused) {
     unsigned long pages;
@@ -100,7 +90,7 @@ static void open_promises(void *unused) {
 }
 
 Test(safetensors, nothing_is_allocated_on_a_promise) {
-    if (!LIMITED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    if (SANITIZED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
     struct ending ending = call(open_promises, NULL);
     cr_expect(ending.status == 0, "%s", ending.err);
 }

@@ -4,6 +4,7 @@
 #include "model/lab/sample.h"
 #include "model/math/simd.h"
 #include "tests/model/fit.h"
+#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -120,7 +121,7 @@ ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_woul
     check_growth(pair_config(pair));
 }
 
-/* The result of 5 updates on `threads` threads: weights, running statistics, and the loss in
+/* The result of some updates on `threads` threads: weights, running statistics, and the loss in
    evaluation. There are enough tokens for 16 threads, and for several slabs. */
 struct trained {
     real *values;
@@ -140,7 +141,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     model.threads = threads;
     adam_init(&adam, &fit_options, &model.lists.param);
     adam.threads = model_team(&model);
-    fit_batch(&model, &adam, &batch, 5, 1e-2, 0);
+    fit_batch(&model, &adam, &batch, SANITIZED ? 2 : 5, 1e-2, 0);
     size_t piece = ROWS * whole_vectors(CHARACTERS); // of logits, which all tokens of a thread use
     for (size_t thread = 0; threads && thread < (size_t)max_threads; thread++)
         cr_expect((model.logits[thread * piece] != 0) == (thread < threads),
