@@ -211,10 +211,10 @@ void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x) {
     size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
 #pragma omp parallel num_threads(lone->threads)
     {
-        struct rows own = own_rows(N);
+        struct range own = team_part(N, ROWS);
         norm_statistics(&lone->norm, &lone->tokens, x);
         for (size_t n = own.begin; n < own.end; n += ROWS)
-            norm_forward(&lone->norm, &lone->tokens, row_block(n, own), y + n * C, x + n * C);
+            norm_forward(&lone->norm, &lone->tokens, team_row_block(n, own), y + n * C, x + n * C);
     }
 }
 
@@ -222,11 +222,11 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
     size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
 #pragma omp parallel num_threads(lone->threads)
     {
-        struct rows own = own_rows(N);
+        struct range own = team_part(N, ROWS);
         norm_gradient_statistics(&lone->norm, &lone->tokens, dy, x);
         for (size_t n = own.begin; n < own.end; n += ROWS)
-            norm_backward(&lone->norm, &lone->tokens, row_block(n, own), dx + n * C, dy + n * C,
-                          x + n * C);
+            norm_backward(&lone->norm, &lone->tokens, team_row_block(n, own), dx + n * C,
+                          dy + n * C, x + n * C);
         team_barrier();
         norm_gradient(&lone->norm, N);
     }

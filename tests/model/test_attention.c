@@ -65,14 +65,14 @@ static void release(struct space s) {
 static void forward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
                     struct dropout dropout) {
 #pragma omp parallel num_threads(threads)
-    attention_forward(team_share(B * NH, 1), T, C, NH, 0, s->out, s->softmax, s->qkv, dropout,
+    attention_forward(team_part(B * NH, 1), T, C, NH, 0, s->out, s->softmax, s->qkv, dropout,
                       s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
 }
 
 static void backward(struct space *s, int threads, size_t B, size_t T, size_t C, size_t NH,
                      struct dropout dropout) {
 #pragma omp parallel num_threads(threads)
-    attention_backward(team_share(B * NH, 1), T, C, NH, s->dqkv, s->want, s->softmax, s->qkv,
+    attention_backward(team_part(B * NH, 1), T, C, NH, s->dqkv, s->want, s->softmax, s->qkv,
                        dropout,
                        s->scratch + (size_t)omp_get_thread_num() * attention_scratch(T, C, NH));
 }
@@ -97,7 +97,7 @@ Test(attention, equals_its_formula) {
 
 Test(attention, the_first_token_sees_itself_only) {
     struct space s = make(1, 5, 4, 2);
-    attention_forward((struct rows){0, 2}, 5, 4, 2, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
+    attention_forward((struct range){0, 2}, 5, 4, 2, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
                       s.scratch);
     expect_close("first", 4, s.out, s.qkv + 8, in_double() ? 1e-15 : 1e-6);
     release(s);
@@ -106,10 +106,10 @@ Test(attention, the_first_token_sees_itself_only) {
 Test(attention, later_tokens_do_not_reach_earlier_ones) {
     enum { T = 70, C = 8, NH = 2, CUT = 41 };
     struct space s = make(1, T, C, NH);
-    attention_forward((struct rows){0, NH}, T, C, NH, 0, s.want, s.softmax, s.qkv,
+    attention_forward((struct range){0, NH}, T, C, NH, 0, s.want, s.softmax, s.qkv,
                       dropout_make(0, 0), s.scratch);
     for (size_t i = CUT * 3 * C; i < T * 3 * C; i++) s.qkv[i] = 100;
-    attention_forward((struct rows){0, NH}, T, C, NH, 0, s.out, s.softmax, s.qkv,
+    attention_forward((struct range){0, NH}, T, C, NH, 0, s.out, s.softmax, s.qkv,
                       dropout_make(0, 0), s.scratch);
     cr_expect(difference(CUT * C, s.out, s.want) == 0);
     cr_expect(difference((T - CUT) * C, s.out + CUT * C, s.want + CUT * C) > 1);
@@ -120,9 +120,9 @@ Test(attention, huge_scores_stay_finite) {
     enum { T = 40, C = 8 };
     struct space s = make(1, T, C, 1);
     for (size_t i = 0; i < T * 3 * C; i++) s.qkv[i] *= 1000;
-    attention_forward((struct rows){0, 1}, T, C, 1, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
+    attention_forward((struct range){0, 1}, T, C, 1, 0, s.out, s.softmax, s.qkv, dropout_make(0, 0),
                       s.scratch);
-    attention_backward((struct rows){0, 1}, T, C, 1, s.dqkv, s.want, s.softmax, s.qkv,
+    attention_backward((struct range){0, 1}, T, C, 1, s.dqkv, s.want, s.softmax, s.qkv,
                        dropout_make(0, 0), s.scratch);
     for (size_t i = 0; i < T * C; i++) cr_assert(isfinite(s.out[i]));
     for (size_t i = 0; i < T * 3 * C; i++) cr_assert(isfinite(s.dqkv[i]));

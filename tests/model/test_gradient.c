@@ -26,7 +26,7 @@ struct attention_case {
 
 static double attention_value(void *context) {
     struct attention_case *c = context;
-    attention_forward((struct rows){0, c->B * c->NH}, c->T, c->C, c->NH, 0, c->out, c->softmax,
+    attention_forward((struct range){0, c->B * c->NH}, c->T, c->C, c->NH, 0, c->out, c->softmax,
                       c->qkv, c->dropout, c->scratch);
     return dot(c->B * c->T * c->C, c->out, c->dout);
 }
@@ -40,7 +40,7 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
     c.scratch = random_reals(attention_scratch(T, C, NH), 5);
     real *dqkv = random_reals(B * T * 3 * C, 6);
     attention_value(&c);
-    attention_backward((struct rows){0, B * NH}, T, C, NH, dqkv, c.dout, c.softmax, c.qkv,
+    attention_backward((struct range){0, B * NH}, T, C, NH, dqkv, c.dout, c.softmax, c.qkv,
                        c.dropout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, c.qkv, dqkv, 1);
     free(c.qkv);
@@ -92,7 +92,7 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
         size_t M = N - n < ROWS ? N - n : ROWS;
         linear_backward(&c.linear, n / ROWS, M, dx + n * in, c.dy + n * out);
     }
-    linear_gradient(&c.linear, N, c.dy, out, c.x);
+    linear_weight_gradient(&c.linear, N, c.dy, out, c.x);
     linear_bias_gradient(&c.linear, N);
     expect_gradient("dx", linear_value, &c, N * in, c.x, dx, 1);
     expect_gradient("dW", linear_value, &c, in * out, c.linear.weight.value, c.linear.weight.grad,
@@ -154,7 +154,7 @@ struct loss_case {
 static double loss_value(void *context) {
     struct loss_case *c = context;
     double sum;
-    memcpy(c->spent, c->logits, c->N * whole_vectors(c->V) * sizeof(real));
+    memcpy(c->spent, c->logits, c->N * vec_padded(c->V) * sizeof(real));
     loss_cross_entropy(c->N, c->V, c->losses, NULL, c->spent, c->targets, 0);
     loss_sum(c->N, c->losses, c->targets, &sum);
     return 0.7 * sum;
@@ -162,7 +162,7 @@ static double loss_value(void *context) {
 
 Test(gradient, cross_entropy) {
     enum { N = 9, V = 11 };
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     int32_t targets[N] = {0, 10, -1, 3, 3, 7, -1, 1, 2};
     struct loss_case c = {
         N, V, random_reals(N, 1), random_reals(N * row, 2), random_reals(N * row, 3), targets};
@@ -188,8 +188,8 @@ struct embedding_case {
 
 static double embedding_value(void *context) {
     struct embedding_case *c = context;
-    embedding_forward((struct rows){0, 4}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
-    embedding_forward((struct rows){4, 6}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
+    embedding_forward((struct range){0, 4}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
+    embedding_forward((struct range){4, 6}, 3, 5, c->x, c->ids, c->wte, c->wpe, c->dropout);
     return dot(30, c->x, c->dx);
 }
 

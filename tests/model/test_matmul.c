@@ -54,10 +54,11 @@ static void check(size_t M, size_t N, size_t K, bool a_transposed, enum matmul_s
     real *b = spread(K, N, b_row, 2), *bias = spread(1, N, N + 1, 3);
     real *old = random_reals(M * N, 4), *want = random_reals(M * N, 4);
     real *c = guarded(M, N, start == MATMUL_ADD ? old : NULL);
-    struct matrix left = a_transposed ? transposed(rows_of(a, a_row)) : rows_of(a, a_row);
-    struct matrix right = rows_of(b, b_row);
-    matmul_reference(M, N, K, left, right, rows_of(want, N), start, bias);
-    matmul(M, N, K, left, right, rows_of(c + GUARD, N + 3), start, bias);
+    struct matrix left =
+        a_transposed ? matrix_transposed(matrix_of(a, a_row)) : matrix_of(a, a_row);
+    struct matrix right = matrix_of(b, b_row);
+    matmul_reference(M, N, K, left, right, matrix_of(want, N), start, bias);
+    matmul(M, N, K, left, right, matrix_of(c + GUARD, N + 3), start, bias);
     double worst = guarded_difference(M, N, c, want);
     cr_assert(worst == 0, "(%zu,%zu,%zu) %d start %d: off by %g", M, N, K, a_transposed, start,
               worst);
@@ -101,7 +102,7 @@ Test(matmul, nan_is_not_swallowed) {
     enum { M = 9, N = 50, K = 20 };
     real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), c[M * N];
     a[4 * K + 7] = NAN;
-    matmul(M, N, K, rows_of(a, K), rows_of(b, N), rows_of(c, N), MATMUL_ZERO, NULL);
+    matmul(M, N, K, matrix_of(a, K), matrix_of(b, N), matrix_of(c, N), MATMUL_ZERO, NULL);
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) cr_assert_eq(isnan(c[i * N + j]) != 0, i == 4);
     free(a);
@@ -114,13 +115,14 @@ static void check_pieces(bool a_transposed, enum matmul_start start, size_t down
     size_t a_row = a_transposed ? M : K;
     real *a = random_reals(M * K, 1), *b = random_reals(K * N, 2), *bias = random_reals(N, 3);
     real *whole = random_reals(M * N, 4), *pieces = random_reals(M * N, 4);
-    struct matrix left = a_transposed ? transposed(rows_of(a, a_row)) : rows_of(a, a_row);
-    matmul(M, N, K, left, rows_of(b, N), rows_of(whole, N), start, bias);
+    struct matrix left =
+        a_transposed ? matrix_transposed(matrix_of(a, a_row)) : matrix_of(a, a_row);
+    matmul(M, N, K, left, matrix_of(b, N), matrix_of(whole, N), start, bias);
     for (size_t i = 0; i < M; i += down)
         for (size_t j = 0; j < N; j += across) {
             struct matrix part = {left.data + i * left.row, left.row, left.column};
             matmul(M - i < down ? M - i : down, N - j < across ? N - j : across, K, part,
-                   rows_of(b + j, N), rows_of(pieces + i * N + j, N), start, bias + j);
+                   matrix_of(b + j, N), matrix_of(pieces + i * N + j, N), start, bias + j);
         }
     cr_assert(difference(M * N, whole, pieces) == 0, "pieces of (%zu,%zu)", down, across);
     free(a);

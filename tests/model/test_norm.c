@@ -243,7 +243,7 @@ Test(norm, none_passes_its_input_by) {
     real x[COUNT] = {0}, y[COUNT];
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("none"), B, T, C);
-    struct rows all = {0, N};
+    struct range all = {0, N};
     cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
     cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
     lone_norm_free(&lone);

@@ -61,16 +61,16 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
     for (size_t i = 0; i < lone->lists.param.size; i++) lone->lists.param.grad[i] = 1;
 #pragma omp parallel num_threads(threads)
     {
-        struct rows own = own_rows(N);
+        struct range own = team_part(N, ROWS);
         linear_prepare(linear);
         team_barrier();
         for (size_t n = own.begin; n < own.end; n += ROWS) {
-            size_t M = row_block(n, own).end - n;
+            size_t M = team_row_block(n, own).end - n;
             linear_forward(linear, M, y + n * out, x + n * in);
             linear_backward(linear, n / ROWS, M, dx + n * in, dy + n * out);
         }
         team_barrier();
-        linear_gradient(linear, N, dy, out, x);
+        linear_weight_gradient(linear, N, dy, out, x);
         linear_bias_gradient(linear, N);
     }
 }
@@ -84,15 +84,16 @@ static void check_linear(size_t in, size_t out, size_t N) {
     for (size_t n = 0; n < N; n++) ones[n] = 1;
     real *want_y = nothing(N * out), *want_dx = nothing(N * in),
          *grad = nothing(lone.lists.param.size);
-    struct matrix W = rows_of(linear->weight.value, in), dY = rows_of(dy, out);
+    struct matrix W = matrix_of(linear->weight.value, in), dY = matrix_of(dy, out);
     for (size_t i = 0; i < lone.lists.param.size; i++) grad[i] = 1;
-    matmul_reference(N, out, in, rows_of(x, in), transposed(W), rows_of(want_y, out), MATMUL_BIAS,
-                     linear->bias.value);
-    matmul_reference(N, in, out, dY, W, rows_of(want_dx, in), MATMUL_ZERO, NULL);
+    matmul_reference(N, out, in, matrix_of(x, in), matrix_transposed(W), matrix_of(want_y, out),
+                     MATMUL_BIAS, linear->bias.value);
+    matmul_reference(N, in, out, dY, W, matrix_of(want_dx, in), MATMUL_ZERO, NULL);
     real *dW = grad + (linear->weight.grad - lone.lists.param.grad);
     real *db = grad + (linear->bias.grad - lone.lists.param.grad);
-    matmul_reference(out, in, N, transposed(dY), rows_of(x, in), rows_of(dW, in), MATMUL_ADD, NULL);
-    matmul_reference(1, out, N, rows_of(ones, N), dY, rows_of(db, out), MATMUL_ADD, NULL);
+    matmul_reference(out, in, N, matrix_transposed(dY), matrix_of(x, in), matrix_of(dW, in),
+                     MATMUL_ADD, NULL);
+    matmul_reference(1, out, N, matrix_of(ones, N), dY, matrix_of(db, out), MATMUL_ADD, NULL);
     for (int threads = 1; threads <= THREADS; threads++) {
         lone_linear_run(&lone, threads, N, y, x, dx, dy);
         if (threads == 1) {
@@ -136,10 +137,10 @@ Test(linear, gradient_leaves_out_what_lies_between_rows) {
     real *x = random_reals(N * IN, 1), *dy = random_reals(N * OUT, 2), *spread = nothing(N * ROW);
     real *want = nothing(IN * OUT);
     for (size_t n = 0; n < N; n++) memcpy(spread + n * ROW, dy + n * OUT, OUT * sizeof(real));
-    linear_gradient(&lone.linear, N, dy, OUT, x);
+    linear_weight_gradient(&lone.linear, N, dy, OUT, x);
     memcpy(want, lone.linear.weight.grad, IN * OUT * sizeof(real));
     memset(lone.linear.weight.grad, 0, IN * OUT * sizeof(real));
-    linear_gradient(&lone.linear, N, spread, ROW, x);
+    linear_weight_gradient(&lone.linear, N, spread, ROW, x);
     cr_expect(largest(IN * OUT, want) > 1);
     cr_expect(difference(IN * OUT, want, lone.linear.weight.grad) == 0);
     free(x);
@@ -161,7 +162,7 @@ static double cross_entropy(size_t V, const real *z, int32_t target, double *dz)
 
 static void check_loss(size_t V, real size) {
     enum { N = 6, V_MAX = 128 };
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     real *z = random_reals(N * V, V), *logits = nothing(N * row), *dlogits = nothing(N * row + 1);
     real losses[N + 1], alone[N];
     int32_t targets[N];
@@ -203,7 +204,7 @@ Test(loss, equals_its_definition_and_pads_are_nothing) {
 
 Test(loss, nan_is_not_swallowed) {
     enum { V = 21, N = 3 };
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     const int32_t targets[N] = {3, 4, 5};
     for (size_t at = 0; at < V; at++) {
         real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
@@ -217,7 +218,7 @@ Test(loss, nan_is_not_swallowed) {
 
 Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
     enum { V = 21, N = 3 };
-    size_t row = whole_vectors(V);
+    size_t row = vec_padded(V);
     const int32_t targets[N] = {3, -1, -1};
     real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
     logits[row + 4] = INFINITY;
@@ -281,9 +282,9 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
         memset(x, 0, N * C * sizeof(real));
 #pragma omp parallel num_threads(threads)
         {
-            struct rows own = own_rows(N);
+            struct range own = team_part(N, ROWS);
             for (size_t n = own.begin; n < own.end; n += ROWS)
-                embedding_forward(row_block(n, own), T, C, x, ids, wte, wpe, dropout);
+                embedding_forward(team_row_block(n, own), T, C, x, ids, wte, wpe, dropout);
             embedding_backward(N, T, C, grad, grad + V * C, dx, ids, dropout);
         }
         if (threads == 1) memcpy(one, grad, (V + T) * C * sizeof(real));
