@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = 128, TEXTS = 1024, LONGEST_RUN = 60 }; // seconds
+enum { WORDS = 128, TEXTS = 1024, LONGEST_RUN = 60 }; // of a run, in seconds
 
 static char folder[4096], program[4096];
 static char *texts[TEXTS]; // what file_text() returned
@@ -23,13 +23,12 @@ static int text_count;
 
 void folder_enter(void) {
     const char *parent = getenv("TMPDIR"), *path = getenv("TRAIN");
-    cr_assert(!path || realpath(path, program), "TRAIN=%s: there is no such program", path);
+    cr_assert(!path || realpath(path, program), "TRAIN=%s: no such program", path);
     snprintf(folder, sizeof folder, "%s/normlab-test-XXXXXX", parent ? parent : "/tmp");
-    cr_assert(mkdtemp(folder) && !chdir(folder), "%s: no folder for the test", folder);
+    cr_assert(mkdtemp(folder) && !chdir(folder), "%s: cannot be made or entered", folder);
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
-    (void)status, (void)type, (void)walk;
     return remove(path);
 }
 
@@ -94,11 +93,11 @@ void items_put(const char *name, size_t items) {
     cr_assert(fclose(file) == 0);
 }
 
-int split(char *line, char **words, int most) {
+int split(char *line, char **words, int max) {
     int count = 0;
     char *rest;
     for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        cr_assert(count < most - 1, "too many words");
+        cr_assert(count < max - 1, "too many words");
         words[count++] = word;
     }
     words[count] = NULL;
@@ -114,7 +113,7 @@ static int open_or_die(const char *name, int flags) {
     return descriptor;
 }
 
-/* Starts a child; returns in it with id 0. */
+/* Forks. Returns twice, in the child with id 0. */
 static struct process start(struct surroundings around) {
     struct process process = {.out = tmpfile(), .err = tmpfile()};
     cr_assert(process.out && process.err, "no temporary files");
@@ -126,7 +125,7 @@ static struct process start(struct surroundings around) {
     int out = around.output ? open_or_die(around.output, O_WRONLY | O_CREAT) : fileno(process.out);
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(fileno(process.err), 2) < 0) _exit(99);
     if (around.file_limit) {
-        signal(SIGXFSZ, SIG_IGN); // then write() fails instead
+        signal(SIGXFSZ, SIG_IGN); // so that write() fails instead
         struct rlimit limit = {around.file_limit, around.file_limit};
         if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(99);
     }
@@ -136,7 +135,7 @@ static struct process start(struct surroundings around) {
 static void take(FILE *file, char *text, size_t size) {
     rewind(file);
     size_t length = fread(text, 1, size, file);
-    cr_assert(length < size, "more output than the test has room for");
+    cr_assert(length < size, "too much output for the test");
     text[length] = 0;
     fclose(file);
 }
@@ -162,7 +161,8 @@ static struct process start_train(struct surroundings around, char **words) {
 }
 
 static int words_of(char *line, size_t size, char **words, const char *format, va_list arguments) {
-    cr_assert((size_t)vsnprintf(line, size, format, arguments) < size, "too long a line");
+    cr_assert((size_t)vsnprintf(line, size, format, arguments) < size,
+              "the command line is too long");
     words[0] = program;
     return 1 + split(line, words + 1, WORDS - 1);
 }
@@ -251,9 +251,8 @@ struct process script_start(const char *const *arguments) {
     _exit(99);
 }
 
-/* The child is a copy of the test: what that has not freed yet is no leak of the child's. */
+/* The child is a copy of the test: what the test has not freed yet is no leak of the child's. */
 static void leave_at_once(int status, void *unused) {
-    (void)unused;
     fflush(NULL);
     _exit(status);
 }

@@ -1,4 +1,4 @@
-/* The program run as a person would run it, in a folder that only the test has. */
+/* Runs ./train as a person would, in a folder of the test's own. */
 #ifndef COMMAND_H
 #define COMMAND_H
 
@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Fixtures of a suite: each test works in a fresh folder, which goes with what is in it. */
+/* Fixtures of a suite: each test works in a fresh folder, which is removed with its content at the
+   end. */
 void folder_enter(void);
 void folder_leave(void);
 
-/* Files of that folder. What file_text() returns ends with a 0 and lives as long as the test; NULL
-   if there is no such file. */
+/* Files of that folder. The text that file_text() returns ends with a NUL and lives as long as the
+   test; it is NULL if there is no such file. */
 void file_put(const char *name, const char *text, size_t bytes);
 char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);
@@ -24,31 +25,32 @@ void corpus_put_tiny(const char *name, size_t characters);
 /* `items` lines of 1 to 6 letters. */
 void items_put(const char *name, size_t items);
 
-/* How something ended: its exit status (128 + the signal that killed it) and what it printed. */
+/* How a process ended: its exit status (128 + the number of the signal that killed it) and what it
+   printed. */
 struct ending {
     int status;
     char out[32768], err[32768];
 };
 
-/* How and with what a program is run; all 0: as usual. */
+/* Where a program runs; all 0: as usual. */
 struct surroundings {
     const char *input;  // a file for standard input
-    const char *output; // a file for standard output, which then is not captured
-    size_t file_limit;  // a write behind so many bytes fails, as on a full disk
+    const char *output; // a file for standard output, which is then not captured
+    size_t file_limit;  // a write beyond this many bytes fails, as on a full disk
 };
 
-/* Runs ./train with the blank-separated arguments of the format, or with a list that ends with
-   NULL. A run that lasts a minute is killed. */
+/* Runs ./train with the arguments of the format, separated by blanks, or with a list that ends with
+   NULL. A run that takes a minute is killed. */
 struct ending train(const char *format, ...) __attribute__((format(printf, 1, 2)));
 struct ending train_in(struct surroundings surroundings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 struct ending train_with(const char *const *arguments);
 
-/* The same in two halves, to do something while it runs. process_wait() returns as soon as `file`
-   has so many lines, or when the process ended without. */
+/* The same in two steps, to do something while it runs. process_wait() returns as soon as `file`
+   has `lines` lines, or when the process has ended. */
 struct process {
     pid_t id;
-    FILE *out, *err; // nameless files that take what it prints
+    FILE *out, *err; // unnamed files that receive its output
 };
 
 struct process train_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -56,27 +58,28 @@ void process_wait(struct process process, const char *file, int lines);
 
 void pause_for(long microseconds);
 
-/* Waits for its end, which a signal (if not 0) hastens. */
+/* Waits for its end, after sending it the signal `number` unless that is 0. */
 struct ending process_end(struct process process, int number);
 
-/* A run that gets a signal as soon as its log has a row. */
+/* Starts a run and sends it a signal as soon as its log has a row. */
 struct ending train_interrupted(int number, const char *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Starts a script of scripts/ with the arguments behind its name, a list that ends with NULL. */
+/* Starts a script of scripts/: its name and arguments, a list that ends with NULL. */
 struct process script_start(const char *const *words);
 
-/* Calls the function in a process of its own, which may die. */
+/* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
 
-/* Fails unless it ended with this status, nothing on standard output, and on standard error one
-   line "train: ..." that holds `part`. */
+/* Fails unless the process ended with this status, printed nothing to standard output, and printed
+   one line "train: ..." that contains `part` to standard error. */
 void expect_refusal(const struct ending *ending, int status, const char *part);
 
-/* The line at blanks, at most most - 1 of them, a NULL behind; changes the line. */
-int split(char *line, char **words, int most);
+/* Splits the line at its blanks into at most max - 1 words, followed by a NULL. Changes the line.
+   Returns the number of words. */
+int split(char *line, char **words, int max);
 
-/* Options that make a run take no time. The last of two equal ones counts. */
+/* Options that make a run very short. If an option is given twice, the last one counts. */
 #define TINY                                                                                       \
     "--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "    \
     "--log-interval=1 --warmup-iters=0 "

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// the program's own, by another name
+// the program's own die(), under another name
 #define die die_at_once
 #include "data/die.c"
 #undef die

@@ -1,5 +1,5 @@
-/* A recursive descent over RFC 8259: each function takes the first byte of something and returns
-   the byte behind it, or NULL if it is not that. */
+/* A recursive descent parser of RFC 8259: each function takes the first byte of a construct and
+   returns the byte after it, or NULL if the construct is malformed. */
 #include "tests/json.h"
 #include <ctype.h>
 #include <stddef.h>

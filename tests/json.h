@@ -7,10 +7,11 @@
 /* True if the whole text is one JSON value (RFC 8259) with blanks around it. */
 bool json_valid(const char *text);
 
-/* The value of a member of the object that `object` begins with, NULL if there is none. */
+/* The value of a member of the object at the start of `object`, or NULL if there is no such
+   member. */
 const char *json_member(const char *object, const char *name);
 
-/* True if the value is this string, or, where `text` has no quotes, this number or word. */
+/* True if the value is this string or, where `text` has no quotes, this number or word. */
 bool json_is(const char *value, const char *text);
 
 #endif

@@ -11,7 +11,7 @@ struct log log_of(const char *folder) {
     char path[256], *rest;
     snprintf(path, sizeof path, "%s/log.csv", folder);
     char *text = file_text(path, NULL), *line;
-    cr_assert(text && *text && text[strlen(text) - 1] == '\n', "%s: is not whole", path);
+    cr_assert(text && *text && text[strlen(text) - 1] == '\n', "%s: is cut short", path);
     cr_expect_str_eq(strsep(&text, "\n"), HEADER);
     for (; (line = strsep(&text, "\n")) && *line; log.rows++) {
         cr_assert(log.rows < LOG_ROWS, "%s: too many rows for the test", path);
@@ -25,7 +25,7 @@ struct log log_of(const char *folder) {
 }
 
 double log_number(const struct log *log, int row, int column) {
-    cr_assert(row >= 0 && row < log->rows && *log->cell[row][column], "no number in row %d", row);
+    cr_assert(row >= 0 && row < log->rows && *log->cell[row][column], "row %d has no number", row);
     return strtod(log->cell[row][column], NULL);
 }
 

@@ -1,5 +1,5 @@
-/* What runs leave in their folders, read and compared. Everything that is missing or malformed
-   fails the test. */
+/* Reads and compares what runs leave in their folders. Whatever is missing or malformed fails the
+   test. */
 #ifndef RUNS_H
 #define RUNS_H
 
@@ -8,7 +8,7 @@ enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, COLUMN
 
 enum { LOG_ROWS = 512 };
 
-/* The texts of FOLDER/log.csv below the header. */
+/* The cells of FOLDER/log.csv below the header. */
 struct log {
     int rows;
     const char *cell[LOG_ROWS][COLUMNS];
@@ -17,11 +17,12 @@ struct log {
 struct log log_of(const char *folder);
 double log_number(const struct log *log, int row, int column);
 
-/* All that must be the same in two runs of the same numbers: the log without its times; a file. */
+/* Fail unless two runs of the same computation left the same: the log except for its times, or a
+   file. */
 void expect_same_log(const char *one, const char *other);
 void expect_same_file(const char *one, const char *other, const char *name);
 
-/* FOLDER/summary.json, and a member of it. */
+/* FOLDER/summary.json; expect_member() fails unless a member of it has this value. */
 char *summary_of(const char *folder);
 void expect_member(const char *folder, const char *name, const char *value);
 

@@ -57,7 +57,7 @@ void command_put(const char *name, const char *text) {
     const char *before = getenv("PATH");
     snprintf(file, sizeof file, "bin/%s", name);
     mkdir("bin", 0777);
-    unlink(file); // never through a link
+    unlink(file); // do not write through a link
     program_put(file, text);
     cr_assert(realpath("bin", folder));
     if (strncmp(before, folder, strlen(folder)) != 0) {
@@ -85,9 +85,9 @@ void expect_picture(const char *name, const char *begin, const char *end) {
     size_t bytes = 0;
     char *text = file_text(name, &bytes);
     cr_assert(text && bytes > 1000, "%s: %zu bytes", name, bytes);
-    cr_expect(!memcmp(text, begin, strlen(begin)), "%s: begins otherwise", name);
+    cr_expect(!memcmp(text, begin, strlen(begin)), "%s: has another beginning", name);
     bool found = false;
     for (size_t at = bytes - 16; at + strlen(end) <= bytes; at++)
         found |= !memcmp(text + at, end, strlen(end));
-    cr_expect(found, "%s: ends otherwise", name);
+    cr_expect(found, "%s: has another end", name);
 }

@@ -61,7 +61,7 @@ void foreign_say(const char *name, const char *text) {
     foreign.text[foreign.texts++] = (struct stored_text){name, text};
 }
 
-/* Without the array in this place; SIZE_MAX: with all. */
+/* Leaves out the array at this place; none if it is SIZE_MAX. */
 void foreign_put_without(const char *path, size_t left_out) {
     struct stored arrays[FOREIGN_ARRAYS];
     size_t count = 0;
@@ -92,7 +92,6 @@ char *foreign_output(const char *format, const char *options) {
     return strcpy(text[turn], ending.out);
 }
 
-/* The file measures and writes what the run does. */
 void foreign_expect_same(const char *options) {
     cr_expect_str_eq(foreign_output("--evaluate=other.st" MEASURE, options),
                      foreign_output("--evaluate=out" MEASURE, ""));

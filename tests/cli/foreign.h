@@ -1,5 +1,6 @@
 /* Models of other programs: files with nanoGPT's names that lack what ./train writes beside the
-   weights. They are made from a run's model, so that the run says what must come out. */
+   weights. They are made from the model of a run, so the run's own results are what must come
+   out. */
 #ifndef FOREIGN_H
 #define FOREIGN_H
 
@@ -8,7 +9,7 @@
 
 enum { FOREIGN_ARRAYS = 64, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
 
-/* The file that a test is about to write: at first the run's weights, and no texts. */
+/* The file that a test is about to write: at first the run's weights and no texts. */
 extern struct foreign {
     struct stored array[FOREIGN_ARRAYS];
     char name[FOREIGN_ARRAYS][FOREIGN_NAME];
@@ -18,13 +19,13 @@ extern struct foreign {
     size_t texts;
 } foreign;
 
-/* What the command line says where the file does not, and two uses of a model. */
+/* Options that say what the file does not, and two ways to use a model. */
 #define SAID     "--n-head=2 --vocabulary=text.txt "
 #define MEASURE  " other.txt --batch-size=2"
 #define GENERATE " --prompt=the --num-chars=40"
 
-/* Fixtures of a suite: a folder with text.txt and other.txt; the second also trains a run of the
-   model that nanoGPT has, with foreign_learn(). */
+/* Fixtures of a suite: a folder with text.txt and other.txt; the second one also trains a run of
+   nanoGPT's own model with foreign_learn(). */
 void foreign_enter(void);
 void foreign_enter_and_learn(void);
 
@@ -35,22 +36,22 @@ void foreign_learn(const char *options);
 struct stored *foreign_add(const char *name, int type, int dimensions, const size_t *shape);
 void foreign_say(const char *name, const char *text);
 
-/* The place of an array; fails if there is none of this name. */
+/* The index of an array; fails if there is none of this name. */
 size_t foreign_place(const char *name);
 
-/* Writes the file, with every array or without the one in this place. */
+/* Writes the file with every array, or without the one at this index. */
 void foreign_put(const char *path);
 void foreign_put_without(const char *path, size_t left_out);
 
-/* What ./train prints with this command line and these options; fails unless it succeeds. The
-   text lives for four calls. */
+/* What ./train prints for this command with these options; fails unless it succeeds. The text is
+   valid for four calls. */
 char *foreign_output(const char *command, const char *options);
 
-/* Fails unless other.st measures and generates what the run does. */
+/* Fails unless other.st gives the same measurement and the same generated text as the run. */
 void foreign_expect_same(const char *options);
 
-/* Fails unless other.st is refused with this status and a message that holds `part`, both when
-   text is generated and when it is evaluated. */
+/* Fails unless other.st is refused with this status and a message that contains `part`, both for
+   generation and for evaluation. */
 void foreign_expect_refused(int status, const char *options, const char *part);
 
 #endif

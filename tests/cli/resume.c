@@ -23,5 +23,5 @@ void resume_expect_same(const char *one, const char *other) {
     size_t probed = file_there(path);
     if (probed) expect_same_file(one, other, "probes.csv");
     cr_expect(files_in(one) == 7 + probed && files_in(other) == 7 + probed,
-              "temporary files are left");
+              "temporary files remain");
 }

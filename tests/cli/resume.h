@@ -4,8 +4,8 @@
 
 #include "tests/command.h"
 
-/* A run in which everything has a state: dropout, accumulation, running statistics and the end of
-   their warm-up, a schedule, rows and evaluations at other steps than checkpoints. */
+/* A run in which everything has state: dropout, accumulation, running statistics and the end of
+   their warm-up, a schedule, log rows and evaluations at other steps than checkpoints. */
 #define LIVELY                                                                                     \
     TINY "--quiet --dropout=0.2 --grad-accum=2 --warmup-iters=3 --lr-decay-iters=12 "              \
          "--learning-rate=0.01 --eval-interval=4 --eval-iters=3 --log-interval=2 --sample=20 "     \

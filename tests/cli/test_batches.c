@@ -1,5 +1,5 @@
 /* The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a float
-   stands still, in memory and in files. */
+   would stop, in memory and in files. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "tests/command.h"
@@ -32,7 +32,7 @@ static void expect_to_move_on(const struct norm_kind *kind, int64_t axis) {
               (long long)*lone.norm.batches);
     lone.tokens.training = false;
     lone_norm_forward(&lone, y, x);
-    cr_expect(*lone.norm.batches == edge - 2 + MORE, "%s: evaluation counts", kind->name);
+    cr_expect(*lone.norm.batches == edge - 2 + MORE, "%s: evaluation counts batches", kind->name);
     free(x);
     free(y);
     lone_norm_free(&lone);
@@ -48,7 +48,7 @@ Test(batches, every_norm_counts_beyond_2_to_the_24) {
     cr_expect(kinds == 4, "%d kinds: bn, in, pn, prepbn", kinds);
 }
 
-/* prepbn keeps its lambda first of what it keeps. */
+/* The first state of prepbn is its lambda. */
 Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
     enum { B = 3, T = 4, C = 6 };
     struct norm_options options = small_norms;
@@ -68,15 +68,15 @@ Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
     lone_norm_free(&lone);
 }
 
-/* All arrays of a file whose names end with `name`, set to `value`. */
+/* Sets all arrays of a file whose names end with `name` to `value`. */
 static void set_counts(const char *path, const char *name, const void *value, int type) {
-    enum { MOST = 200 };
-    static struct stored arrays[MOST];
-    static struct stored_text texts[MOST];
+    enum { ENTRIES_MAX = 200 };
+    static struct stored arrays[ENTRIES_MAX];
+    static struct stored_text texts[ENTRIES_MAX];
     struct safetensors file;
     size_t count = 0, changed = 0;
     safetensors_open(&file, path);
-    cr_assert(file.array_count < MOST && file.text_count < MOST);
+    cr_assert(file.array_count < ENTRIES_MAX && file.text_count < ENTRIES_MAX);
     char *bytes = file_text(path, NULL);
     for (size_t i = 0; i < file.text_count; i++)
         if (!strstr(file.texts[i].name, "er_crc32") && strcmp(file.texts[i].name, "data_crc32"))

@@ -1,4 +1,4 @@
-/* Runs of the real program from the command line to the files they leave. */
+/* Runs of the real program, from the command line to the files that they leave. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/json.h"
@@ -18,14 +18,14 @@ static void enter(void) {
 
 TestSuite(cli, .init = enter, .fini = folder_leave);
 
-/* Runs the program, which must succeed. */
+/* Runs the program; fails unless it succeeds. */
 static void run(const char *options) {
     struct ending ending = train(TINY "--quiet %s", options);
     cr_assert(ending.status == 0, "%s: status %d: %s", options, ending.status, ending.err);
     cr_expect(!*ending.out && !*ending.err, "--quiet: %s%s", ending.out, ending.err);
 }
 
-/* That another seed or text gave other losses. */
+/* Fails unless another seed or text gave other losses. */
 static void expect_other_log(const char *one, const char *other) {
     struct log a = log_of(one), b = log_of(other);
     cr_expect(log_number(&a, 1, TRAIN_LOSS) != log_number(&b, 1, TRAIN_LOSS), "%s and %s", one,
@@ -243,8 +243,8 @@ Test(cli, divergence) {
     cr_expect(!file_there("out/model.safetensors") && !file_there("out/summary.json.tmp"));
 }
 
-/* Before a batch has moved them, running statistics leave a deep model's stream to grow by a factor
-   each sub-layer: no loss then, and no divergence. */
+/* Before a batch has changed them, the initial running statistics let a deep model's residual
+   stream grow by a factor in each sub-layer. Then no loss is measured, and it is no divergence. */
 Test(cli, running_statistics_that_have_met_no_batch) {
     struct ending ending =
         train(TINY "--norm=bn --placement=keel --n-layer=20 --warmup-iters=50 --max-iters=50 "

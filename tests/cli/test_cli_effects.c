@@ -1,5 +1,5 @@
-/* That what the command line says reaches the training: every option of the table either acts on
-   what a run leaves or is named here as one that must not. */
+/* What the command line says reaches the training: every option of the table either changes what a
+   run leaves, or is named here as one that must not. */
 #include "model/lab/config.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
@@ -19,12 +19,13 @@ TestSuite(cli_effects, .init = enter, .fini = folder_leave);
 
 enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, COLUMNS };
 
-/* A run in which every option has something to do. */
+/* A run in which every option has an effect. */
 #define BUSY                                                                                       \
     TINY "--quiet --force --norm=bn --dropout=0.1 --max-iters=6 --warmup-iters=2 --grad-accum=2 "  \
          "--eval-interval=2 --eval-iters=2 --sample=30 --grad-clip=0.5 --learning-rate=0.02 "
 
-/* What a run of these options leaves, but for its times: the log's other columns and the sample. */
+/* What a run with these options leaves, except for its times: the log's other columns and the
+   sample. */
 static char *traces(const char *options) {
     static int number;
     char folder[32], path[64], *text = calloc(1, 65536);
@@ -97,8 +98,8 @@ static const struct {
     {"top-k", "--top-k=1 text.txt"},
 };
 
-/* Options of some norms or of items only: with and without, beside what gives them something to do.
- */
+/* Options of some norms or of items only: with and without them, beside the options that make them
+   effective. */
 static const struct {
     const char *name, *value, *beside;
 } of_some[] = {
@@ -120,7 +121,8 @@ static const struct {
     {"num-items", "3", "--items items.txt"},
 };
 
-/* What must leave no trace, or ends the program before a run; and what is tested elsewhere. */
+/* Options that must change nothing or that end the program before a run, and options that are
+   tested elsewhere. */
 static const char *const inert[] = {"preln",
                                     "threads",
                                     "out",
@@ -154,7 +156,7 @@ Test(cli_effects, every_option_of_the_table_is_here) {
             found = !strcmp(of_some[i].name, o->name);
         for (size_t i = 0; !found && i < sizeof inert / sizeof *inert; i++)
             found = !strcmp(inert[i], o->name);
-        cr_expect(found, "--%s: say what it changes", o->name);
+        cr_expect(found, "--%s: this test must say what it changes", o->name);
     }
 }
 
@@ -201,7 +203,7 @@ Test(cli_effects, profile_says_where_the_time_went) {
     cr_expect(ending.status == 0 && !strstr(ending.out, "operation"), "no time, no table");
 }
 
-/* Cell `column` of the log's row for `step`. */
+/* The cell in column `column` of the log's row of `step`. */
 static double cell(const char *folder, int step, int column) {
     char path[64];
     snprintf(path, sizeof path, "%s/log.csv", folder);
@@ -212,7 +214,7 @@ static double cell(const char *folder, int step, int column) {
         if (words[0][0] >= '0' && words[0][0] <= '9' && atoi(words[0]) == step && *words[column])
             return strtod(words[column], NULL);
     }
-    cr_assert_fail("%s: nothing in column %d at step %d", path, column, step);
+    cr_assert_fail("%s: column %d is empty at step %d", path, column, step);
     return NAN;
 }
 

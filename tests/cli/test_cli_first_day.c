@@ -1,4 +1,4 @@
-/* What people type who come from other programs, and what is said to them. */
+/* What people who know other programs type, and what the program answers. */
 #include "data/die.h"
 #include "data/files/quote.h"
 #include "tests/command.h"
@@ -108,10 +108,11 @@ Test(first_day, placements_that_contradict_each_other) {
     expect_line("--preln --preln", "placement = pre");
     expect_line("--postln --placement=post", "placement = post");
     expect_line("--postln --placement=postln", "placement = post");
-    expect_line("--placement=mix --placement=lns", "placement = lns"); // the last counts
+    expect_line("--placement=mix --placement=lns", "placement = lns"); // the last one counts
     expect_line("--norm=ln --norm=bn", "norm = bn");
     file_put("post.ini", "placement = post\n", 17);
-    expect_line("--config=post.ini --preln", "placement = pre"); // the command line overrides
+    expect_line("--config=post.ini --preln",
+                "placement = pre"); // the command line overrides the file
 }
 
 static const char *said(const char *options) {
@@ -123,7 +124,7 @@ static const char *said(const char *options) {
 
 Test(first_day, options_without_effect_are_said_in_one_line) {
     static const struct {
-        const char *options, *line; // NULL: nothing is said
+        const char *options, *line; // NULL: no message
     } cases[] = {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
@@ -161,7 +162,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
     cr_expect(!strstr(said("--config=out/config.ini --norm=ln"), "no effect"), "of a file");
 }
 
-/* That the message names a command that the shell runs and that ends the run. */
+/* Fails unless the message names a command that the shell runs and that ends the run. */
 static void check_continues(const char *folder, const char *quoted) {
     char option[128], log[128], expected[256];
     snprintf(option, sizeof option, "--out=%s", folder);

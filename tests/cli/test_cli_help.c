@@ -1,4 +1,5 @@
-/* --help and its topics, the man page and the completion, all made from the table of options. */
+/* --help and its topics, the man page and the completion, all of which are made from the table of
+   options. */
 #define _GNU_SOURCE // popen
 #include "data/die.h"
 #include "model/lab/help.h"
@@ -17,7 +18,7 @@ static const char *help(const char *option) {
     return ending.out;
 }
 
-/* How many lines, none of them longer than `columns`. */
+/* The number of lines; fails if one is longer than `columns`. */
 static int lines_of(const char *text, size_t columns) {
     int lines = 0;
     for (; *text; text += strcspn(text, "\n") + 1, lines++)
@@ -25,7 +26,7 @@ static int lines_of(const char *text, size_t columns) {
     return lines;
 }
 
-/* Whether the text holds the name as a word of its own. */
+/* True if the text contains the name as a word of its own. */
 static int times(const char *text, const char *word) {
     int count = 0;
     size_t length = strlen(word);
@@ -39,14 +40,14 @@ static int times(const char *text, const char *word) {
 Test(cli_help, the_first_page_fits_a_screen) {
     char first[32768];
     strcpy(first, help("--help"));
-    cr_expect(lines_of(first, 79) <= 23, "%d lines", lines_of(first, 79)); // and the prompt
+    cr_expect(lines_of(first, 79) <= 23, "%d lines", lines_of(first, 79)); // and the shell's prompt
     cr_expect(!strncmp(first, "Usage: train [OPTION]... [CORPUS]\n", 34));
     cr_expect_str_eq(help("-h"), first);
     int basic = 0, topics = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         char form[64];
         snprintf(form, sizeof form, "  --%s", o->name);
-        cr_expect(!o->basic || strstr(first, form), "--%s is not there", o->name);
+        cr_expect(!o->basic || strstr(first, form), "--%s is missing", o->name);
         cr_expect(o->kind != OPTION_HEADING || times(first, o->name), "no topic %s", o->name);
         basic += o->basic;
         topics += o->kind == OPTION_HEADING;
@@ -117,7 +118,7 @@ Test(cli_help, unknown_topics) {
     }
 }
 
-/* The status and output of a command for the shell, $TRAIN being the program. */
+/* The status and output of a shell command, in which $TRAIN is the program. */
 static int shell(const char *command, char *out, size_t size) {
     FILE *pipe = popen(command, "r");
     cr_assert(pipe != NULL);
@@ -130,7 +131,7 @@ Test(cli_help, whoever_stops_reading_is_no_failure) {
     static const char *const options[] = {"--help", "--help=all", "--help=man", "--list-norms"};
     char command[512], out[4096];
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        // the reader is gone before the first byte
+        // the reader ends before the first byte
         snprintf(command, sizeof command,
                  "bash -c 'set -o pipefail; { sleep 0.2; \"$TRAIN\" %s 2>&1; } | true; echo $?'",
                  options[i]);
@@ -187,7 +188,7 @@ Test(cli_help, the_man_page_shows_texts_as_they_are) {
               "%s", page);
 }
 
-/* What completes the last of the words, one a line. */
+/* The completions of the last word, one per line. */
 static const char *completed(const char *words, const char *breaks) {
     static char out[32768];
     char command[1024];

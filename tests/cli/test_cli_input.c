@@ -1,5 +1,5 @@
-/* The program on input and machines that are not as they should be: a status, one line, and nothing
-   half-written. */
+/* The program with unusable input or a failing machine: an exit status, one line, and no
+   half-written file. */
 #include "data/die.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
@@ -66,7 +66,7 @@ Test(cli_input, files_that_cannot_be_read) {
     expect_no_run(&ending, STATUS_MACHINE, "config: missing.ini: No such file or directory");
     ending = train_with((const char *[]){"--out=out", "two words.txt", NULL});
     expect_no_run(&ending, STATUS_MACHINE, "corpus: two words.txt: No such file");
-    // Permissions do not bind root, so for root a file whose reading fails stands in.
+    // Permissions do not bind root: for root, a file whose reading fails takes the place.
     const char *unreadable = getuid() ? "file.txt" : "/proc/self/mem";
     cr_assert(chmod("file.txt", 0) == 0);
     if (file_there(unreadable)) {
@@ -106,8 +106,8 @@ Test(cli_input, folders_that_cannot_be_written) {
     }
 }
 
-/* A full disk, for files longer than `limit`: the file that fails is named, and no part of it is
-   left, nor a temporary file. */
+/* On a disk that is full for files longer than `limit`, the message names the file that failed.
+   Neither a part of that file nor a temporary file is left. */
 static void expect_full(size_t limit, const char *name, const char *options) {
     struct ending ending = train_in((struct surroundings){.file_limit = limit},
                                     TINY "--quiet --force --out=out %stext.txt", options);
@@ -122,11 +122,11 @@ static void expect_full(size_t limit, const char *name, const char *options) {
                                   "sample.txt", "summary.json"}[i]);
         cr_expect(!file_there(path), "%s is left", path);
     }
-    if (strcmp(name, "sample.txt") != 0) // which comes when all else is saved
-        cr_expect(!file_there("out/summary.json"), "a summary of a run that failed");
+    if (strcmp(name, "sample.txt") != 0) // which is written when all else is saved
+        cr_expect(!file_there("out/summary.json"), "a run that failed has a summary");
 }
 
-/* No limit is below 2000, since OpenMP libraries have files of their own; a long name of the corpus
+/* No limit is below 2000, because OpenMP libraries write files of their own. A long corpus name
    makes the config longer than that. */
 Test(cli_input, a_full_disk) {
     char long_name[2100] = "";

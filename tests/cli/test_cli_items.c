@@ -1,4 +1,4 @@
-/* Runs on items as a person would make them. */
+/* Runs on items, as a person would make them. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/runs.h"
@@ -54,7 +54,7 @@ Test(cli_items, a_run_says_what_it_learned_from) {
     expect_member("text", "pad_share", "null");
 }
 
-/* Lines of sample.txt, each a label and an item. */
+/* The lines of sample.txt, each a label and an item. */
 static int count_labels(const char *text, const char *label) {
     int count = 0;
     for (const char *line = text; *line; line = strchr(line, '\n') + 1)
@@ -83,7 +83,7 @@ Test(cli_items, what_it_makes_is_known_or_new) {
     cr_expect(!strncmp(ending.err, want, strlen(want)), "%s, not %s", ending.err, want);
 }
 
-/* Standard input, which a name cannot bring back, may be given once more. */
+/* Standard input has no name to read it from again, so it may be given once more. */
 Test(cli_items, what_came_in_by_standard_input_is_known_too) {
     const struct surroundings items = {.input = "items.txt"};
     struct ending ending = train_in(items, ITEMS "--max-iters=60 --out=out -");
@@ -149,14 +149,14 @@ Test(cli_items, runs_of_all_norms_see_the_same_items) {
     }
 }
 
-/* The same loss of the same items, whatever a line's end looks like or the pads are. */
+/* The same items give the same loss, whatever the line ends and the pads are. */
 Test(cli_items, line_ends_and_pads_make_no_difference) {
     char *text = file_text("items.txt", NULL), windows[2048], *to = windows;
     for (const char *c = text; *c; c++) {
         if (*c == '\n') *to++ = '\r';
         *to++ = *c;
     }
-    file_put("windows.txt", windows, (size_t)(to - windows) - 2); // without the last
+    file_put("windows.txt", windows, (size_t)(to - windows) - 2); // without the last line end
     for (int bytes = 0; bytes < 2; bytes++) {
         const char *level = bytes ? "--level=byte" : "";
         done(train(ITEMS "%s --force --out=a items.txt", level));

@@ -1,5 +1,5 @@
-/* Every option of the program's table with every kind of bad value, from the command line of the
-   real program: status 2, one line that names the option, and nothing written. */
+/* Every option of the program's table with every kind of bad value, on the command line of the real
+   program: status 2, one line that names the option, and nothing written. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
@@ -11,13 +11,13 @@
 
 TestSuite(cli_options, .init = folder_enter, .fini = folder_leave);
 
-/* Should the bad value be taken after all, these make the run short. */
+/* If a bad value is accepted after all, these options make the run short. */
 static const char *const before[] = {
     "--max-iters=0",  "--sample=0",     "--n-layer=1",         "--n-head=1",     "--n-embd=8",
     "--batch-size=2", "--block-size=8", "--grammar-chars=200", "--eval-iters=1", NULL};
 enum { BEFORE = sizeof before / sizeof *before };
 
-/* Runs the program with one or two arguments more. */
+/* Runs the program with one or two further arguments. */
 static struct ending train_also(const char *one, const char *two) {
     const char *arguments[BEFORE + 2];
     memcpy(arguments, before, sizeof before);
@@ -32,16 +32,18 @@ static struct ending expect_wrong(const struct option *o, const char *one, const
     char start[64];
     snprintf(start, sizeof start, "train: --%s", o->name);
     expect_refusal(&ending, STATUS_USAGE, start);
-    cr_assert(files_in(".") == 0, "%s: was taken", one);
+    cr_assert(files_in(".") == 0, "%s: was accepted", one);
     return ending;
 }
 
-/* "--name=value", and that the message repeats the value and says what it may be. */
+/* Gives "--name=value"; fails unless the message repeats the value and says which values are
+   allowed. */
 static void expect_wrong_value(const struct option *o, const char *value) {
     char argument[256];
     snprintf(argument, sizeof argument, "--%s=%s", o->name, value);
     struct ending ending = expect_wrong(o, argument, NULL);
-    cr_expect(strstr(ending.err, argument), "%s: not repeated: %s", argument, ending.err);
+    cr_expect(strstr(ending.err, argument), "%s: the message does not repeat it: %s", argument,
+              ending.err);
     cr_expect(strstr(ending.err, "must be "), "%s: no rule: %s", argument, ending.err);
 }
 
@@ -114,7 +116,7 @@ ParameterizedTest(int *row, cli_options, every_bad_value) {
         }
         return;
     case OPTION_ALIAS:
-        if (!strchr(o->start, '=')) break; // as the option that it stands for
+        if (!strchr(o->start, '=')) break; // as the option that it abbreviates
         snprintf(argument, sizeof argument, "--%s=pre", o->name);
         expect_wrong(o, argument, NULL);
         return;

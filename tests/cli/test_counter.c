@@ -1,6 +1,6 @@
-/* Update s of --grad-accum=N takes the batches s N, s N + 1, ..., s N + N - 1: the number of a
-   batch says what is sampled and what is dropped, forward and backward. What a run logs is compared
-   with the same computed here, batch by batch, at a learning rate of 0. */
+/* Update s with --grad-accum=N takes the batches s N, s N + 1, ..., s N + N - 1: the number of a
+   batch determines its sequences and its dropout masks, forward and backward. The log of a run is
+   compared with the same numbers computed here, batch by batch, at a learning rate of 0. */
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "model/lab/config.h"
@@ -28,7 +28,7 @@ enum { UPDATES = 4, ACCUM = 3 };
     TINY "--quiet --threads=1 --init=xavier --dropout=0.3 --seed=3 --learning-rate=0 "             \
          "--weight-decay=0 --grad-accum=3 --max-iters=4 --eval-interval=2 --eval-iters=3 "
 
-/* What the command line made of the options, and the model and corpus that follow from them. */
+/* The configuration that a command line gives, and the model and corpus that follow from it. */
 static struct config config;
 static struct corpus corpus;
 static struct model model;
@@ -72,10 +72,10 @@ static double update(int64_t step, double *norm) {
     model_zero_grad(&model);
     for (int64_t i = 0; i < ACCUM; i++) {
         uint64_t count = step * ACCUM + i;
-        double share = (double)targets[i] / (double)all;
+        double fraction = (double)targets[i] / (double)all;
         corpus_sample(&corpus, config.seed, count, &batch);
         model_forward(&model, &batch, true, count);
-        loss += share * model_backward(&model, &batch, count, share);
+        loss += fraction * model_backward(&model, &batch, count, fraction);
     }
     for (size_t i = 0; i < model.lists.param.size; i++)
         squares += (double)model.lists.param.grad[i] * (double)model.lists.param.grad[i];
@@ -114,7 +114,7 @@ static void expect_log(const char *options) {
         cr_expect(fabs(logged - norm) < 1e-5 * norm, "%s, %d: gradient %.9g, not %.9g", options,
                   step, logged, norm);
         for (int k = 0; k < step; k++)
-            cr_expect(fabs(losses[k] / loss - 1) > 1e-4, "updates %d and %d are alike", k, step);
+            cr_expect(fabs(losses[k] / loss - 1) > 1e-4, "updates %d and %d are equal", k, step);
         if (step % 2) continue;
         logged = log_number(&log, step, VAL_LOSS);
         loss = evaluation();
@@ -140,7 +140,7 @@ Test(counter, random_characters) {
     expect_log("--corpus=random --random-chars=20");
 }
 
-/* --resume goes on with the next batch. */
+/* --resume continues with the next batch. */
 Test(counter, a_run_that_goes_on) {
     set_up("text.txt");
     struct ending ending = train(RUN "--max-iters=2 --out=run text.txt");

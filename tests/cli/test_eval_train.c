@@ -26,7 +26,7 @@ static void expect_done(struct ending ending) {
 
 /* ---- The slice ---- */
 
-/* Blocks of a text whose character number i has id i: where each begins. */
+/* Where each block of a text begins, if its character number i has id i. */
 static void expect_even_blocks(const struct corpus *corpus, size_t T, size_t count, size_t B) {
     size_t blocks = corpus_training_blocks(corpus, T), done = 0, last = 0;
     struct batch batch = batch_make(B, T);
@@ -35,7 +35,8 @@ static void expect_even_blocks(const struct corpus *corpus, size_t T, size_t cou
         cr_assert(batch.T == T && batch.B == (count - done < B ? count - done : B));
         for (size_t b = 0; b < batch.B; b++) {
             size_t begin = (size_t)batch.ids[b * T], k = done + b;
-            cr_assert(begin % T == 0 && begin + T < corpus->train, "not whole: %zu", begin);
+            cr_assert(begin % T == 0 && begin + T < corpus->train,
+                      "not at the start of a block: %zu", begin);
             double even = (double)k * (double)blocks / (double)count;
             cr_assert(fabs((double)(begin / T) - even) < 1, "%zu is not near %g", begin / T, even);
             cr_assert(!k || begin > last, "%zu does not follow %zu", begin, last);
@@ -70,7 +71,8 @@ Test(eval_train, blocks_lie_evenly_over_the_training_part) {
     corpus_free(&corpus);
 }
 
-/* Each item of the slice once, none that validates, and the same whatever was drawn before. */
+/* Each item of the slice comes once, none is a validation item, and the slice does not depend on
+   earlier samples. */
 Test(eval_train, items_of_the_slice_train) {
     enum { T = 8, B = 7 };
     for (int bucket = 0; bucket < 2; bucket++) {
@@ -78,7 +80,7 @@ Test(eval_train, items_of_the_slice_train) {
         corpus_read(&corpus, "items.txt",
                     &(struct corpus_options){.val_fraction = 0.1, .items = true, .bucket = bucket});
         cr_assert(corpus_training_blocks(&corpus, T) == 90);
-        struct batch batch = batch_make(B, T), drawn = batch_make(B, T);
+        struct batch batch = batch_make(B, T), sampled = batch_make(B, T);
         for (size_t count = 10; count <= 90; count += 40) {
             for (size_t first = 0; first < count; first += B) {
                 corpus_slice(&corpus, count, first, B, &batch);
@@ -97,11 +99,11 @@ Test(eval_train, items_of_the_slice_train) {
                     }
                 }
                 cr_assert(batch.T == longest);
-                corpus_sample(&corpus, 1, count + first, &drawn); // moves the pool
+                corpus_sample(&corpus, 1, count + first, &sampled); // moves the pool
             }
         }
         batch_free(&batch);
-        batch_free(&drawn);
+        batch_free(&sampled);
         corpus_free(&corpus);
     }
 }
@@ -115,7 +117,7 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
     cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);
     corpus_slice(&corpus, 10, 0, B, &a);
     corpus_validation(&corpus, 0, B, &b);
-    cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is what validates");
+    cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is the validation part");
     corpus_slice(&corpus, 10, 8, B, &b);
     cr_expect(b.B == 2 && memcmp(a.ids, b.ids, 2 * T * sizeof *a.ids) != 0);
     corpus_slice(&corpus, 10, 0, B, &b);
@@ -131,7 +133,7 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
     "--n-layer=2 --n-head=2 --n-embd=8 --block-size=8 --batch-size=3 --dropout=0.5 --pn-warmup=2 " \
     "--prepbn-steps=4 --init=xavier --val-fraction=0.2 --seed=3 "
 
-/* A run in memory whose running statistics have met some batches. */
+/* A run in memory whose running statistics have seen some batches. */
 static void start(struct training *t, const char *options) {
     char line[1024], *words[64] = {"train"};
     snprintf(line, sizeof line, MODEL "%s", options);
@@ -153,7 +155,7 @@ static void end(struct training *t) {
     corpus_free(&t->corpus);
 }
 
-/* Block k of `count`, alone: by what the slice is said to be. */
+/* The loss of block k of `count` alone, from the definition of the slice. */
 static struct batch alone(const struct training *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->corpus;
     size_t T = (size_t)t->config.model.block_size, tokens = T, from;
@@ -171,7 +173,7 @@ static struct batch alone(const struct training *t, size_t k, size_t count) {
     return batch;
 }
 
-/* The slice's loss, block by block, by a model that never had dropout. */
+/* The slice's loss, block by block, with a model that never had dropout. */
 static void check_loss(const char *options, size_t count) {
     struct training t;
     struct model plain;
@@ -193,7 +195,7 @@ static void check_loss(const char *options, size_t count) {
     cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
     struct score validation = training_evaluate(&t, &t.model, STATISTICS_RUNNING);
     cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
-              "%s: the validation part would do", options);
+              "%s: the validation part has the same loss", options);
     struct score again = training_evaluate_slice(&t);
     cr_expect(again.loss == score.loss, "another slice");
     model_free(&plain);
@@ -210,8 +212,8 @@ ParameterizedTest(struct pair *pair, eval_train, is_the_loss_of_the_slice) {
     check_loss(options, 4 * 3);
 }
 
-/* As long as what is measured of the validation part: 400 characters are 50 blocks of 8, 20 items;
-   or as long as there is. */
+/* The slice is as long as what is measured of the validation part (400 characters are 50 blocks of
+   8, or 20 items), or as long as the training part if that is shorter. */
 Test(eval_train, is_as_long_as_validation) {
     check_loss("--eval-iters=1 text.txt", 3);
     check_loss("--eval-iters=16 text.txt", 16 * 3);
@@ -255,7 +257,7 @@ static struct long_log long_log_of(const char *folder) {
     return log;
 }
 
-/* The column stands in the rows of evaluations; all else is as without the option. */
+/* The column is filled in the rows of evaluations; all else is as without the option. */
 static void check_run(const char *options) {
     static const int same[] = {STEP, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM};
     expect_done(train(RUN "--dropout=0.3 --force --out=off %s", options));
@@ -274,7 +276,7 @@ static void check_run(const char *options) {
     snprintf(last, sizeof last, "%s", on.cell[on.rows - 1][EVAL_TRAIN]);
     expect_member("on", "eval_train_loss", last);
     cr_expect(!strstr(summary_of("off"), "eval_train_loss"));
-    // before the first update both have the same weights, and none are dropped
+    // before the first update both have the same weights, and nothing is dropped
     expect_done(train(RUN "--dropout=0 --eval-train --force --out=plain %s", options));
     struct long_log plain = long_log_of("plain");
     cr_expect_str_eq(plain.cell[0][EVAL_TRAIN], on.cell[0][EVAL_TRAIN], "%s: dropout", options);
@@ -300,8 +302,8 @@ Test(eval_train, is_shown) {
     cr_expect(!strstr(ending.err, "eval train"), "%s", ending.err);
 }
 
-/* The training part is 1 + 100 blocks, and validation is longer: then the slice is all of it, which
-   --evaluate measures where it is a text of its own. */
+/* The training part is 1 + 100 blocks, and the validation part is longer. So the slice is the whole
+   training part, which --evaluate measures when it is a text of its own. */
 Test(eval_train, agrees_with_evaluate) {
     size_t bytes;
     char *text = file_text("text.txt", &bytes), measured[64];
@@ -344,7 +346,8 @@ Test(eval_train, a_run_that_goes_on_keeps_to_it) {
     }
 }
 
-/* An interrupted run says its last measured loss, also when it goes on and is interrupted again. */
+/* An interrupted run reports its last measured loss, also when it was resumed and is interrupted
+   again. */
 Test(eval_train, the_last_loss_is_kept_in_the_checkpoint) {
     struct ending ending = train_interrupted(
         SIGTERM, "out/log.csv",

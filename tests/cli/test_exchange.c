@@ -1,5 +1,4 @@
-/* Models of other programs in use: files with nanoGPT's names that lack what ./train writes beside
-   the weights. They are made from a run's model, so that the run says what must come out. */
+/* Models of other programs in use: what their files lack, what must fit, and what is refused. */
 #include "data/die.h"
 #include "model/model.h"
 #include "tests/cli/foreign.h"
@@ -62,7 +61,7 @@ Test(exchange, a_head_of_its_own_is_refused) {
     foreign_expect_refused(STATUS_MACHINE, SAID, "lm_head.weight: is not transformer.wte.weight");
 }
 
-/* As nanoGPT's state dicts have them without PyTorch 2's own attention. */
+/* nanoGPT's state dicts contain them where PyTorch 2's own attention is not used. */
 Test(exchange, causal_masks_are_no_weights) {
     const size_t shape[] = {1, 1, 8, 8};
     struct stored *mask = foreign_add("transformer.h.0.attn.bias", STORED_F32, 4, shape);
@@ -112,7 +111,7 @@ Test(exchange, every_array_has_its_shape) {
         struct stored *array = &foreign.array[i], before = *array;
         array->shape[0]--;
         foreign_put("other.st");
-        if (strcmp(array->name, "transformer.wpe.weight") != 0) // a shorter context is one too
+        if (strcmp(array->name, "transformer.wpe.weight") != 0) // a shorter context is valid too
             foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: ");
         array->shape[0] = 1;
         array->dimensions++;
@@ -122,7 +121,7 @@ Test(exchange, every_array_has_its_shape) {
         *array = before;
     }
     struct stored *array = &foreign.array[foreign_place("transformer.h.0.mlp.c_fc.weight")];
-    array->shape[0] = 8; // transposed, as GPT-2's own files are
+    array->shape[0] = 8; // transposed, as in GPT-2's own files
     array->shape[1] = 32;
     foreign_put("other.st");
     foreign_expect_refused(STATUS_MACHINE, SAID,
@@ -150,7 +149,7 @@ Test(exchange, the_vocabulary_must_fit) {
     foreign_put("other.st");
     foreign_expect_refused(STATUS_MACHINE, "--n-head=2",
                            "embeds 14 characters, but its vocabulary has 3");
-    foreign_expect_same(SAID); // the command line's goes before the file's
+    foreign_expect_same(SAID); // the command line's vocabulary overrides the file's
     foreign.text[0].text = "32 10";
     foreign_put("other.st");
     foreign_expect_refused(STATUS_MACHINE, "--n-head=2",

@@ -21,7 +21,7 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
-/* Half precision by its bits: its exponent means 2^-15 where a float's means 2^-127. */
+/* The value of half-precision bits: exponent 0 means 2^-15 where a float's means 2^-127. */
 static float half_of(uint32_t bits) {
     uint32_t sign = bits >> 15 << 31, exponent = bits >> 10 & 31, fraction = bits & 1023;
     if (exponent == 31) return float_of(sign | 0x7f800000 | fraction << 13);
@@ -60,7 +60,7 @@ Test(exchange, every_number_of_16_bits) {
     free(wide);
 }
 
-/* The nearest number of half precision towards 0. */
+/* The nearest half-precision number towards 0. */
 static uint16_t half_below(float value) {
     uint32_t bits = bits_of(value), exponent = bits >> 23 & 255, sign = bits >> 31 << 15;
     cr_assert(exponent < 127 + 15, "too large a weight for the test");
@@ -68,7 +68,7 @@ static uint16_t half_below(float value) {
     return (uint16_t)(sign | (exponent - 127 + 15) << 10 | (bits >> 13 & 1023));
 }
 
-/* Weights that have been rounded give the same whether they stand there in 16, 32 or 64 bits. */
+/* Rounded weights give the same results, whether the file holds them in 16, 32 or 64 bits. */
 Test(exchange, half_and_double_precision) {
     static uint16_t half[FOREIGN_ARRAYS][FOREIGN_VALUES];
     static double wide[FOREIGN_ARRAYS][FOREIGN_VALUES];
@@ -108,8 +108,8 @@ Test(exchange, half_and_double_precision) {
     cr_expect_str_neq(rounded[1], rounded[0], "rounding makes no difference");
 }
 
-/* As the format allows and safetensors_write() never does it: blanks, escapes, members and arrays
-   in another order than the numbers, the texts last, no padding, no checksum. */
+/* A file as the format allows it but safetensors_write() never writes it: blanks, escapes, members
+   and arrays in another order than the numbers, the texts last, no padding, no checksum. */
 static void put_otherwise(const char *path) {
     size_t length, at = 0, begin[FOREIGN_ARRAYS];
     char *header;
@@ -143,7 +143,7 @@ Test(exchange, a_file_of_another_writer) {
     foreign_expect_same("--vocabulary=text.txt");
 }
 
-/* In a run's folder a header without checksum could be a run's, changed. */
+/* In a run's folder, a header without a checksum could be a damaged header of the run. */
 Test(exchange, a_folder_holds_runs) {
     cr_assert(!mkdir("folder", 0777));
     put_otherwise("folder/model.safetensors");

@@ -29,7 +29,7 @@ static void learn(const char *options) {
     cr_assert(ending.status == 0, "%s: %s", options, ending.err);
 }
 
-/* What the command line writes; it must succeed and say nothing else. */
+/* What the command line prints; fails unless it succeeds and reports nothing else. */
 static char *written(const char *options) {
     static char text[4][32768];
     static int turn;
@@ -47,7 +47,7 @@ static size_t characters(const char *text) {
     return count;
 }
 
-/* The model that was read from the file writes what the model in memory wrote. */
+/* A model that was read from its file generates what it generated in memory. */
 static void check_sample(const char *model) {
     char options[128];
     snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", model);
@@ -87,8 +87,8 @@ Test(generate, what_the_options_say) {
     cr_expect(files_in("out") == 6, "something was written");
 }
 
-/* Longer than the block, and a prompt longer than it: a long text and its own beginning as a prompt
-   go on alike, as the window depends on the text alone. */
+/* Texts longer than the block, and prompts longer than it: a long text and the same text given its
+   own beginning as a prompt continue alike, since the window depends on the text alone. */
 Test(generate, any_length) {
     learn("--norm=bn --out=out text.txt");
     char *text = written("--generate=out --prompt=a --num-chars=300 --temperature=0"), options[256];
@@ -172,7 +172,7 @@ ParameterizedTestParameters(evaluate, gives_the_last_loss_of_the_log) {
     return every_row();
 }
 
-/* The share of characters that the model thought likeliest, as the run's summary has it. */
+/* The fraction of characters that the model found likeliest, as the run's summary has it. */
 Test(evaluate, gives_the_accuracy_of_the_summary) {
     char want[64];
     learn("--out=out text.txt");
@@ -235,7 +235,7 @@ Test(evaluate, the_grammar) {
     cr_expect(strstr(text, "the validation part of the built-in grammar"));
 }
 
-/* The loss in a line that begins with the source's name. */
+/* The loss in the line that begins with the source's name. */
 static double loss_by(const char *table, const char *source) {
     for (const char *line = table; line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -269,13 +269,13 @@ Test(evaluate, by_every_source_of_statistics) {
               ending.err);
 }
 
-/* Its penalty is none of a forward pass. */
+/* Its penalty does not belong to a forward pass. */
 Test(evaluate, regularized_batchnorm_by_every_source) {
     learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=out text.txt");
     cr_expect(loss_by(written("--evaluate=out --stats=all"), "position") > 0.1);
 }
 
-/* A single batch is no other one. */
+/* A single batch has no other batch to take statistics from. */
 Test(evaluate, one_batch_has_no_other) {
     learn("--norm=bn --batch-size=2 --out=out text.txt");
     file_put("short.txt", "a cat", 5);
@@ -323,7 +323,8 @@ Test(evaluate, what_measures_belong_to) {
     }
 }
 
-/* Nothing is there to be learned: ln's loss stays at ln V, in's falls below, by what it sees. */
+/* There is nothing to learn: ln's loss stays at ln V; in's falls below, because it sees the
+   future. */
 Test(evaluate, random_characters) {
     double loss[2];
     for (int i = 0; i < 2; i++) {

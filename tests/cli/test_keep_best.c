@@ -1,5 +1,5 @@
 /* --keep-best: best.safetensors is the model of the evaluation with the lowest validation loss,
-   however the run went on. */
+   however the run continued. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/runs.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The part that validates runs backwards: its loss falls while characters' frequencies are learned
-   and rises again, so that the best step is neither the first nor the last. */
+/* The validation part is written backwards: its loss falls while the characters' frequencies are
+   learned and then rises, so the best step is neither the first nor the last. */
 static void enter(void) {
     enum { LENGTH = 2000, TRAIN = 1800 };
     size_t bytes;
@@ -41,7 +41,7 @@ static void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }
 
-/* The step of the log's lowest validation loss, and that loss as it stands there. */
+/* The step of the log's lowest validation loss, and that loss as the log has it. */
 static int best_of(const char *folder, double *loss) {
     struct log log = log_of(folder);
     int best = -1;
@@ -54,7 +54,7 @@ static int best_of(const char *folder, double *loss) {
     return (int)log_number(&log, best, STEP);
 }
 
-/* The data of a safetensors file, behind its header. */
+/* The data of a safetensors file, after its header. */
 static char *data_of(const char *path, size_t *bytes) {
     size_t all;
     char *text = file_text(path, &all);
@@ -98,12 +98,12 @@ ParameterizedTest(struct pair *pair, keep_best, is_the_model_of_the_lowest_loss)
     expect_member("out", "best_step", member);
     cr_expect(number_in("out/best.safetensors", "step") == step);
     cr_expect_float_eq(number_in("out/best.safetensors", "val_loss"), loss, 1e-8);
-    // measured by another program run, it is the logged loss to the last digit
+    // measured by another process, it is the logged loss to the last digit
     struct ending ending = train("--evaluate=out/best.safetensors");
     cr_assert(ending.status == 0, "%s", ending.err);
     snprintf(measured, sizeof measured, "loss %.9g nats", loss);
     cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
-    // the run that stops there has this model, and one that does not keep it the same last one
+    // a run that stops there has this model, and without --keep-best the same last model
     expect_done(train(ROUGH "%s --max-iters=%d --out=stopped text.txt", model, step));
     expect_same_data("stopped/model.safetensors", "out/best.safetensors");
     expect_done(train(ROUGH "%s --max-iters=%d --out=off text.txt", model, STEPS));
@@ -126,7 +126,7 @@ static void expect_same_best(const char *one, const char *other) {
     expect_same_file(one, other, "best.safetensors");
     expect_same_file(one, other, "checkpoint.safetensors");
     expect_same_file(one, other, "model.safetensors");
-    cr_expect(files_in(one) == 7 && files_in(other) == 7, "something is left");
+    cr_expect(files_in(one) == 7 && files_in(other) == 7, "a file remains");
 }
 
 static void check_resume(const char *options, const char *corpus) {
@@ -147,7 +147,7 @@ Test(keep_best, resumed_after_every_step) {
     check_resume("--norm=ln --items --force", "items.txt");
 }
 
-/* The file is newer than the checkpoint that the run goes on from; also where the run is told to
+/* The file is newer than the checkpoint from which the run resumes; also when the run is told to
    end before the step of that file. */
 Test(keep_best, killed_between_the_file_and_the_checkpoint) {
     for (int step = 1; step < STEPS; step += 2) {
@@ -168,7 +168,8 @@ Test(keep_best, killed_between_the_file_and_the_checkpoint) {
     }
 }
 
-/* A run killed before its first checkpoint begins again; the file of its first try goes. */
+/* A run that is killed before its first checkpoint starts again; the file of the first attempt is
+   removed. */
 Test(keep_best, killed_before_the_first_checkpoint) {
     expect_done(train(ROUGH "--norm=bn --max-iters=5 --keep-best --out=whole text.txt"));
     expect_done(train(ROUGH "--norm=bn --max-iters=5 --keep-best --out=out text.txt"));
@@ -215,7 +216,7 @@ Test(keep_best, a_fresh_run_removes_it) {
     cr_expect(!file_there("out/best.safetensors"));
     size_t bytes;
     char *checkpoint = file_text("out/checkpoint.safetensors", &bytes);
-    cr_expect(!strstr(checkpoint + 8, "\"best."), "a copy that nobody asked for");
+    cr_expect(!strstr(checkpoint + 8, "\"best."), "a copy without --keep-best");
 }
 
 Test(keep_best, a_run_that_goes_on_keeps_to_it) {

@@ -1,4 +1,4 @@
-/* --max-tokens: a run ends after the first update at which so many targets were seen. */
+/* --max-tokens: a run ends after the first update at which this many targets were seen. */
 #include "data/die.h"
 #include "model/lab/training.h"
 #include "tests/command.h"
@@ -17,26 +17,29 @@ static void enter(void) {
 
 TestSuite(max_tokens, .init = enter, .fini = folder_leave);
 
-/* 8 x 2 characters each batch. */
+/* 8 x 2 characters per batch. */
 #define RUN TINY "--quiet --force --max-iters=auto --learning-rate=0.01 --out=out "
 
 static void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
 }
 
-/* How many updates the run of these options made. Its last row has reached `tokens`, the one before
-   has not; its rate ends at a tenth; what config.ini says makes the same run again. */
+/* The number of updates of a run with these options. Fails unless its last row has reached `tokens`
+   and the one before has not, its rate ends at a tenth, and its config.ini gives the same run
+   again. */
 static int updates_with(long long tokens, const char *options) {
     expect_done(train(RUN "--max-tokens=%lld %s", tokens, options));
     struct log log = log_of("out");
     int last = log.rows - 1, updates = (int)log_number(&log, last, STEP);
-    cr_expect(updates == last, "%s: a row each update", options);
-    cr_expect(log_number(&log, last, TOKENS) >= (double)tokens, "%s: too few", options);
+    cr_expect(updates == last, "%s: not a row for each update", options);
+    cr_expect(log_number(&log, last, TOKENS) >= (double)tokens, "%s: too few tokens", options);
     if (last > 0) {
-        cr_expect(log_number(&log, last - 1, TOKENS) < (double)tokens, "%s: too many", options);
+        cr_expect(log_number(&log, last - 1, TOKENS) < (double)tokens, "%s: an update too many",
+                  options);
         cr_expect_float_eq(log_number(&log, last, LR), 0.001, 1e-9, "%s: %s", options,
                            log.cell[last][LR]);
-        cr_expect(log_number(&log, last - 1, LR) > 0.0010000001, "%s: the end came early", options);
+        cr_expect(log_number(&log, last - 1, LR) > 0.0010000001,
+                  "%s: the rate does not end at a tenth", options);
         expect_done(train("--quiet --force --config=out/config.ini --out=again"));
         expect_same_file("out", "again", "model.safetensors");
         expect_same_file("out", "again", "config.ini");
@@ -58,7 +61,7 @@ Test(max_tokens, of_text) {
     cr_expect(updates_with(16 * 5, "--grammar-chars=3000") == 5);
 }
 
-/* Batches of other lengths, so that no formula tells their number; more than two epochs too. */
+/* Batches of varying length, so that no formula gives their number; also more than two epochs. */
 Test(max_tokens, of_items) {
     static const char *const ways[] = {"",
                                        "--bucket",
@@ -89,7 +92,7 @@ Test(max_tokens, beside_max_iters) {
     expect_refusal(&ending, STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40");
     expect_done(train(RUN "--config=out/config.ini --max-tokens=160 text.txt"));
     expect_member("out", "steps", "10");
-    // the command line overrides a file's number of updates, and its number of tokens
+    // the command line overrides a file's number of updates and its number of tokens
     expect_done(train("--quiet --config=out/config.ini --max-tokens=320 --out=more text.txt"));
     expect_member("more", "steps", "20");
     file_put("tokens.ini", "max-tokens = 320\n", 17);
@@ -108,7 +111,7 @@ Test(max_tokens, more_updates_than_there_may_be) {
     cr_expect(!file_there("no"));
 }
 
-/* A run that goes on may be told another number, as with --max-iters; the schedule stays. */
+/* A resumed run may be given another number, as with --max-iters; the schedule stays. */
 Test(max_tokens, of_a_run_that_goes_on) {
     static const char *const corpora[] = {"text.txt", "--items items.txt"};
     for (int i = 0; i < 2; i++) {

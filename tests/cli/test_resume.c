@@ -54,9 +54,8 @@ Test(resume, from_every_checkpoint_of_one_run) {
     resume_expect_same("whole", "parts");
 }
 
-/* Rows of probes that are cut short, or of updates that are done again, go; what is no row is
- * refused.
- */
+/* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is
+   no row is refused. */
 Test(resume, with_probes) {
     expect_done(train(LIVELY PROBED "--norm=ln --max-iters=9 --out=whole text.txt"));
     char *probes = file_text("whole/probes.csv", NULL);
@@ -86,8 +85,8 @@ Test(resume, with_probes) {
               ending.status, ending.err);
 }
 
-/* The middle of the whole file: an update is missing, or one is made twice, and this differs. It is
-   counted from the end, as the header in front is as long as a loss has digits. */
+/* In the middle of the whole file a missing or a repeated update makes a difference. The middle is
+   counted from the end, since the length of the header depends on the digits of a loss. */
 Test(resume, the_comparison_can_fail) {
     expect_done(train(LIVELY "--max-iters=5 --out=a text.txt"));
     expect_done(train(LIVELY "--max-iters=6 --out=b text.txt"));
@@ -113,7 +112,7 @@ Test(resume, a_row_that_was_cut_short_is_written_again) {
     }
 }
 
-Test(resume, time_goes_on) {
+Test(resume, time_continues) {
     expect_done(train(LIVELY "--max-iters=40 --eval-interval=1 --out=out text.txt"));
     expect_done(train("--quiet --max-iters=50 --resume=out"));
     struct log log = log_of("out");
@@ -134,9 +133,9 @@ Test(resume, before_the_first_checkpoint) {
     resume_expect_same("whole", "out");
 }
 
-/* Or --resume would go back to the checkpoint, and the rows and the model behind it would be lost.
- */
-Test(resume, a_checkpoint_is_never_behind_the_model) {
+/* Otherwise --resume would return to the checkpoint, and the rows and the model after it would be
+   lost. */
+Test(resume, a_checkpoint_is_never_older_than_the_model) {
     expect_done(train(LIVELY "--max-iters=9 --out=whole text.txt"));
     expect_done(train(LIVELY "--max-iters=4 --out=out text.txt"));
     expect_done(train("--quiet --max-iters=6 --checkpoint-interval=0 --resume=out"));

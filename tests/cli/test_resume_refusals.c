@@ -64,7 +64,8 @@ Test(resume, what_may_change) {
     cr_expect(strstr(file_text("out/config.ini", NULL), "corpus = \"moved.txt\"\n"));
 }
 
-/* Killed before its first checkpoint since, a run goes on as it was told to when it went on. */
+/* A run that was resumed with other options and killed before its next checkpoint continues with
+   these options. */
 Test(resume, what_has_changed_stays_so) {
     size_t bytes;
     expect_done(train(LIVELY "--max-iters=9 --log-interval=1 --out=whole text.txt"));
@@ -80,7 +81,7 @@ Test(resume, what_has_changed_stays_so) {
     expect_done(train("--quiet --resume=out text.txt"));
     expect_same_file("whole", "out", "model.safetensors");
     expect_same_file("whole", "out", "config.ini");
-    file_put("out/config.ini", "norm = rms\n", 11); // by somebody's hand
+    file_put("out/config.ini", "norm = rms\n", 11); // edited by hand
     struct ending ending = train("--resume=out");
     expect_refusal(&ending, STATUS_USAGE,
                    "--norm=rms: contradicts --norm=ln of out/checkpoint.safetensors (was config");
@@ -160,12 +161,12 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     cr_expect(file_there("out/checkpoint.safetensors"));
     ending = train("--quiet --resume=out");
     expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
-    cr_expect_str_eq(ending.err, first, "another end");
+    cr_expect_str_eq(ending.err, first, "another message");
     cr_expect(strlen(file_text("out/log.csv", NULL)) > strlen(log) / 2);
     cr_expect(!file_there("out/model.safetensors"));
     ending = train("--generate=out --num-chars=10"); // its weights are numbers
     cr_expect(ending.status == 0, "%s", ending.err);
-    // to end where the last good step was is no good end: a moment has overflowed
+    // ending at the last good step does not help: a moment has overflowed
     int step;
     cr_assert(sscanf(first, "train: diverged at step %d:", &step) == 1);
     ending =
@@ -176,7 +177,7 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     cr_expect(!file_there("end/model.safetensors"));
 }
 
-/* At config.ini, which a long name of the corpus makes long, and at the checkpoint. */
+/* Writing fails at config.ini, which a long corpus name makes long, and at the checkpoint. */
 Test(resume, a_full_disk) {
     expect_done(train(LIVELY "--out=out text.txt"));
     size_t bytes, now;
@@ -190,7 +191,7 @@ Test(resume, a_full_disk) {
         expect_refusal(&ending, STATUS_MACHINE, names[i]);
         cr_expect(strstr(ending.err, ": File too large"), "%s", ending.err);
         char *after = file_text("out/checkpoint.safetensors", &now);
-        cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint is another");
+        cr_expect(now == bytes && !memcmp(after, checkpoint, bytes), "the checkpoint has changed");
         cr_expect(!file_there("out/checkpoint.safetensors.tmp"));
     }
     expect_done(train("--quiet --resume=out --max-iters=8"));

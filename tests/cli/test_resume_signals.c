@@ -28,7 +28,7 @@ static long microseconds_of(struct timespec from, struct timespec to) {
     return (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
 }
 
-/* What a person or a queue would do: go on if there is something to go on with. */
+/* What a person or a job queue would do: resume if there is something to resume, else start. */
 static void resume_or_start(const char *folder) {
     char config[64];
     snprintf(config, sizeof config, "%s/config.ini", folder);
@@ -48,7 +48,8 @@ Test(resume, after_a_kill_at_fifty_moments, .timeout = 300) {
         char folder[16], file[64];
         snprintf(folder, sizeof folder, "kill%d", i);
         struct process process = train_start(LONG "--out=%s text.txt", folder);
-        pause_for(whole * (2 * i + 1) / (2 * KILLS)); // spread over the run; its pace does the rest
+        pause_for(whole * (2 * i + 1) /
+                  (2 * KILLS)); // the moments are spread over the run, and the run's pace varies
         killed += process_end(process, SIGKILL).status == 128 + SIGKILL;
         snprintf(file, sizeof file, "%s/checkpoint.safetensors", folder);
         early += !file_there(file);
@@ -70,7 +71,7 @@ Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
     cr_expect(ending.status == 143 && file_there("long/checkpoint.safetensors"));
 }
 
-/* An evaluation of hours, as far as the test is concerned. */
+/* An evaluation that takes hours. */
 Test(resume, an_interrupt_in_the_last_evaluation) {
     struct process process = train_start(
         TINY "--quiet --max-iters=0 --eval-iters=0 --grammar-chars=30000000 --batch-size=1 "
@@ -78,7 +79,7 @@ Test(resume, an_interrupt_in_the_last_evaluation) {
     process_wait(process, "out/model.safetensors", 1);
     struct ending ending = process_end(process, SIGINT);
     cr_expect(ending.status == 130, "status %d: %s", ending.status, ending.err);
-    cr_expect(file_there("out/checkpoint.safetensors"), "nothing to go on from");
+    cr_expect(file_there("out/checkpoint.safetensors"), "there is no checkpoint");
 }
 
 Test(resume, a_second_signal_ends_at_once) {
@@ -92,7 +93,8 @@ Test(resume, a_second_signal_ends_at_once) {
     cr_expect(ending.status == 130 && !file_there("out/summary.json"), "status %d", ending.status);
 }
 
-/* As timeout does: to the process, and to its group. The run still ends with its update saved. */
+/* As timeout(1) does: one signal to the process and one to its group. The run still ends with its
+   update saved. */
 Test(resume, a_second_sigterm_changes_nothing) {
     struct process process =
         train_start(LIVELY "--grad-accum=2000 --max-iters=1000000 --eval-iters=1 --sample=0 "

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The end of the sentence at `text`, gap included: after the space or line ends that follow a full
-   stop, question or exclamation mark. NULL if it is cut off. */
+/* The end of the sentence at `text`, with the gap: after the space or the line ends that follow a
+   full stop, question mark or exclamation mark. NULL if the sentence is cut off. */
 const char *sentence_end(const char *text);
 
 /* Calls `visit` for each whole sentence of a text of this seed and length. */

@@ -18,14 +18,14 @@ const struct option settings_table[] = {
     {"count", OPTION_INT, AT(count), "3", RANGE(-5, 1000), .help = "how many"},
     {"chosen", OPTION_INT, AT(chosen), "auto", RANGE(0, 9), .help = "a digit"},
     {"rate", OPTION_REAL, AT(rate), "0.25", RANGE(0, 10), .help = "how fast"},
-    {"share", OPTION_REAL, AT(share), "auto", RANGE(0, 1), .help = "a part"},
+    {"fraction", OPTION_REAL, AT(fraction), "auto", RANGE(0, 1), .help = "a part"},
     {"colour", OPTION_CHOICE, AT(colour), "green", .choice = colour, .help = "of the page"},
     {"blue", OPTION_ALIAS, .start = "colour=blue", .help = "--colour=blue"},
     {"lit", OPTION_SWITCH, AT(lit), "on", .help = "whether it shines"},
     {"loud", OPTION_FLAG, AT(loud), .scope = OPTION_OF_CALL, .help = "with noise"},
     {"config", OPTION_FILE, AT(config), .scope = OPTION_OF_CALL, .metavar = "FILE",
      .help = "options"},
-    {"stop", OPTION_STOP, AT(stop), .scope = OPTION_OF_CALL, .help = "nothing behind it is read"},
+    {"stop", OPTION_STOP, AT(stop), .scope = OPTION_OF_CALL, .help = "nothing after it is read"},
     {.kind = OPTION_END},
 };
 

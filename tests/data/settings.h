@@ -1,4 +1,4 @@
-/* A table of options of the tests' own, with an option of each kind. */
+/* A table of options for tests, with one option of each kind. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -6,16 +6,17 @@
 
 struct settings {
     int64_t count, chosen, colour, lit, loud, stop;
-    double rate, share;
+    double rate, fraction;
     const char *file, *title, *config;
 };
 
 extern const struct option settings_table[];
 
-/* The settings after "PROGRAM words", with texts that last until the next call. */
+/* The settings after the command line "program WORDS". The settings and their texts are valid until
+   the next call. */
 struct settings *settings_parse(const char *words);
 
-/* The same for call(), which takes a function of a pointer: the words. */
+/* The same for call(): `words` is the text. */
 void settings_parse_child(void *words);
 
 /* Fails unless these words are refused as wrong usage, with a message that holds `part`. */

@@ -6,18 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes a file of these; returns its bytes, with the length of its header and its size. */
+/* Writes a file of these texts and arrays. Returns its bytes, the length of its header, and its
+   size. */
 char *stored_write(const struct stored_text *texts, size_t text_count, const struct stored *arrays,
                    size_t array_count, uint64_t *header, size_t *size);
 
-/* A file in memory, open. */
+/* A file in memory that is opened. */
 struct opening {
     const char *bytes;
     size_t size;
     struct safetensors file;
 };
 
-/* Opens it. Returns NULL, or why it cannot be opened; then all is closed. */
+/* Opens the file. Returns NULL on success, else the reason, with everything closed. */
 const char *opening_problem(struct opening *opening);
 
 #endif

@@ -17,7 +17,7 @@ static struct corpus make(const char *text, int level) {
     return corpus;
 }
 
-/* A text whose character number i has id i, so that a batch tells where it is from. */
+/* A text whose character number i has id i, so that a batch tells where it comes from. */
 static struct corpus numbered(size_t length, double val_fraction) {
     char *text = malloc(2 * length), *end = text;
     for (size_t i = 0; i < length; i++) {
@@ -72,7 +72,7 @@ Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
     static const struct {
         const char *text;
         int at;
-    } wrong[] = {{"\x80", 0}, // a continuation without a beginning
+    } wrong[] = {{"\x80", 0}, // a continuation byte without a first byte
                  {"ab\xbf"
                   "c",
                   2},
@@ -92,14 +92,14 @@ Test(corpus, what_is_not_utf_8_is_refused_where_it_stands) {
                  {"\xed\xbf\xbf", 0},
                  {"\xf4\x90\x80\x80", 0}, // above U+10FFFF
                  {"\xf7\xbf\xbf\xbf", 0},
-                 {"\xf8\x88\x80\x80\x80", 0}, // no first byte at all
+                 {"\xf8\x88\x80\x80\x80", 0}, // not a first byte
                  {"\xfc\x84\x80\x80\x80\x80", 0},
                  {"a\xfe", 1},
                  {"a\xff", 1},
                  {"\xe4\xb8\xad\xe6\x96\x87\xff", 6},
                  {"\xef\xbb\xbf"
                   "a\xff",
-                  4}}; // behind a byte order mark
+                  4}}; // after a byte order mark
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct bytes bytes = {wrong[i].text, strlen(wrong[i].text)};
         struct ending ending = call(make_in_child, &bytes);
@@ -226,13 +226,14 @@ static void check_in_child(void *check) {
 }
 
 Test(corpus, both_parts_must_be_long_enough) {
-    struct check check = {numbered(20, 0.5), 9}; // 10 characters train: a block of 9 and one more
+    struct check check = {numbered(20, 0.5),
+                          9}; // 10 characters to train: a block of 9 and one more
     corpus_check(&check.corpus, 9);
     check.T = 10;
     struct ending ending = call(check_in_child, &check);
     expect_refusal(&ending, STATUS_USAGE, "--block-size");
     corpus_free(&check.corpus);
-    check.corpus = numbered(20, 0.1); // 2 validate
+    check.corpus = numbered(20, 0.1); // 2 to validate
     corpus_check(&check.corpus, 9);
     corpus_free(&check.corpus);
     check.corpus = numbered(20, 0.05);
@@ -241,8 +242,8 @@ Test(corpus, both_parts_must_be_long_enough) {
     corpus_free(&check.corpus);
 }
 
-/* Fails unless every sequence of the batch is a stretch of the training part that begins in its own
-   share of it, with targets one character on. */
+/* Fails unless every sequence of the batch is a block of the training part that begins in this
+   sequence's own part of it, with the targets shifted by one character. */
 static void expect_blocks(const struct corpus *corpus, const struct batch *batch) {
     size_t targets = corpus->train - 1;
     for (size_t b = 0; b < batch->B; b++) {
@@ -275,7 +276,7 @@ Test(corpus, training_blocks_are_stretches_of_the_training_part) {
                 corpus_sample(&corpus, 4, count, &same);
                 different += !!memcmp(batch.ids, same.ids, bytes);
             }
-            if (corpus.train - 8 >= 4 * sizes[k]) // else a stretch has hardly a choice
+            if (corpus.train - 8 >= 4 * sizes[k]) // otherwise there is hardly a choice of blocks
                 cr_expect(different > 50, "seeds share %d of 100 batches", 100 - different);
             cr_expect(!batch.valid);
             batch_free(&batch);
@@ -301,16 +302,16 @@ Test(corpus, an_epoch_visits_each_block_once_and_epochs_differ) {
         for (int i = 0; i < BLOCKS; i++) {
             corpus_sample(&corpus, 1, epoch * BLOCKS + i, &batch);
             for (int n = 0; n < B * T; n++) times[batch.targets[n]]++, ever[batch.targets[n]]++;
-            order += batch.ids[0] < last; // not from front to back
+            order += batch.ids[0] < last; // not from start to end
             last = batch.ids[0];
         }
         for (int c = 0; c < TRAIN; c++) {
-            cr_assert(times[c] <= 1, "character %d came %d times in an epoch", c, times[c]);
+            cr_assert(times[c] <= 1, "character %d was a target %d times in an epoch", c, times[c]);
             seen += times[c];
         }
         cr_expect_eq(seen, B * BLOCKS * T);
     }
-    for (int c = 1; c < TRAIN; c++) cr_expect(ever[c] > 0, "character %d never came", c);
+    for (int c = 1; c < TRAIN; c++) cr_expect(ever[c] > 0, "character %d was never a target", c);
     cr_expect(order > 60 * BLOCKS / 3, "%d steps back", order);
     batch_free(&batch);
     corpus_free(&corpus);
@@ -325,7 +326,7 @@ Test(corpus, the_shortest_training_part_has_one_block) {
     corpus_free(&corpus);
 }
 
-/* Goes through all blocks in batches of B and counts how often each character is a target. */
+/* Goes through all blocks in batches of B, and counts how often each character is a target. */
 static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
     int *times = calloc(corpus->length + 1, sizeof *times);
     size_t blocks = corpus_blocks(corpus, T), characters = corpus->length - corpus->train, done = 0;
@@ -369,7 +370,7 @@ static void read_in_child(void *path) {
 }
 
 Test(corpus, files) {
-    enum { MANY = 3000000 }; // more than one reading
+    enum { MANY = 3000000 }; // more than one read
     char *text = malloc(MANY), want[64];
     for (int i = 0; i < MANY; i++) text[i] = (char)('a' + random_below(1, i, 26));
     file_put("many.txt", text, MANY);

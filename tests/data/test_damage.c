@@ -1,6 +1,6 @@
-/* Stored runs whose files hold what they may not, though each is whole and sealed: what somebody
-   could have made, or another program. An error says what it is, and nothing in the folder changes.
- */
+/* Stored runs whose files hold what they may not, although each file is whole and has its checksum:
+   as somebody or another program could have made them. An error says what is wrong, and nothing in
+   the folder changes. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "tests/command.h"
@@ -17,30 +17,30 @@ static void enter(void) {
     corpus_put_tiny("text.txt", 2000);
     struct ending ending = train(TINY "--norm=bn --quiet --out=run text.txt");
     cr_assert(ending.status == 0, "%s", ending.err);
-    cr_assert(!remove("run/config.ini")); // which would contradict changed texts first
+    cr_assert(!remove("run/config.ini")); // which would report changed texts first
 }
 
 TestSuite(damage, .init = enter, .fini = folder_leave);
 
-enum { MOST = 200 };
+enum { ENTRIES_MAX = 200 };
 
-/* A file of the run, to be changed. What is in it lives as long as the test. */
+/* A file of the run, to be changed. Its content is valid until the end of the test. */
 struct edited {
-    struct stored_text texts[MOST];
-    struct stored arrays[MOST];
+    struct stored_text texts[ENTRIES_MAX];
+    struct stored arrays[ENTRIES_MAX];
     size_t text_count, array_count;
 };
 
 static struct edited edited;
 
 static void load(const char *path) {
-    static struct safetensors file; // its names stay in use, until the next one's
+    static struct safetensors file; // its names stay in use until the next change
     safetensors_close(&file);
     safetensors_open(&file, path);
     char *bytes = file_text(path, NULL);
     edited.text_count = edited.array_count = 0;
     for (size_t i = 0; i < file.text_count; i++)
-        if (strcmp(file.texts[i].name, "header_crc32") != 0 && // the writer makes its own
+        if (strcmp(file.texts[i].name, "header_crc32") != 0 && // the writer adds its own
             strcmp(file.texts[i].name, "data_crc32") != 0)
             edited.texts[edited.text_count++] = file.texts[i];
     for (size_t i = 0; i < file.array_count; i++) {
@@ -48,7 +48,7 @@ static void load(const char *path) {
         edited.arrays[i].data = bytes + file.first + file.arrays[i].begin;
     }
     edited.array_count = file.array_count;
-    cr_assert(edited.text_count < MOST && edited.array_count < MOST);
+    cr_assert(edited.text_count < ENTRIES_MAX && edited.array_count < ENTRIES_MAX);
 }
 
 static void save(const char *path) {
@@ -75,7 +75,7 @@ static struct stored *array(const char *name) {
 #define ATTENTION "transformer.h.0.attn.c_attn.weight"
 #define EMBEDDING "transformer.wte.weight"
 
-/* The model, and the checkpoint, with one change; both are refused in the same words. */
+/* Makes one change to the model and to the checkpoint; both are refused with the same words. */
 static void expect_damage(void (*change)(const void *), const void *context, int status,
                           const char *part) {
     static const char *const uses[][2] = {
@@ -90,7 +90,7 @@ static void expect_damage(void (*change)(const void *), const void *context, int
         change(context);
         save(path);
         const char *changed = file_text(path, &after);
-        cr_assert(before != after || memcmp(whole, changed, before), "nothing is changed");
+        cr_assert(before != after || memcmp(whole, changed, before), "the change changes nothing");
         struct ending ending = train("%s", uses[i][1]);
         snprintf(line, sizeof line, "train: %s: %s", path, part);
         expect_refusal(&ending, status, line);
@@ -181,7 +181,7 @@ Test(damage, vocabularies) {
     expect_refusal(&ending, STATUS_MACHINE, "characters, but its vocabulary has 2");
 }
 
-static void poke(const void *name) { // nan instead of its first element
+static void poke(const void *name) { // nan in place of its first element
     static float values[1000];
     struct stored *changed = array(name);
     memcpy(values, changed->data, stored_count(changed) * sizeof *values);
@@ -258,7 +258,7 @@ Test(damage, arrays_of_another_shape) {
                   "holds a model without characters, channels, positions or layers");
 }
 
-/* An embedding of many channels is cheap; the matrices that it asks for are not. */
+/* An embedding with many channels is cheap; the matrices that it implies are not. */
 static void widen(const void *attention) {
     enum { C = 100000 };
     static char zeros[C];
@@ -268,13 +268,13 @@ static void widen(const void *attention) {
         wide.name = names[i];
         *array(names[i]) = wide;
     }
-    if (attention) { // as many columns, but one row
+    if (attention) { // the same number of columns, but one row
         wide.name = attention;
         *array(attention) = wide;
     }
 }
 
-static void empty(const void *name) { // so many positions, of nothing
+static void empty(const void *name) { // this many positions, of no channels
     struct stored *changed = array(name);
     changed->shape[0] = 1000000000;
     changed->shape[1] = 0;

@@ -1,5 +1,5 @@
-/* Every single bit of every file of a run that a command reads is flipped. The damage is refused,
-   or a notice tells of it, or what is read is the same as before. */
+/* Flips every single bit of every file of a run that a command reads. The damage is refused, or a
+   notice reports it, or what is read is the same as before. */
 #include "data/die.h"
 #include "data/files/run.h"
 #include "data/files/safetensors.h"
@@ -27,9 +27,9 @@ TestSuite(flips, .init = enter, .fini = folder_leave, .timeout = 900);
 /* How a file is read. */
 struct reading {
     const char *path;
-    void (*read)(struct reading *reading); // may die; else says what it found:
+    void (*read)(struct reading *reading); // may die; otherwise returns what it found:
     bool noticed, same;
-    void (*restore)(void); // after a reading that did not die: the folder as it was; or NULL
+    void (*restore)(void); // after a read that did not die: restores the folder; or NULL
     char *bytes;           // of the file, with the flipped bit
     size_t count;
 };
@@ -46,7 +46,7 @@ static void read_it(void *reading) {
     ((struct reading *)reading)->read(reading);
 }
 
-/* The status of the death, if any. */
+/* The status of the death, or 0. */
 static int read_flipped(struct reading *reading) {
     reading->noticed = reading->same = false;
     int status = caught(read_it, reading)->status;
@@ -54,7 +54,7 @@ static int read_flipped(struct reading *reading) {
     return status;
 }
 
-/* Runs in a process of its own: what a death leaves behind goes with it. */
+/* Runs in a child process, so that what a death leaves ends with it. */
 static void flip_every_bit(void *context) {
     struct reading *reading = context;
     size_t unnoticed = 0, refused = 0, same = 0;
@@ -77,19 +77,19 @@ static void flip_every_bit(void *context) {
     printf("%zu %zu %zu\n", refused, same, unnoticed);
 }
 
-/* Fails unless each bit is noticed or without effect, and at least `least` of 100 are noticed. */
-static void expect_noticed(struct reading reading, int least) {
+/* Fails unless each bit is noticed or has no effect, and at least `percent` of 100 are noticed. */
+static void expect_noticed(struct reading reading, int percent) {
     size_t refused, same, unnoticed;
     struct ending ending = call(flip_every_bit, &reading);
     cr_assert(!ending.status && !*ending.err, "%s: status %d: %.2000s", reading.path, ending.status,
               ending.err);
     cr_assert(sscanf(ending.out, "%zu %zu %zu", &refused, &same, &unnoticed) == 3);
-    cr_expect(!unnoticed && refused > 100 && 100 * refused >= (refused + same) * (size_t)least,
+    cr_expect(!unnoticed && refused > 100 && 100 * refused >= (refused + same) * (size_t)percent,
               "%s: %zu noticed, %zu without effect", reading.path, refused, same);
 }
 
-/* A header whose checksum has lost its name is another program's: the command refuses it as a run's
-   file, or says so where the file itself is named (see below). */
+/* A header whose checksum has lost its name looks like another program's: the command refuses it in
+   a run's folder, or reports it when the file itself is named (see below). */
 static void read_safetensors(struct reading *reading) {
     static struct safetensors file;
     safetensors_close(&file); // of the flip before, if that died
@@ -108,7 +108,7 @@ Test(flips, the_checkpoint) {
                    100);
 }
 
-/* The rows of a run that goes on. */
+/* The rows of a resumed run. */
 static const char *const tables[] = {"run/log.csv", "run/probes.csv", "run/log.crc32"};
 static struct {
     char *text;
@@ -147,7 +147,7 @@ static void read_tables(struct reading *reading) {
     kept_seconds = seconds;
 }
 
-static void expect_table_noticed(int i, int least) {
+static void expect_table_noticed(int i, int percent) {
     for (int k = 0; k < 3; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
     resume_tables();
     for (int k = 0; k < 2; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
@@ -155,11 +155,12 @@ static void expect_table_noticed(int i, int least) {
     cr_assert(kept[0].bytes < whole[0].bytes, "the log has no row after the checkpoint");
     restore_tables();
     expect_noticed(
-        (struct reading){.path = tables[i], .read = read_tables, .restore = restore_tables}, least);
+        (struct reading){.path = tables[i], .read = read_tables, .restore = restore_tables},
+        percent);
 }
 
 Test(flips, the_log) {
-    expect_table_noticed(0, 75); // the row after the checkpoint goes anyway
+    expect_table_noticed(0, 75); // the row after the checkpoint is removed anyway
 }
 
 Test(flips, the_probes) {
@@ -170,7 +171,7 @@ Test(flips, the_checksums_of_the_log) {
     expect_table_noticed(2, 100);
 }
 
-/* All values of a configuration in a line each. */
+/* All values of a configuration, one per line. */
 static char *values_of(const struct config *config) {
     static char lines[16384];
     char text[64];
@@ -200,7 +201,7 @@ Test(flips, the_options) {
     expect_noticed((struct reading){.path = "run/config.ini", .read = read_config}, 90);
 }
 
-/* The commands themselves, on some bits of each file: refused, told of, or the same. */
+/* The commands themselves, on some bits of each file: refused, reported, or the same result. */
 
 struct left {
     char *said, *model;

@@ -1,5 +1,5 @@
-/* The readers of tests/fuzz/ on files that are kept because a reader broke on them or might: what a
-   fuzzer would find, without one. */
+/* The readers of tests/fuzz/ on files that broke a reader or could: what a fuzzer would find,
+   without a fuzzer. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/fuzz/readers.h"
@@ -21,11 +21,10 @@ TestSuite(fuzz, .init = enter, .fini = folder_leave);
 static const struct reader *reader;
 
 static void read_in_child(void *unused) {
-    (void)unused;
     reader->read("input");
 }
 
-/* Puts one of the reader's files through it. It may refuse it: in one line, with a status. */
+/* Gives one file to the reader. The reader may refuse it, in one line and with a status. */
 static const struct ending *read_file(const char *name) {
     static struct ending ending;
     char path[8192];
@@ -45,7 +44,8 @@ static const struct ending *read_file(const char *name) {
     return &ending;
 }
 
-/* Puts all of them through it; returns how many it took, and in *refused how many it did not. */
+/* Gives all files to the reader; returns how many it accepted, and in *refused how many it did
+   not. */
 static int read_all(const char *name, int *refused) {
     char folder[8192];
     int taken = *refused = 0;
@@ -189,7 +189,7 @@ Test(fuzz, safetensors) {
     }
 }
 
-/* All are refused but so many. */
+/* How many files of each reader are accepted; the rest must be refused. */
 static void expect_taken(const char *name, int want) {
     int refused, taken = read_all(name, &refused);
     cr_expect(taken == want && refused, "%s: %d taken, %d refused", name, taken, refused);
@@ -211,7 +211,7 @@ Test(fuzz, logs) {
     expect_taken("log", 8);
 }
 
-Test(fuzz, vocabularies) { // they are vocabularies or not: nothing is refused here
+Test(fuzz, vocabularies) { // a text is a vocabulary or it is not: nothing is refused here
     int refused, taken = read_all("vocabulary", &refused);
     cr_expect(taken == 19 && !refused, "%d taken, %d refused", taken, refused);
 }

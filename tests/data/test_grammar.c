@@ -1,4 +1,5 @@
-/* The built-in grammar: its texts, its weights, and the entropy of grammars small enough to list. */
+/* The built-in grammar: its texts, its weights, and the entropy of grammars small enough to
+   list. */
 #include "data/text/grammar.h"
 #include "tests/data/sentences.h"
 #include <criterion/criterion.h>
@@ -19,7 +20,8 @@ Test(grammar, text_has_exactly_its_length_and_begins_as_a_longer_one) {
         char *text = grammar_text(7, lengths[i]);
         cr_assert(text);
         cr_expect(strlen(text) == lengths[i]);
-        cr_expect(!memcmp(text, longest, lengths[i]), "the first %zu", lengths[i]);
+        cr_expect(!memcmp(text, longest, lengths[i]), "the first %zu characters differ",
+                  lengths[i]);
         free(text);
     }
     free(longest);
@@ -51,7 +53,8 @@ Test(grammar, text_is_plain_prose) {
     free(text);
 }
 
-/* Brackets and quotes: a quote closes if the same stands open last, and opens otherwise. */
+/* Brackets and quotes: a quote closes if the innermost open mark is the same quote, and opens
+   otherwise. */
 
 static size_t pairs, nested;
 

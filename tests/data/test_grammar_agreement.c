@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Agreement: every subject waits on a stack for its verb, so that clauses nest. A noun behind a
-   verb with an object or a preposition is no subject; a noun before "that" and a verb is one once
+/* Each subject waits on a stack for its verb, so that clauses may nest. A noun after a verb with an
+   object or after a preposition is not a subject; a noun before "that" and a verb is a subject once
    more; "does", "will", ... pass the subject on to a bare verb. */
 
 enum number { NEITHER, ONE, MANY, BARE };
@@ -31,14 +31,15 @@ static bool in_list(const char *list, const char *word, size_t length) {
     return length && strstr(list, key);
 }
 
-/* The number of a word of the list or of one with an s: nouns are MANY with it, verbs ONE. */
+/* The number of a word that is in the list, or that is in the list with an s added: then nouns are
+   MANY and verbs ONE. */
 static enum number number_of(const char *list, const char *word, enum number with_s) {
     size_t length = strlen(word);
     if (in_list(list, word, length)) return with_s == ONE ? MANY : ONE;
     return length && word[length - 1] == 's' && in_list(list, word, length - 1) ? with_s : NEITHER;
 }
 
-static size_t checked, far; // verbs; of them at least 5 words behind their noun
+static size_t checked, far; // verbs, and those at least 5 words after their noun
 
 static bool is_in(const char *list, const char *word) {
     return in_list(list, word, strlen(word));
@@ -50,7 +51,7 @@ static enum number noun_number(const char *word) {
     return number_of(nouns, word, MANY);
 }
 
-/* The number that a finite verb shows; BARE for one that fits both. */
+/* The number that a finite verb shows; BARE if it fits both. */
 static enum number verb_number(const char *word) {
     if (is_in(" will can ", word)) return BARE;
     if (is_in(" is does ", word)) return ONE;
@@ -64,7 +65,7 @@ static void check_agreement(const char *sentence, size_t length) {
     } waiting[200] = {0}; // subjects
     enum { START, NOUN, TAKER, THAT, OTHER } last = START;
     enum number number, noun = NEITHER, verb = NEITHER, inverted = NEITHER; // before its noun
-    bool helper = false; // whether a bare verb is to follow the inverted one
+    bool helper = false; // whether a bare verb must follow the inverted one
     size_t depth = 0, at = 0;
     char word[32];
     for (const char *c = sentence; c < sentence + length; c += strspn(c, " \n"), at++) {
@@ -119,5 +120,6 @@ static void check_agreement(const char *sentence, size_t length) {
 
 Test(grammar, verbs_agree_with_their_nouns) {
     sentence_each(5, 1000000, check_agreement);
-    cr_expect(checked > 20000 && far > 2000, "%zu verbs, %zu of them far", checked, far);
+    cr_expect(checked > 20000 && far > 2000, "%zu verbs, %zu of them far from their nouns", checked,
+              far);
 }

@@ -1,6 +1,6 @@
-/* Every text of the built-in grammar has one derivation, and its probability gives the exact
-   entropy. A chart parser walks the strings of the rules' rows: nothing here uses the sampler's
-   reading of the rules. */
+/* Every text of the built-in grammar has one derivation, whose probability gives the exact entropy.
+   A chart parser reads the strings of the rules: nothing here uses the sampler's reading of
+   them. */
 #include "data/text/grammar.h"
 #include "tests/data/sentences.h"
 #include <criterion/criterion.h>
@@ -13,9 +13,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A chart parser for any grammar, from its rows as they are: in how many ways, and with what
-   probability, a head becomes the text from one place to another. A place is 2 i + 1 if a '^' waits
-   before character i, else 2 i. */
+/* A chart parser for any grammar: in how many ways, and with what probability, a head derives the
+   text from one place to another. A place is 2 i + 1 if a '^' waits before character i, else 2
+   i. */
 
 struct way {
     size_t to;
@@ -32,7 +32,7 @@ struct chart {
     size_t rule_count;
     const char *text;
     size_t length;
-    struct ways **memo; // (rule_count, 2 length + 2) by the head's first row and the place
+    struct ways **memo; // (rule_count, 2 length + 2), indexed by the head's first row and the place
 };
 
 static void add(struct ways **ways, struct way way) {
@@ -50,7 +50,7 @@ static void add(struct ways **ways, struct way way) {
 
 static const struct ways *expand(struct chart *chart, const char *name, size_t from);
 
-/* Adds every way to follow the rest of a body from way.to on. */
+/* Adds every way to derive the rest of a body from way.to on. */
 static void follow(struct chart *chart, const char *body, struct way way, struct ways **ways) {
     for (; *body && *body != '|'; body++) {
         size_t i = way.to / 2;
@@ -109,7 +109,7 @@ static void chart_free(struct chart *chart) {
     free(chart->memo);
 }
 
-/* The derivations of the whole text from the start. */
+/* The derivations of the whole text from the start symbol. */
 static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
                               size_t length) {
     struct chart chart = chart_make(rules, count, text, length);
@@ -158,18 +158,18 @@ Test(grammar, holds_sentences_that_are_right_and_no_others) {
     }
 }
 
-/* Every sentence of a long text: one derivation, and -ln of its probability. */
+/* For every sentence of a long text: one derivation, and -ln of its probability. */
 
-static double entropy, nats, characters, squares; // squares of what differs from the entropy
+static double entropy, nats, characters, squares; // squared deviations from the entropy
 static size_t shortest = SIZE_MAX, longest;
 
 static void measure(const char *sentence, size_t length) {
     struct way way = derivations(grammar_rules, grammar_rule_count, sentence, length);
     cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
-    double apart = -log(way.p) - entropy * (double)length;
+    double deviation = -log(way.p) - entropy * (double)length;
     nats -= log(way.p);
     characters += (double)length;
-    squares += apart * apart;
+    squares += deviation * deviation;
     if (length < shortest) shortest = length;
     if (length > longest) longest = length;
 }
@@ -189,7 +189,8 @@ Test(grammar, text_falls_into_sentences_in_one_way) {
     enum { LENGTH = 20000 };
     char *text = grammar_text(13, LENGTH);
     struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
-    double *ways = calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) to reach a place by sentences
+    double *ways =
+        calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) ways to reach a place by whole sentences
     size_t reached = 0, expected = 0;
     ways[0] = 1;
     for (size_t i = 0; i <= LENGTH; i++) {

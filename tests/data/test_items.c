@@ -10,7 +10,7 @@
 
 TestSuite(items, .init = folder_enter, .fini = folder_leave);
 
-enum { MOST = 256 }; // characters of an item, in these tests
+enum { LENGTH_MAX = 256 }; // characters of an item
 
 static struct corpus make(const char *text, size_t bytes, struct corpus_options options) {
     struct corpus corpus;
@@ -19,9 +19,9 @@ static struct corpus make(const char *text, size_t bytes, struct corpus_options 
     return corpus;
 }
 
-/* The text of an item, in a buffer of the function. */
+/* The text of an item, in a static buffer. */
 static const char *text_of(const struct corpus *corpus, const struct item *item) {
-    static char text[4 * MOST];
+    static char text[4 * LENGTH_MAX];
     FILE *file = fmemopen(text, sizeof text, "w");
     struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
     for (size_t i = 1; i < item->tokens; i++) writer_put(&writer, corpus->ids[item->begin + i]);
@@ -35,7 +35,7 @@ static int by_begin(const void *a, const void *b) {
     return ((*one)->begin > (*other)->begin) - ((*one)->begin < (*other)->begin);
 }
 
-/* Fails unless the text holds these items, in this order, parted by |. */
+/* Fails unless the text consists of these items, in this order, separated by |. */
 static void expect_items(const char *text, int level, const char *want) {
     struct corpus corpus = make(text, strlen(text), (struct corpus_options){.level = level});
     const struct item **sorted = malloc(corpus.items * sizeof *sorted);
@@ -63,10 +63,10 @@ Test(items, lines_are_items) {
     expect_items("emma\r\nava\r", LEVEL_BYTE, "emma|ava");
     expect_items("a", LEVEL_CHAR, "a");
     expect_items("a\n", LEVEL_BYTE, "a");
-    expect_items(" a b \n\tc", LEVEL_CHAR, " a b |\tc"); // blanks within a line belong to it
+    expect_items(" a b \n\tc", LEVEL_CHAR, " a b |\tc"); // blanks within a line belong to the item
     expect_items("a\rb\n\r\r\n", LEVEL_CHAR, "a\rb|\r");
     expect_items("a\nb\na\na", LEVEL_CHAR, "a|b|a|a");
-    // what other programs take for a line's end: U+2028, U+0085, form feed
+    // what other programs take for line ends: U+2028, U+0085, form feed
     expect_items("a\xe2\x80\xa8"
                  "b\nc\xc2\x85"
                  "d\ne\ff",
@@ -106,7 +106,7 @@ Test(items, both_parts_need_one) {
     expect_refusal(&ending, STATUS_USAGE, "0 of 3 items train and 3 validate");
 }
 
-/* Items "0", "11", "222", ...: item i is i % 10 + 1 times the letter of i / 10. */
+/* Items "0", "11", "222", ...: item i is the letter of i / 10, i % 10 + 1 times. */
 static struct corpus numbered(size_t items, struct corpus_options options) {
     char *text = malloc(24 * items), *end = text;
     for (size_t i = 0; i < items; i++) {
@@ -122,8 +122,8 @@ static struct corpus numbered(size_t items, struct corpus_options options) {
     return corpus;
 }
 
-/* The number of the item in row b of a batch, having checked the row: the marker, the item, the
-   marker, pads. */
+/* The number of the item in row b of a batch; fails unless the row is a marker, the item, a marker,
+   pads. */
 static size_t number_in(const struct corpus *corpus, const struct batch *batch, size_t b) {
     size_t T = batch->T, tokens = 0;
     const int32_t *ids = batch->ids + b * T, *targets = batch->targets + b * T;
@@ -132,7 +132,7 @@ static size_t number_in(const struct corpus *corpus, const struct batch *batch, 
     while (tokens < T && valid[tokens]) tokens++;
     cr_assert(tokens >= 1 && ids[0] == marker && targets[0] != marker);
     for (size_t t = 0; t < T; t++) {
-        cr_assert(valid[t] == (t < tokens), "pads stand at the end");
+        cr_assert(valid[t] == (t < tokens), "pads are not at the end");
         cr_assert(targets[t] >= 0 ? t < tokens : targets[t] == -1 && t >= tokens);
         if (t >= tokens) cr_assert(ids[t] == marker);
         if (t > 0 && t < tokens) cr_assert(ids[t] == targets[t - 1] && ids[t] == targets[0]);
@@ -166,13 +166,13 @@ Test(items, an_epoch_has_each_item_once) {
                     for (size_t k = 0; k < ITEMS; k++)
                         cr_assert(times[k] == 0 || times[k] == seen / TRAIN, "%zu", k);
             }
-            cr_assert(batch.T == longest, "padded to the longest item");
+            cr_assert(batch.T == longest, "not padded to the longest item");
         }
         for (size_t k = 0; k < ITEMS; k++)
             cr_expect(times[k] == 0 || times[k] == seen / TRAIN, "item %zu: %zu", k, times[k]);
         for (size_t k = 0; k + 1 < TRAIN; k++) falls += order[0][k] > order[0][k + 1];
         cr_expect(falls > TRAIN / 3 || bucket, "not shuffled");
-        cr_expect(memcmp(order[0], order[1], sizeof order[0]) != 0, "epochs are alike");
+        cr_expect(memcmp(order[0], order[1], sizeof order[0]) != 0, "epochs are equal");
         batch_free(&batch);
         corpus_free(&corpus);
     }
@@ -221,7 +221,7 @@ Test(items, each_validation_item_comes_once_and_none_trains) {
                 cr_expect(times[i] <= 1);
                 late += times[i] && i >= 320;
             }
-            cr_expect(late < 40, "the end of the list validates, not a part of all of it");
+            cr_expect(late < 40, "only the end of the list validates");
             for (uint64_t count = 0; count < 400; count++) {
                 corpus_sample(&corpus, 1, count, &batch);
                 for (size_t b = 0; b < batch.B; b++)
@@ -243,20 +243,20 @@ static double pads(const struct corpus *corpus, struct batch *batch) {
 }
 
 Test(items, buckets_hold_fewer_pads_and_blocks_more) {
-    double share[3];
+    double fraction[3];
     for (int way = 0; way < 3; way++) {
         struct corpus corpus =
             numbered(1000, (struct corpus_options){
                                .val_fraction = 0.1, .bucket = way == 0, .pad_to_block = way == 2});
         struct batch batch = batch_make(8, 20);
-        share[way] = pads(&corpus, &batch);
+        fraction[way] = pads(&corpus, &batch);
         if (way == 2) cr_expect(batch.T == 20);
         batch_free(&batch);
         corpus_free(&corpus);
     }
     // lengths 2 to 11: 6.5 of some 10.5, and of 20
-    cr_expect(share[0] < 0.05 && share[1] > 0.3 && share[1] < 0.45 && share[2] > 0.65,
-              "%.3f %.3f %.3f", share[0], share[1], share[2]);
+    cr_expect(fraction[0] < 0.05 && fraction[1] > 0.3 && fraction[1] < 0.45 && fraction[2] > 0.65,
+              "%.3f %.3f %.3f", fraction[0], fraction[1], fraction[2]);
 }
 
 Test(items, longer_than_a_block_are_cut) {

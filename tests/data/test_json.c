@@ -1,4 +1,4 @@
-/* Strings written as JSON, and what is read of it. */
+/* Strings written as JSON, and the JSON reader. */
 #include "data/files/json.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -50,16 +50,17 @@ Test(json, what_is_written_is_read) {
     free(json);
 }
 
-/* A string alone: what it means, or, with `problem`, what is wrong at which byte. */
+/* Reads a string alone: its meaning or, with `problem`, what is wrong at which byte. */
 static void expect_text(const char *text, const char *want, const char *problem, int byte) {
-    char *copy = strdup(text); // of its own length, so that a sanitizer sees what lies behind it
+    char *copy =
+        strdup(text); // a buffer of exactly this length, so that a sanitizer sees reads beyond it
     struct json json = json_of(copy);
     const char *got = json_text(&json);
     if (want) {
         cr_assert(got && !json.problem, "%s: %s", text, json.problem);
         cr_expect_str_eq(got, want);
     } else {
-        cr_assert(!got && json.problem, "%s: is read as %s", text, got);
+        cr_assert(!got && json.problem, "%s: was read as %s", text, got);
         cr_expect_str_eq(json.problem, problem);
         cr_expect(json.at - copy == byte, "%s: byte %td", text, json.at - copy);
     }
@@ -128,7 +129,7 @@ Test(json, whole_numbers) {
     expect_count("01", 0, "a number that begins with 0");
 }
 
-/* The members of a list of numbers: how many, or what is wrong. */
+/* Counts the members of a list of numbers, or says what is wrong. */
 static int members(const char *text, const char **problem) {
     char *copy = strdup(text);
     struct json json = json_of(copy);
@@ -165,7 +166,7 @@ Test(json, lists) {
         int count = members(list[i].text, &problem);
         cr_expect(count == list[i].count, "%s: %d members", list[i].text, count);
         cr_expect(!problem == !list[i].problem && (!problem || !strcmp(problem, list[i].problem)),
-                  "%s: %s", list[i].text, problem ? problem : "nothing wrong");
+                  "%s: %s", list[i].text, problem ? problem : "no error");
     }
 }
 
@@ -177,5 +178,5 @@ Test(json, the_end) {
     json = json_of(more);
     cr_expect(json_take(&json, '}') && !json_done(&json));
     json = (struct json){nul, nul + 2, NULL};
-    cr_expect(json_take(&json, '}') && !json_done(&json)); // a NUL is no blank
+    cr_expect(json_take(&json, '}') && !json_done(&json)); // a NUL is not a blank
 }

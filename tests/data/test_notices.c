@@ -1,5 +1,5 @@
-/* Files without checksums, of older versions and other programs, are read, and a line says so;
-   options that a person changed are taken, and a line says so; changed rows are refused. */
+/* Files without checksums, from older versions or other programs, are read with a notice; so are
+   options that a person changed. Changed rows are refused. */
 #include "data/crc32.h"
 #include "data/die.h"
 #include "tests/command.h"
@@ -19,8 +19,8 @@ static void enter(void) {
 
 TestSuite(notices, .init = enter, .fini = folder_leave);
 
-/* Takes a checksum out of a file's header; with `sealed` the header keeps its own, as files of
-   version 0.1 have it. */
+/* Removes a checksum from a file's header; with `sealed` the header keeps its own, as in files of
+   version 0.1. */
 static void unseal(const char *path, bool sealed) {
     size_t bytes;
     char *text = file_text(path, &bytes), digits[9];
@@ -70,7 +70,7 @@ Test(notices, a_model_without_checksums) {
     expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum, so it is no run's");
 }
 
-/* As version 0.1 left it. */
+/* The folder as version 0.1 left it. */
 static void make_old(const char *folder) {
     char path[64];
     snprintf(path, sizeof path, "%s/checkpoint.safetensors", folder);
@@ -96,7 +96,7 @@ Test(notices, a_run_of_an_older_version_goes_on) {
     expect_same_log("run", "whole");
     expect_same_file("run", "whole", "checkpoint.safetensors");
     expect_same_file("run", "whole", "probes.csv");
-    cr_expect(file_there("run/log.crc32"), "from now on it has one");
+    cr_expect(file_there("run/log.crc32"), "the checksum was not added");
     expect_notes("--resume=run --max-iters=9", "");
 }
 
@@ -113,7 +113,7 @@ Test(notices, options_that_a_person_changed) {
     struct ending ending = train("--resume=run");
     cr_expect(!ending.status && !strncmp(ending.err, CHANGED, strlen(CHANGED)), "%s", ending.err);
     expect_member("run", "steps", "6");
-    expect_notes("--resume=run", ""); // it was written again
+    expect_notes("--resume=run", ""); // the file was written again
     file_put("mine.ini", "norm = rms\nmax-iters = 2\n", 25);
     expect_notes("--config=mine.ini --force --out=again text.txt --sample=0", "");
 }
@@ -142,7 +142,7 @@ Test(notices, rows_that_were_changed) {
         struct ending ending = train("--resume=run --max-iters=8");
         cr_expect(ending.status == STATUS_MACHINE && strstr(ending.err, "No such file"), "%s",
                   ending.err);
-        cr_expect(!file_there(path), "the refusal made %s", path);
+        cr_expect(!file_there(path), "the refusal created %s", path);
         char *second = strchr(text, '\n') + 1;
         *second = (char)(*second + 1); // the step 0
         file_put(path, text, bytes);

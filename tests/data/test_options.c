@@ -1,4 +1,4 @@
-/* Options on the command line: the mechanism of data/files/options.h on a settings_table of the tests' own. */
+/* Options on the command line: the mechanism of data/files/options.h on the tests' own table. */
 #include "tests/command.h"
 #include "tests/data/settings.h"
 #include <criterion/criterion.h>
@@ -9,19 +9,19 @@ TestSuite(options, .init = folder_enter, .fini = folder_leave);
 Test(options, defaults) {
     const struct settings *s = settings_parse("");
     cr_expect(s->count == 3 && s->chosen == OPTION_AUTO && s->colour == 1 && s->lit == 1);
-    cr_expect(s->rate == 0.25 && s->share == OPTION_AUTO);
+    cr_expect(s->rate == 0.25 && s->fraction == OPTION_AUTO);
     cr_expect(!s->loud && !s->stop && !s->file && !s->title && !s->config);
 }
 
-Test(options, values_behind_an_equals_sign_or_a_blank) {
+Test(options, values_after_an_equals_sign_or_a_blank) {
     for (int form = 0; form < 2; form++) {
-        char words[] = "--count=-5 --chosen=9 --rate=1e-3 --share=1 --colour=red --lit=off "
+        char words[] = "--count=-5 --chosen=9 --rate=1e-3 --fraction=1 --colour=red --lit=off "
                        "--title=a=b --file=x";
         for (char *c = words; form && *c; c++)
             if (!strncmp(c, "--", 2)) *strchr(c, '=') = ' ';
         const struct settings *s = settings_parse(words);
         cr_expect(s->count == -5 && s->chosen == 9 && s->colour == 0 && s->lit == 0);
-        cr_expect(s->rate == 1e-3 && s->share == 1);
+        cr_expect(s->rate == 1e-3 && s->fraction == 1);
         cr_expect_str_eq(s->title, "a=b");
         cr_expect_str_eq(s->file, "x");
     }
@@ -34,9 +34,9 @@ Test(options, the_later_one_counts) {
 }
 
 Test(options, flags_aliases_and_auto) {
-    const struct settings *s = settings_parse("--loud --blue --chosen=auto --share auto");
+    const struct settings *s = settings_parse("--loud --blue --chosen=auto --fraction auto");
     cr_expect(s->loud == 1 && s->colour == 2 && s->chosen == OPTION_AUTO);
-    cr_expect(s->share == OPTION_AUTO);
+    cr_expect(s->fraction == OPTION_AUTO);
 }
 
 Test(options, operands) {
@@ -48,7 +48,7 @@ Test(options, operands) {
     settings_expect_wrong("-- one --", "--: one corpus is enough");
 }
 
-Test(options, nothing_behind_a_stop_is_read) {
+Test(options, nothing_after_a_stop_is_read) {
     cr_expect(settings_parse("--stop --nonsense --count=x")->stop == 1);
     settings_expect_wrong("--nonsense --stop", "--nonsense");
 }
@@ -83,7 +83,7 @@ Test(options, wrong_values) {
     settings_expect_wrong("--chosen=-1", "from 0 to 9, or auto");
     settings_expect_wrong("--rate=10.001", "--rate=10.001: must be a number from 0 to 10");
     settings_expect_wrong("--rate=nan", "--rate=nan");
-    settings_expect_wrong("--share=-1", "from 0 to 1, or auto");
+    settings_expect_wrong("--fraction=-1", "from 0 to 1, or auto");
     settings_expect_wrong("--colour=pink", "--colour=pink: must be one of red|green|blue");
     settings_expect_wrong("--lit=yes", "--lit=yes: must be one of on|off");
     settings_expect_wrong("--title=", "--title: must not be empty");

@@ -1,4 +1,4 @@
-/* Options in files: as --config reads them, as a run keeps them, and as JSON. */
+/* Options in files: as --config reads them, as a run stores them, and as JSON. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/data/settings.h"
@@ -17,7 +17,7 @@ static void write_config(const struct settings *s) {
 
 Test(options, a_file_written_and_read_is_the_same) {
     struct settings s =
-        *settings_parse("--count=-2 --rate=0.1 --share=auto --chosen=7 --colour=blue "
+        *settings_parse("--count=-2 --rate=0.1 --fraction=auto --chosen=7 --colour=blue "
                         "--lit=off --loud");
     static const char *const titles[] = {"plain",
                                          "two words",
@@ -42,8 +42,8 @@ Test(options, a_file_written_and_read_is_the_same) {
         write_config(&s);
         const struct settings *read = settings_parse("--config=config.ini");
         cr_expect(read->count == -2 && read->chosen == 7 && read->colour == 2 && !read->lit);
-        cr_expect(read->rate == 0.1 && read->share == OPTION_AUTO);
-        cr_expect(read->loud == 0, "what belongs to the call was kept");
+        cr_expect(read->rate == 0.1 && read->fraction == OPTION_AUTO);
+        cr_expect(read->loud == 0, "an option of the call alone was stored");
         cr_assert(read->title && read->file, "%s: is lost", titles[i]);
         cr_expect_str_eq(read->title, titles[i]);
         cr_expect_str_eq(read->file, titles[i]);

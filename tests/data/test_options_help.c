@@ -1,4 +1,4 @@
-/* What --help says on an option, and what every row of the program's settings_table must hold. */
+/* What --help says about an option, and what every row of the program's table must hold. */
 #include "data/files/options_help.h"
 #include "model/lab/help.h"
 #include "tests/data/settings.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What --help says on an option, as one line with single blanks, in a buffer of the function. */
+/* What --help says about an option, as one line with single blanks, in a static buffer. */
 static const char *help_line(const struct manual *manual, const struct option *option) {
     static char line[1024];
     char *text = NULL;
@@ -29,7 +29,7 @@ static const char *help_line(const struct manual *manual, const struct option *o
     return line;
 }
 
-/* That the line says all that the row says. */
+/* Fails unless the line says all that the row says. */
 static void expect_help(const struct manual *manual, const struct option *o) {
     const char *line = help_line(manual, o);
     cr_expect(*line, "--%s is not in the help", o->name);
@@ -116,7 +116,7 @@ Test(options, the_program_s_defaults_are_in_range) {
     }
 }
 
-/* Both ends of every range are taken, kept in a file, and read back as they are. */
+/* Both ends of every range are accepted, stored in a file, and read back unchanged. */
 Test(options, the_program_s_ranges_hold_their_ends) {
     for (int end = 0; end < 2; end++)
         for (const struct option *o = config_options; o->kind != OPTION_END; o++) {

@@ -1,4 +1,4 @@
-/* The live line: in the width that a terminal has. */
+/* The live line fits the width of the terminal. */
 #define _GNU_SOURCE // posix_openpt
 #include "data/files/progress.h"
 #include "tests/command.h"
@@ -52,7 +52,8 @@ Test(progress, never_longer_than_the_width) {
         }
 }
 
-/* What the program writes to a terminal of so many columns, or of none with COLUMNS=40. */
+/* What the program writes to a terminal with this many columns, or with COLUMNS=40 if the terminal
+   has none. */
 static char *on_terminal(int columns) {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     cr_assert(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal), "no pseudo-terminal");

@@ -1,12 +1,12 @@
-/* The random numbers of data/random.h: their distributions, and that streams have nothing in
-   common. Bounds are at five standard deviations or more. */
+/* The random numbers of data/random.h: their distributions, and the independence of streams. Bounds
+   are at five standard deviations or more. */
 #include "data/random.h"
 #include <criterion/criterion.h>
 
 enum { COUNT = 200000 };
 
 Test(random, split_mix_64) {
-    // The first numbers of the published generator from state 0.
+    // The first numbers of the published generator, started from state 0.
     cr_expect(random_bits(0, 0) == 0xe220a8397b1dcdaf);
     cr_expect(random_bits(0, 1) == 0x6e789e6aa1b965f4);
     cr_expect(random_bits(0, 2) == 0x06c45d188009454f);
@@ -36,7 +36,7 @@ Test(random, below) {
         }
         double mean = (double)COUNT / (double)n, squares = 0;
         for (uint64_t k = 0; k < n; k++) squares += pow(times[k] - mean, 2) / mean;
-        double freedom = (double)n - 1; // chi-squared: variance twice its mean
+        double freedom = (double)n - 1; // chi-squared: the variance is twice the mean
         cr_expect(squares <= freedom + 6 * sqrt(2 * freedom) + 6, "%d sides: %g", (int)n, squares);
     }
     cr_expect(random_below(1, 1, UINT64_MAX) > 0);
@@ -58,7 +58,7 @@ Test(random, normal) {
     cr_expect(fabs(beyond - 0.05 * COUNT) < 5 * sqrt(0.05 * 0.95 * COUNT), "tails %d", beyond);
 }
 
-/* Correlation of two streams of uniform numbers. */
+/* The correlation of two streams of uniform numbers. */
 static double correlation(uint64_t a, uint64_t b) {
     double sum = 0;
     for (uint64_t i = 0; i < COUNT; i++)
@@ -72,7 +72,7 @@ Test(random, streams_differ_by_seed_purpose_and_index) {
                                random_key(1, "sample", 0), random_key(1, "batc", 0),
                                random_key(1, "batchx", 0), random_key(0, "batch", 1),
                                random_key(1, "", 0),       random_key(1, "hctab", 0)};
-    cr_expect(random_key(1, "batch", 0) == key, "the same is the same");
+    cr_expect(random_key(1, "batch", 0) == key, "a stream differs from itself");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         cr_expect(others[i] != key, "stream %zu", i);
         for (size_t j = 0; j < i; j++) cr_expect(others[i] != others[j], "%zu and %zu", i, j);

@@ -1,4 +1,4 @@
-/* A run's folder, its log, its files that replace each other whole. */
+/* A run's folder, its log, and its files, which are replaced as a whole. */
 #include "data/die.h"
 #include "data/files/run.h"
 #include "tests/command.h"
@@ -19,7 +19,7 @@ static void put(const struct run *run, const char *name, const char *text) {
     file_commit(&file);
 }
 
-/* Opens a run, leaves the files that a run leaves, closes it; returns its folder. */
+/* Opens a run, writes the files that a run leaves, and closes it. Returns its folder. */
 static const char *opened(const char *out, bool force) {
     static struct run run;
     run_open(&run, out, "ln-pre-s1", force);
@@ -82,7 +82,7 @@ Test(run, a_run_is_not_written_over) {
         snprintf(folder, sizeof folder, "with%zu", i);
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         cr_assert(mkdir(folder, 0777) == 0);
-        file_put(path, "kept", 4); // by somebody who copied it here, or has such a file himself
+        file_put(path, "kept", 4); // a file that somebody copied here or made himself
         ending = call(open_in_child, folder);
         expect_refusal(&ending, STATUS_USAGE, "--force");
         cr_expect_str_eq(file_text(path, NULL), "kept");
@@ -98,7 +98,7 @@ Test(run, force_leaves_nothing_of_the_run_before) {
     run_close(&run);
     cr_expect_str_eq(file_text("here/log.csv", NULL), HEADER);
     cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
-    cr_expect(!file_there("here/config.ini"), "--resume would begin the run before again");
+    cr_expect(!file_there("here/config.ini"), "--resume would start the earlier run again");
     cr_expect(!file_there("here/model.safetensors") && file_there("here/notes.txt"));
     cr_expect(!file_there("here/best.safetensors"));
 }
@@ -154,7 +154,7 @@ Test(run, rows_of_the_log) {
                             "7,1.250,1234567890123,0.001,nan,inf,nan,\n");
 }
 
-/* A log of either header alone is no run; one row more is. */
+/* A log that has only a header, of either form, is not a run; with one row it is. */
 Test(run, a_log_with_a_column_more) {
     struct run run = {.eval_train = true};
     run_open(&run, "here", "", false);
@@ -186,11 +186,10 @@ Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
     file_commit(&file);
     cr_expect_str_eq(file_text("here/summary.json", NULL), "the new text");
     run_close(&run);
-    cr_expect(files_in("here") == 2, "besides the log and the file something is left");
+    cr_expect(files_in("here") == 2, "another file than the log and the file remains");
 }
 
 static void commit_onto_a_folder(void *unused) {
-    (void)unused;
     struct run run = {0};
     run_open(&run, "here", "", false);
     put(&run, "other.json", "new");

@@ -1,5 +1,5 @@
-/* The safetensors format: what is written and what can be read. Files that break a rule each, with
-   their messages, are in test_fuzz.c. */
+/* The safetensors format: what is written and what can be read. Files that each break one rule,
+   with their messages, are in test_fuzz.c. */
 #include "tests/command.h"
 #include "tests/data/stored_file.h"
 #include "tests/json.h"
@@ -10,7 +10,7 @@
 
 TestSuite(safetensors, .init = folder_enter, .fini = folder_leave);
 
-/* The header's text with a 0 behind, for the functions of json.h; the caller frees it. */
+/* The header's text, ended with a NUL for the functions of json.h. The caller frees it. */
 static char *stored_header(const char *bytes, uint64_t length) {
     char *text = calloc(length + 1, 1);
     memcpy(text, bytes + 8, length);
@@ -77,7 +77,7 @@ Test(safetensors, a_file_of_nothing) {
     cr_expect(size == 8 + length);
 }
 
-/* Opens a header, its length before it, and `size` bytes of data behind it. */
+/* Opens a file of this header, preceded by its length, and `size` bytes of data. */
 static struct safetensors opening_of(const char *header, const void *data, size_t size) {
     static char bytes[4096];
     size_t length = strlen(header);

@@ -1,9 +1,10 @@
-/* Damage in safetensors files is seen: promises that a file does not keep, and a model and a
-   checkpoint cut short or changed by a bit. */
+/* Damage in safetensors files is noticed: lengths that a file does not have, and a model and a
+   checkpoint that are cut short or changed by a bit. */
 #include "data/die.h"
 #include "tests/command.h"
 #include "tests/data/stored_file.h"
 #include "tests/death.h"
+#include "tests/sanitizer.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,26 +54,14 @@ Test(safetensors, what_is_no_file) {
     expect_refused("loop", "loop: Too many levels of symbolic links");
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define LIMITED false // the sanitizer's own memory would not fit
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer)
-#        define LIMITED false
-#    endif
-#endif
-#ifndef LIMITED
-#    define LIMITED true
-#endif
-
-/* Lengths and shapes that promise more than there is, read where 99 MiB are too much. */
+/* Lengths and shapes beyond the end of the file, read in a process that cannot allocate 99 MiB. */
 static void open_promises(void *unused) {
-    (void)unused;
     unsigned long pages;
     FILE *own = fopen("/proc/self/statm", "r");
     if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
     fclose(own);
-    rlim_t most = pages * (size_t)sysconf(_SC_PAGESIZE) + (16 << 20);
-    if (setrlimit(RLIMIT_AS, &(struct rlimit){most, most})) die(STATUS_MACHINE, "no limit");
+    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + (16 << 20);
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
     char *volatile memory = malloc(99 << 20);
     if (memory) die(STATUS_MACHINE, "the limit does not limit");
     static const struct {
@@ -101,7 +90,7 @@ static void open_promises(void *unused) {
 }
 
 Test(safetensors, nothing_is_allocated_on_a_promise) {
-    if (!LIMITED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    if (SANITIZED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
     struct ending ending = call(open_promises, NULL);
     cr_expect(ending.status == 0, "%s", ending.err);
 }
@@ -122,9 +111,9 @@ Test(safetensors, the_longest_header) {
     free(bytes);
 }
 
-/* --- a model's file, damaged ----------------------------------------------------------------- */
+/* ---- damaged models ---- */
 
-/* The model and the checkpoint of a run whose vocabulary is small. */
+/* The model or the checkpoint of a run with a small vocabulary. */
 static char *trained(const char *name, size_t *size, size_t *header) {
     char path[64];
     if (!file_there("run")) {
@@ -147,7 +136,7 @@ Test(safetensors, a_model_cut_short_anywhere) {
     size_t size, header;
     const char *bytes = trained("model", &size, &header);
     for (size_t length = 1; length < size; length++) { // fmemopen() has no empty file
-        char *part = malloc(length); // so that a sanitizer sees what lies behind it
+        char *part = malloc(length);                   // so that a sanitizer sees reads beyond it
         memcpy(part, bytes, length);
         struct opening opening = {.bytes = part, .size = length};
         const char *problem = opening_problem(&opening);
@@ -182,8 +171,8 @@ Test(safetensors, a_checkpoint_cut_short) {
     cr_expect(file_there("run/summary.json"));
 }
 
-/* Every bit of the length and of the header: one in the name of the seal takes the seal away, any
-   other is seen. */
+/* Every bit of the length and of the header. A bit of the checksum's name removes the checksum; any
+   other is noticed. */
 Test(safetensors, a_bit_of_the_header_flipped) {
     size_t size, header;
     char *bytes = trained("model", &size, &header);

@@ -1,4 +1,4 @@
-/* The numbers of safetensors files: every type, every pattern of 16 bits, every bit of the others. */
+/* The numbers in safetensors files: every type, and every pattern of 16 bits. */
 #include "tests/data/stored_file.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -74,7 +74,8 @@ Test(safetensors, whole_numbers) {
         cr_expect(as_f64[i] == (double)whole[i] && as_f32[i] == (float)whole[i]);
 }
 
-/* Every pattern of 16 bits: known ones, and from each to the next one step of its binade. */
+/* Every pattern of 16 bits: some known values, and from each value to the next one step of its
+   binade. */
 static void expect_halves(enum stored_type type, const uint16_t *bits, const double *want,
                           int known, int infinity, double smallest, int fraction_bits) {
     enum { ALL = 1 << 16, SIGN = 1 << 15 };

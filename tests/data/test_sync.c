@@ -1,5 +1,5 @@
 /* What must survive a power failure: a file is on the disk before it gets its name, and the folder
-   after. The system's fsync() and rename() are stood in for. */
+   after. fsync() and rename() are replaced. */
 #include "data/die.h"
 #include "data/files/run.h"
 #include "tests/command.h"
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char calls[256];              // f: a file was synced, d: a folder, r: something was renamed
-static int file_error, folder_error; // errno of an fsync() that fails, 0: it is done
+static char calls[256];              // f: a file was synced, d: a folder, r: a file was renamed
+static int file_error, folder_error; // errno of an fsync() that fails, 0: it succeeds
 
 int fsync(int descriptor) {
     struct stat status;
@@ -31,7 +31,6 @@ int rename(const char *from, const char *to) {
 TestSuite(sync, .init = folder_enter, .fini = folder_leave);
 
 static void write_all(void *unused) {
-    (void)unused;
     struct run run = {0};
     run_open(&run, "here", "", true);
     run_start_probes(&run, 0);
@@ -63,7 +62,6 @@ Test(sync, what_cannot_be_synced_is_taken_as_it_is) {
 }
 
 static void write_one(void *unused) {
-    (void)unused;
     struct run run = {0};
     run_open(&run, "here", "", true);
     struct run_file file = file_create(&run, "summary.json");
@@ -71,7 +69,6 @@ static void write_one(void *unused) {
 }
 
 static void sync_log(void *unused) {
-    (void)unused;
     struct run run = {0};
     run_open(&run, "here", "", true);
     run_sync(&run);

@@ -1,4 +1,5 @@
-/* The characters that a model knows: as text in its file, by name in messages, on their way out. */
+/* The characters that a model knows: as text in its file, by name in messages, and in its
+   output. */
 #include "data/text/vocabulary.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ Test(vocabulary, names) {
     cr_expect_str_eq(vocabulary_name(LEVEL_BYTE, 0xff), "byte 0xff");
 }
 
-/* What the bytes (or, at LEVEL_CHAR, code points) of `from` become; the caller frees it. Every one
-   of them is its own id. */
+/* What becomes of the bytes (or, at LEVEL_CHAR, the code points) of `from`, each of which is its
+   own id. The caller frees it. */
 static char *put(int level, const uint32_t *from, int count, uint32_t *last) {
     uint32_t identity[256];
     for (uint32_t i = 0; i < 256; i++) identity[i] = i;
@@ -93,7 +94,7 @@ Test(vocabulary, code_points_are_written_as_utf_8) {
     free(text);
 }
 
-/* U+FFFD stands for each byte that is no part of a character. */
+/* U+FFFD replaces each byte that is not part of a character. */
 Test(vocabulary, bytes_are_written_as_utf_8) {
     static const struct {
         const char *bytes, *want;
@@ -128,7 +129,7 @@ Test(vocabulary, bytes_are_written_as_utf_8) {
     }
 }
 
-/* A byte waits only while it can become a character. */
+/* A byte waits only as long as it can become a character. */
 Test(vocabulary, characters_appear_as_soon_as_they_are_whole) {
     uint32_t identity[256];
     for (uint32_t i = 0; i < 256; i++) identity[i] = i;

@@ -1,9 +1,9 @@
 /* A reader under libFuzzer: fuzz --target=NAME [libFuzzer's flags] [FOLDER]... See scripts/fuzz.sh.
 
-   An input is a file in memory. A reader that dies comes back here with what it held, so the memory
-   and the files that an input takes are noted: after a death they are given back, and whoever lives
-   must have given them back. That finds leaks too (libFuzzer's own detection would take what a
-   death left for one). */
+   An input is a file in memory. A reader that dies returns here without releasing what it held, so
+   the memory and the files that it takes are recorded. After a death they are released here; a
+   reader that returns must have released them itself. This finds leaks too (libFuzzer's own
+   detection would report what a death left). */
 #define _GNU_SOURCE // memfd_create
 #include "tests/death.h"
 #include "tests/fuzz/readers.h"
@@ -16,18 +16,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST = 4096 }; // that an input holds at a time
+enum { HELD_MAX = 4096 }; // at the same time, for one input
 
 static const struct reader *reader;
 static int descriptor;
 static char path[64];
 
 static _Thread_local bool noting;
-static const volatile void *pieces[MOST], *streams[MOST];
+static const volatile void *pieces[HELD_MAX], *streams[HELD_MAX];
 
 static void replace(const volatile void **list, const volatile void *from,
                     const volatile void *to) {
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < HELD_MAX; i++)
         if (list[i] == from) {
             list[i] = to;
             return;
@@ -36,7 +36,6 @@ static void replace(const volatile void **list, const volatile void *from,
 }
 
 static void on_malloc(const volatile void *piece, size_t size) {
-    (void)size;
     if (noting && piece) replace(pieces, NULL, piece);
 }
 
@@ -44,7 +43,7 @@ static void on_free(const volatile void *piece) {
     if (noting && piece) replace(pieces, piece, NULL);
 }
 
-/* The calls of the program and of the readers, by the linker's --wrap. */
+/* Calls by the program and the readers arrive here through the linker's --wrap. */
 FILE *__real_fopen(const char *name, const char *mode);
 FILE *__real_fdopen(int number, const char *mode);
 int __real_fclose(FILE *file);
@@ -70,25 +69,24 @@ int __wrap_fclose(FILE *file) {
     return __real_fclose(file);
 }
 
-/* Gives back what is noted; returns how much it was. */
+/* Releases what is recorded; returns how much it was. */
 static int give_back(void) {
     int count = 0;
-    for (int i = 0; i < MOST; i++)
-        if (streams[i]) count++, __wrap_fclose((FILE *)streams[i]); // takes its memory along
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < HELD_MAX; i++)
+        if (streams[i]) count++, __wrap_fclose((FILE *)streams[i]); // also frees its memory
+    for (int i = 0; i < HELD_MAX; i++)
         if (pieces[i]) count++, free((void *)pieces[i]);
     return count;
 }
 
 static void read_input(void *unused) {
-    (void)unused;
     reader->read(path);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***arguments);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) {
     const char *name = "";
@@ -102,7 +100,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
         fputs("fuzz: --target=NAME is missing, or the name is not in readers.c\n", stderr);
         exit(2);
     }
-    omp_set_num_threads(omp_get_max_threads()); // memory that OpenMP takes once, and keeps
+    omp_set_num_threads(omp_get_max_threads()); // memory that OpenMP takes once and keeps
     return 0;
 }
 
@@ -121,9 +119,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* A safetensors file whose length does not fit is refused at once: most are made to fit. */
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
-    size = LLVMFuzzerMutate(data, size, most);
+/* A safetensors file whose header length does not fit is refused at once, so most inputs are given
+   one that fits. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    size = LLVMFuzzerMutate(data, size, max);
     if (strcmp(reader->name, "safetensors") != 0 || size < 8 || seed % 8 == 0) return size;
     size_t end = size;
     while (end > 8 && data[end - 1] != '}') end--;

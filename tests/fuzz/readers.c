@@ -17,7 +17,7 @@ static void check(bool holds, const char *what) {
     abort();
 }
 
-/* The file's bytes with a 0 behind. */
+/* The file's bytes, followed by a NUL. */
 static char *bytes_of(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
     struct stat status;
@@ -35,7 +35,7 @@ static void check_utf8(const char *text) {
               "names and texts are UTF-8");
 }
 
-/* The arrays lie one behind the other up to the file's end, and can be read. */
+/* The arrays follow one another without gaps up to the end of the file, and can be read. */
 static void read_safetensors(const char *path) {
     struct safetensors file;
     struct stat status;
@@ -64,7 +64,7 @@ static void read_safetensors(const char *path) {
     safetensors_close(&file);
 }
 
-/* Numbers are in their ranges; what is written is read back as the same. */
+/* Numbers are in their ranges. What is written reads back as the same. */
 static void read_config(const char *path) {
     struct config config, again;
     char option[4200], text[2][64];
@@ -91,7 +91,7 @@ static void read_config(const char *path) {
     }
 }
 
-/* The ids stand for the text's own characters. */
+/* Each id maps back to the character of the text. */
 static void check_corpus(const struct corpus *corpus, const char *text, size_t bytes) {
     const struct vocabulary *vocabulary = &corpus->vocabulary;
     bool marked = vocabulary->level == LEVEL_CHAR && !strncmp(text, "\xef\xbb\xbf", 3);
@@ -107,7 +107,7 @@ static void check_corpus(const struct corpus *corpus, const char *text, size_t b
     check(at == bytes && corpus->train <= corpus->length, "nothing is left out");
 }
 
-/* Items lie one behind the other between markers, and lack nothing but blanks and line ends. */
+/* Items follow one another, separated by markers, and lack nothing but blanks and line ends. */
 static void check_items(const struct corpus *corpus) {
     int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     size_t tokens = 0;
@@ -125,7 +125,7 @@ static void check_items(const struct corpus *corpus) {
 static void read_corpus(const char *path) {
     size_t bytes;
     char *text = bytes_of(path, &bytes);
-    for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) { // bytes never die
+    for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) { // bytes are always valid
         struct corpus corpus, again;
         corpus_read(&corpus, path, &(struct corpus_options){.level = level, .val_fraction = 0.1});
         check_corpus(&corpus, text, bytes);
@@ -174,7 +174,7 @@ static void read_vocabulary(const char *path) {
     free(text);
 }
 
-/* What stays of a log is a beginning of it, in whole lines. */
+/* What remains of a log is a prefix of it, in whole lines. */
 static void read_log(const char *path) {
     size_t before, after;
     char *was = bytes_of(path, &before), log[4200];

@@ -1,6 +1,7 @@
-/* What the program reads that somebody else may have written, a reader each: libFuzzer feeds them
-   what it thinks of (make fuzz), tests/data/test_fuzz.c what is in regressions/. A reader takes the file
-   as ./train does, which may die with a message, and aborts where what it took breaks its rules. */
+/* A reader for each kind of file that somebody else may have written: libFuzzer feeds it inputs of
+   its own (make fuzz), and tests/data/test_fuzz.c the files in regressions/. A reader takes the
+   file as ./train does. It may die with a message, and it aborts if what it accepted breaks a
+   rule. */
 #ifndef READERS_H
 #define READERS_H
 

@@ -7,9 +7,9 @@
 
 extern const struct adam_options fit_options;
 
-/* `steps` updates on the same batch, the rate warming up for 100 (Post-LN needs it), fewer once the
-   loss is below `enough`: where gradients vanish, Adam's steps grow until they leave the minimum.
-   Returns the last loss. */
+/* Trains for at most `steps` updates on the same batch, with a warm-up of 100 updates (Post-LN
+   needs it). Stops once the loss is below `enough`: where gradients vanish, Adam's steps grow until
+   they leave the minimum. Returns the last loss. */
 double fit_batch(struct model *model, struct adam *adam, const struct batch *batch, int steps,
                  double lr, double enough);
 

@@ -31,9 +31,9 @@ void golden_expect(const char *path, const char *key, size_t count, const real *
                    double tolerance, double typical) {
     real *want = malloc(count * sizeof(real));
     golden_read(path, key, count, want);
-    double apart = difference(count, got, want), scale = fmax(largest(count, want), typical);
-    cr_expect(apart <= tolerance * scale, "%s: %s: off by %g where the largest is %g", path, key,
-              apart, scale);
+    double error = difference(count, got, want), scale = fmax(largest(count, want), typical);
+    cr_expect(error <= tolerance * scale, "%s: %s: off by %g where the largest is %g", path, key,
+              error, scale);
     free(want);
 }
 

@@ -30,7 +30,7 @@ double probed_value(const struct probed_rows *rows, int layer, const char *site,
 void probed_expect(const struct probed_rows *rows, int layer, const char *site, const char *metric,
                    double want);
 
-/* A watched model that has trained on one batch and was then probed with another. */
+/* A watched model that was trained on one batch and then probed with another. */
 struct probed {
     struct model model;
     struct adam adam;
@@ -40,14 +40,14 @@ struct probed {
     real *before;  // weights before the probed update
     real *tracked; // running statistics before it
     double grad_norm;
-    double scale; // of the loss, whose gradients were computed
+    double scale; // by which the loss was multiplied before backward
 };
 
 void probed_run(struct probed *p, const struct model_config *config, unsigned char *valid,
                 double scale);
 void probed_free(struct probed *p);
 
-/* True if token n is valid; all are where `valid` is NULL. */
+/* True if token n is valid, as all are if `valid` is NULL. */
 bool probed_valid(const unsigned char *valid, size_t n);
 
 #endif

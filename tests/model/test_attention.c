@@ -1,4 +1,4 @@
-/* Attention against its formula written down plainly, and what causality promises. */
+/* Attention against a plain implementation of its formula, and what causality promises. */
 #include "data/random.h"
 #include "model/layer/attention.h"
 #include "tests/support.h"

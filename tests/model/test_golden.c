@@ -12,18 +12,20 @@
 
 enum { V = 7, B = 3, T = 5, STEPS = 20 };
 
-/* What an element of a gradient is measured against, if it is smaller: 1 % of the model's largest.
-   A sum that cancels to 0, as that of a bias before bn does, is rounded as its terms are, and they
-   are as large as other gradients. */
-static double typical_gradient(const char *path, const char *key, size_t count, double most) {
+/* A gradient's error is measured relative to its largest element, or to 1 % of the largest gradient
+   of the model if that is larger. A sum that cancels to 0, as the gradient of a bias before bn
+   does, has the rounding errors of its terms, and these are as large as other gradients. */
+static double typical_gradient(const char *path, const char *key, size_t count,
+                               double max_gradient) {
     real *want = malloc(count * sizeof(real));
     golden_read(path, key, count, want);
-    bool cancels = !in_double() && largest(count, want) < 1e-12 * most;
+    bool cancels = !in_double() && largest(count, want) < 1e-12 * max_gradient;
     free(want);
-    return (cancels ? 1e-1 : 1e-2) * most;
+    return (cancels ? 1e-1 : 1e-2) * max_gradient;
 }
 
-/* The start: 0.4 sin(1.3 i + s), s the sum of the name's bytes, and 1 more in a norm's weight. */
+/* Initial values: 0.4 sin(1.3 i + s), where s is the sum of the name's bytes, plus 1 in a norm's
+   weight. */
 static void start(struct tensor_list *list) {
     for (size_t k = 0; k < list->count; k++) {
         const struct tensor *t = &list->tensor[k];
@@ -56,14 +58,14 @@ static bool in_torch(const char *norm, const char *placement, bool inner) {
     return false;
 }
 
-/* A gradient, or its products with two waves. */
+/* Compares a gradient, or its dot products with a cosine and a sine. */
 static void expect_gradients(const char *path, const struct tensor *t, const real *gradient,
-                             bool whole, double tolerance, double most) {
+                             bool whole, double tolerance, double max_gradient) {
     char key[128];
     snprintf(key, sizeof key, "%s:%s", whole ? "grad" : "dots", t->name);
     if (whole) {
         golden_expect(path, key, t->size, gradient, tolerance,
-                      typical_gradient(path, key, t->size, most));
+                      typical_gradient(path, key, t->size, max_gradient));
         return;
     }
     double dots[2] = {0, 0};
@@ -71,23 +73,23 @@ static void expect_gradients(const char *path, const struct tensor *t, const rea
         dots[0] += (double)gradient[i] * cos(0.7 * (double)i);
         dots[1] += (double)gradient[i] * sin(0.7 * (double)i);
     }
-    // as many roundings as elements
+    // as many rounding errors as elements
     golden_expect(path, key, 2, (real[]){(real)dots[0], (real)dots[1]}, tolerance,
-                  typical_gradient(path, key, 2, most) * (double)t->size);
+                  typical_gradient(path, key, 2, max_gradient) * (double)t->size);
 }
 
 /* A golden file of a model, and how closely to agree with it. */
 struct golden_model {
     char path[128];
-    bool whole;          // it holds every gradient and logit, not their products and losses alone
-    double first, after; // tolerances before the first step of Adam and after
+    bool whole;          // the file has all gradients and logits, else dot products and losses only
+    double first, after; // tolerances at the first step and after training
 };
 
-/* The first batch's results, from which on rounding has not been amplified. */
+/* Results of the first batch, before training amplifies rounding errors. */
 static void expect_first_step(const struct golden_model *golden, struct model *model, real loss,
                               real grad_norm) {
     const struct tensor_list *param = &model->lists.param;
-    double most = largest(param->size, param->grad);
+    double max_gradient = largest(param->size, param->grad);
     real *logits = copy_logits(model, B * T);
     if (golden->whole) golden_expect(golden->path, "logits", B * T * V, logits, golden->first, 0);
     free(logits);
@@ -95,10 +97,10 @@ static void expect_first_step(const struct golden_model *golden, struct model *m
     golden_expect(golden->path, "grad_norm", 1, &grad_norm, golden->first, 0);
     for (size_t i = 0; i < param->count; i++)
         expect_gradients(golden->path, &param->tensor[i], param->grad + param->tensor[i].offset,
-                         golden->whole, golden->first, most);
+                         golden->whole, golden->first, max_gradient);
 }
 
-/* Running statistics after training, and an evaluation. */
+/* Running statistics after training, and the results of an evaluation. */
 static void expect_evaluation(const struct golden_model *golden, struct model *model,
                               struct batch *batch) {
     const struct tensor_list *state = &model->lists.state;
@@ -127,7 +129,7 @@ ParameterizedTestParameters(golden, model) {
 ParameterizedTest(struct pair *pair, golden, model) {
     const char *norm = norm_kinds[pair->norm]->name, *placement = placements[pair->placement].name;
     if (!in_torch(norm, placement, pair->inner)) return;
-    // Adam divides a gradient by its own size, so rounding in small ones counts for more.
+    // Adam divides a gradient by its own size, so rounding of small gradients counts for more.
     struct golden_model golden = {.whole = !strcmp(placement, "pre") && !pair->inner,
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};

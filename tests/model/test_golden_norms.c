@@ -1,5 +1,5 @@
-/* Norms alone against PyTorch: outputs, gradients and running statistics. `make check` runs the tests
-   in the project's folder. */
+/* Norms alone against PyTorch: outputs, gradients and running statistics. `make check` runs the
+   tests in the project's folder. */
 #include "tests/model/golden.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* BatchNorm alone: three batches in training, a fourth in evaluation. Over all tokens there is
-   Regularized BatchNorm's dx too, with a quarter of the penalty. */
+/* BatchNorm alone: three batches in training, a fourth in evaluation. With statistics over all
+   tokens also Regularized BatchNorm's dx, with a quarter of the penalty. */
 static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
     enum { N = 10, CHANNELS = 3, COUNT = N * CHANNELS };
     const char *path = "tests/golden/batchnorm.txt";
@@ -62,8 +62,8 @@ Test(golden, batchnorm) {
     check_batchnorm(BN_AXIS_BATCH, 2, "position_");
 }
 
-/* Norms alone: training on batch 0, those with running statistics on batch 1 too, then the last
-   in evaluation. Element i of a parameter starts at what `parts` says and 0.1 i. */
+/* Norms alone: training on batch 0, those with running statistics on batch 1 too, then an
+   evaluation of the last batch. Element i of a parameter starts at the value of `parts` + 0.1 i. */
 ParameterizedTestParameters(golden, norm_alone) {
     return every_norm();
 }
@@ -127,7 +127,8 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
     lone_norm_free(&lone);
 }
 
-/* PowerNorm alone: five batches in training, of which two are warm-up, a sixth in evaluation. */
+/* PowerNorm alone: five batches in training, the first two as warm-up, and a sixth in
+   evaluation. */
 Test(golden, power) {
     enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
     for (int divisor = 0; divisor < 2; divisor++) {
@@ -163,7 +164,8 @@ Test(golden, power) {
     }
 }
 
-/* PRepBN alone: four batches in training, in three of which lambda falls, a fifth in evaluation. */
+/* PRepBN alone: four batches in training, lambda falling over the first three, and a fifth in
+   evaluation. */
 Test(golden, prepbn) {
     enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
     const char *path = "tests/golden/prepbn.txt";

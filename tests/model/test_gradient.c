@@ -109,7 +109,7 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
 Test(gradient, linear) {
     check_linear(13, 7, 5, true);
     check_linear(13, 7, 5, false);
-    check_linear(75, 19, 21, true); // several blocks of tokens
+    check_linear(75, 19, 21, true); // several row blocks
 }
 
 struct elementwise_case {
@@ -134,7 +134,7 @@ Test(gradient, activations) {
         real *dx = random_reals(COUNT, 4), *again = random_reals(COUNT, 5);
         a->forward(COUNT, c.y, c.x);
         a->backward(COUNT, dx, again, c.dy, c.x);
-        cr_expect(difference(COUNT, again, c.y) == 0, "%s: another y", a->name);
+        cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
         expect_gradient(a->name, activation_value, &c, COUNT, c.x, dx, 1);
         free(again);
         free(c.x);
@@ -146,7 +146,7 @@ Test(gradient, activations) {
 
 struct loss_case {
     size_t N, V;
-    real *losses, *logits, *spent; // a copy of the logits, which are used up
+    real *losses, *logits, *spent; // a copy of the logits, since the loss overwrites them
     int32_t *targets;
 };
 
@@ -171,7 +171,7 @@ Test(gradient, cross_entropy) {
     for (size_t n = 0; n < N; n++) {
         expect_gradient("dlogits", loss_value, &c, V, c.logits + n * row, dlogits + n * row, 1);
         for (size_t v = targets[n] < 0 ? 0 : V; v < row; v++)
-            cr_expect(dlogits[n * row + v] == 0, "no target or no logit, no gradient");
+            cr_expect(dlogits[n * row + v] == 0, "a pad has a gradient");
     }
     free(c.losses);
     free(c.logits);

@@ -1,6 +1,5 @@
-/* Every gradient of whole models against central differences, in double, for every norm x
- * placement.
- */
+/* Every gradient of whole models against central differences, in double, for every norm and
+   placement. */
 #include "data/text/corpus.h"
 #include "model/norm/pool.h"
 #include "tests/support.h"
@@ -26,12 +25,13 @@ static double model_value(void *context) {
     struct model_case *c = context;
     double sum;
     restore_values(&c->model.lists.state, c->state);
-    c->model.lists.param.version++; // a weight has been moved
+    c->model.lists.param.version++; // a weight has changed
     model_forward(&c->model, &c->batch, true, 3);
     return model_loss(&c->model, &c->batch, &sum) ? sum : 0;
 }
 
-/* Every parameter of a model of this configuration, its weights far from their small start. */
+/* Checks every parameter of a model of this configuration, with weights far from their small
+   initial values. */
 static void check_model(const struct model_config *config, unsigned char *valid) {
     struct model_case c = {.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7)};
     model_init(&c.model, config, SMALL_V, SMALL_B, 1);
@@ -46,11 +46,11 @@ static void check_model(const struct model_config *config, unsigned char *valid)
             if (!valid[n]) c.batch.targets[n] = -1;
     size_t targets = 0;
     for (size_t n = 0; n < SMALL_B * SMALL_T; n++) targets += c.batch.targets[n] >= 0;
-    model_forward(&c.model, &c.batch, true, 3); // a state that is not that of the start
+    model_forward(&c.model, &c.batch, true, 3); // so that the state is not the initial one
     c.state = copy_values(&c.model.lists.state);
     model_zero_grad(&c.model);
     model_forward(&c.model, &c.batch, true, 3);
-    model_backward(&c.model, &c.batch, 3, (double)targets); // of the sum, not the mean
+    model_backward(&c.model, &c.batch, 3, (double)targets); // of the sum, not of the mean
     double typical = largest(param->size, param->grad);
     for (size_t i = 0; i < param->count; i++) {
         const struct tensor *t = &param->tensor[i];
@@ -85,7 +85,7 @@ ParameterizedTest(struct pair *pair, gradient_model, model_with_dropout_and_pads
     check_model(&config, valid);
 }
 
-/* Pads that are tokens to the norms have a gradient: that of the statistics. */
+/* Pads that count as tokens in the norms' statistics have a gradient: that of the statistics. */
 ParameterizedTestParameters(gradient_model, model_with_pads_in_its_statistics) {
     return every_row();
 }
@@ -109,11 +109,11 @@ ParameterizedTest(struct pair *pair, gradient_model, model_without_bias_or_affin
     check_model(&config, NULL);
 }
 
-/* A model of many tokens, shared out over threads: one tensor at a time, along a direction. */
+/* A model of many tokens on several threads: one tensor at a time, along a random direction. */
 
 struct direction_case {
     struct model_case whole;
-    real *from, *along; // the tensor's values, and their way
+    real *from, *along; // the tensor's values, and the direction
     struct tensor tensor;
     real t;
 };
@@ -130,7 +130,11 @@ ParameterizedTestParameters(gradient_model, model_of_many_tokens) {
 }
 
 ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
-    enum { SEQUENCES = 36, LENGTH = 37, TOKENS = SEQUENCES * LENGTH }; // more than the head's 1024
+    enum {
+        SEQUENCES = 36,
+        LENGTH = 37,
+        TOKENS = SEQUENCES * LENGTH
+    }; // more than the 1024 that the head takes at once
     struct model_config config = pair_config(pair);
     unsigned char valid[TOKENS];
     config.block_size = LENGTH;
@@ -191,8 +195,8 @@ Test(gradient_model, batchnorm_by_position) {
     }
 }
 
-/* Regularized BatchNorm: the function is the loss and the penalty, the running statistics those
-   after the first forward. */
+/* Regularized BatchNorm: the function is the loss plus the penalty; the running statistics are
+   those after the first forward. */
 
 struct penalty_case {
     struct model_case whole;
@@ -245,7 +249,7 @@ Test(gradient_model, regularized_batchnorm) {
     double loss = model_backward(model, &c.whole.batch, 3, c.weight);
     double bare = model_value(&c.whole) / (SMALL_B * SMALL_T);
     cr_expect(fabs(loss - bare) < 1e-12 && penalty_value(&c) > c.weight * (bare + 0.1),
-              "the loss that is logged is without the penalty");
+              "the logged loss contains the penalty");
     for (size_t i = 0; i < param->count; i++) {
         const struct tensor *t = &param->tensor[i];
         expect_gradient(t->name, penalty_value, &c, t->size, param->value + t->offset,

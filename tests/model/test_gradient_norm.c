@@ -1,4 +1,5 @@
-/* Norms alone: every gradient against central differences, in double, the input's too. */
+/* Norms alone: every gradient, that of the input included, against central differences, in
+   double. */
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static double norm_value(void *context) {
 static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
                             size_t B, size_t T, size_t C, const unsigned char *valid,
                             bool training) {
-    if (!kind->forward) return; // the identity has nothing to derive: see test_norm.c
+    if (!kind->forward) return; // the identity has no gradient of its own: see test_norm.c
     struct norm_case c = {.count = B * T * C};
     lone_norm_init_with(&c.lone, kind, options, B, T, C);
     c.x = random_reals(c.count, 1);
@@ -30,7 +31,7 @@ static void check_norm_with(const struct norm_kind *kind, const struct norm_opti
     for (size_t i = 0; i < c.lone.lists.param.size; i++)
         c.lone.lists.param.value[i] += (real)0.2 * noise[i];
     c.lone.tokens.valid = valid;
-    lone_norm_forward(&c.lone, c.y, c.x); // so that running statistics are not those of the start
+    lone_norm_forward(&c.lone, c.y, c.x); // so that running statistics are not the initial ones
     c.state = copy_values(&c.lone.lists.state);
     c.lone.tokens.training = training;
     norm_value(&c);
@@ -64,28 +65,29 @@ ParameterizedTest(struct pair *pair, gradient, norm) {
     check_norm(kind, 3, 7, 11, NULL, true);
     check_norm(kind, 3, 7, 11, valid, true);
     check_norm(kind, 3, 7, 11, NULL, false);
-    unsigned char most[10 * 7]; // more than two blocks of tokens, the first all pads
-    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    unsigned char sparse[10 * 7]; // more than two row blocks, the first all pads
+    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
     check_norm(kind, 10, 7, 17, NULL, true);
-    check_norm(kind, 10, 7, 17, most, true);
-    check_norm(kind, 10, 7, 17, most, false);
+    check_norm(kind, 10, 7, 17, sparse, true);
+    check_norm(kind, 10, 7, 17, sparse, false);
     check_norm(kind, 2, 2, 1, NULL, true);
     check_norm(kind, 3, 7, 22, valid, true);
     cr_expect(kind->name != NULL);
 }
 
-/* What options change a kind to. */
+/* Kinds with options that change their formula. */
 Test(gradient, batchnorm_by_position) {
     const struct norm_kind *kind = norm_find("bn");
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", BN_AXIS_BATCH);
-    unsigned char valid[3 * 7], most[10 * 7];
-    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 7 < 4 + n / 7; // one, or none, at some
-    for (size_t n = 0; n < sizeof most; n++) most[n] = n >= ROWS && n % 7 != 3;
+    unsigned char valid[3 * 7], sparse[10 * 7];
+    for (size_t n = 0; n < sizeof valid; n++)
+        valid[n] = n % 7 < 4 + n / 7; // some positions have one valid token or none
+    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
     check_norm_with(kind, &options, 3, 7, 11, NULL, true);
     check_norm_with(kind, &options, 3, 7, 11, valid, true);
     check_norm_with(kind, &options, 3, 7, 11, valid, false);
-    check_norm_with(kind, &options, 10, 7, 17, most, true);
+    check_norm_with(kind, &options, 10, 7, 17, sparse, true);
 }
 
 Test(gradient, power_norm_with_heads_and_without) {

@@ -1,5 +1,5 @@
-/* The fast matrix product equals its definition to the bit: every awkward size, NaN where it must
-   not read or leave anything, and guard zones around what it may write. */
+/* The fast matrix product equals its definition to the bit: at every awkward size, with NaN where
+   it must not read and in what it must overwrite, and with guard zones around its output. */
 #include "data/random.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
@@ -27,7 +27,8 @@ static real *guarded(size_t M, size_t N, const real *inner) {
     return c;
 }
 
-/* The largest distance of the inside from `want` (M,N); fails if anything was written around it. */
+/* The largest difference of the inside from `want` (M,N); fails if anything was written around
+   it. */
 static double guarded_difference(size_t M, size_t N, const real *c, const real *want) {
     double worst = 0;
     for (size_t i = 0; i < M * (N + 3) + 2 * GUARD; i++) {
@@ -37,14 +38,14 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
             continue;
         }
         size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
-        double apart = fabs((double)c[i] - (double)want[at]);
-        if (!(apart <= worst)) worst = apart;
+        double error = fabs((double)c[i] - (double)want[at]);
+        if (!(error <= worst)) worst = error;
     }
     return worst;
 }
 
-/* A matrix to be read: random, its memory ends with its last element (a sanitizer sees what reads
-   on), its rows lie `row` reals apart with NaN between them. */
+/* A random matrix to read. Its memory ends with its last element, so that a sanitizer sees reads
+   beyond it; its rows are `row` reals apart, with NaN in between. */
 static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
     size_t size = rows && columns ? (rows - 1) * row + columns : 0;
     real *inner = random_reals(rows * columns, key), *data = malloc(size * sizeof(real));

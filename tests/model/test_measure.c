@@ -1,5 +1,5 @@
-/* Models measured under other statistics than their running ones, and the future that training
- * sees. */
+/* Models measured under other statistics than their running ones, and how much training sees of the
+   future. */
 #include "data/text/corpus.h"
 #include "model/lab/adam.h"
 #include "model/lab/measure.h"
@@ -12,7 +12,7 @@
 
 enum { B = SMALL_B, T = SMALL_T };
 
-/* A model of which some updates have moved the weights and the running statistics. */
+/* A model whose weights and running statistics have changed in a few updates. */
 static void train_some(struct model *model, const struct model_config *config) {
     struct adam adam;
     omp_set_num_threads(1);
@@ -68,7 +68,7 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
         else
             cr_expect(fabs(loss[source] - loss[STATISTICS_RUNNING]) < 1e-6, "%s: by %g",
                       statistics_name[source], loss[source] - loss[STATISTICS_RUNNING]);
-    // each sequence by itself is a batch of its own
+    // each sequence is a batch of its own
     double by_one = 0;
     for (size_t b = 0; b < B; b++) {
         struct batch one = batch;
@@ -80,7 +80,7 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
     cr_expect(fabs(by_one - loss[STATISTICS_SINGLE]) < 1e-6);
     if (measure_has(&config, STATISTICS_POSITION)) {
         cr_expect(fabs(loss[STATISTICS_POSITION] - loss[STATISTICS_OWN]) > 1e-6);
-        struct batch short_one = batch; // a single position: the batch's statistics are its own
+        struct batch short_one = batch; // with a single position the batch's statistics are its own
         short_one.T = 1;
         double by_position = loss_by(&model, STATISTICS_POSITION, &short_one, NULL);
         cr_expect(fabs(by_position - loss_by(&model, STATISTICS_OWN, &short_one, NULL)) < 1e-5);
@@ -90,7 +90,8 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
     model_free(&model);
 }
 
-/* A target counts as correct if no other character is likelier; a token without one never does. */
+/* A target counts as correct if no other character is likelier. A token without a target never
+   counts. */
 Test(measure, accuracy) {
     struct model_config config = small_config(norm_index("ln"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
@@ -115,8 +116,8 @@ Test(measure, accuracy) {
     model_free(&model);
 }
 
-/* Another batch that is the same one: statistics of the measured batch, but that bn's and in's
-   variance is the unbiased one; pn-v's mean square is the same. */
+/* If the other batch is the same batch, the statistics are those of the measured batch, except that
+   bn and in use the unbiased variance; pn-v's mean square is the same. */
 Test(measure, statistics_of_another_batch) {
     static const char *const norms[] = {"pn-v", "bn"};
     struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
@@ -183,8 +184,8 @@ Test(measure, batchnorm_by_position_sees_no_future) {
     model_free(&own);
 }
 
-/* Characters that nothing predicts: all equally often, others in each batch and for each seed, the
-   same ones to validate with. */
+/* Characters that nothing predicts: all equally frequent, different in each batch and for each
+   seed, but the same in each validation. */
 Test(measure, random_characters) {
     enum { V = 20, SEQUENCES = 50, LENGTH = 40, TOKENS = SEQUENCES * LENGTH };
     struct corpus corpus;

@@ -1,5 +1,4 @@
-/* The whole model: it learns, and its weights, gradients, dropout and evaluation are as they should
-   be. */
+/* The whole model: it learns; its initial weights, gradients, dropout and evaluation are right. */
 #include "data/text/corpus.h"
 #include "model/lab/adam.h"
 #include "tests/model/fit.h"
@@ -28,8 +27,8 @@ ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     adam_init(&adam, &fit_options, &model.lists.param);
     double first = fit_batch(&model, &adam, &batch, 1, 3e-3, 0),
            last = fit_batch(&model, &adam, &batch, 700, 3e-3, 0.01);
-    cr_expect(fabs(first - log(9)) < 0.6, "starts near ln V: %g", first);
-    cr_expect(last < 0.02, "ends near 0: %g", last);
+    cr_expect(fabs(first - log(9)) < 0.6, "does not start near ln V: %g", first);
+    cr_expect(last < 0.02, "does not end near 0: %g", last);
     batch_free(&batch);
     adam_free(&adam);
     model_free(&model);
@@ -84,7 +83,7 @@ Test(model, counts_nanogpt_s_parameters) {
     config.bias = 0;
     struct model model;
     model_init(&model, &config, 65, 1, 1);
-    cr_expect_eq(model_parameters(&model), 10745088); // "10.65M" and 98304 of wpe
+    cr_expect_eq(model_parameters(&model), 10745088); // nanoGPT's "10.65M" plus the 98304 of wpe
     model_free(&model);
 }
 
@@ -118,11 +117,12 @@ ParameterizedTestParameters(model, many_tokens_are_the_sum_of_their_halves) {
     return every_pair();
 }
 
-/* More tokens than the head takes at a time, against halves that it takes at once. */
+/* More tokens than the head takes at once, against halves that it takes at once. */
 ParameterizedTest(struct pair *pair, model, many_tokens_are_the_sum_of_their_halves) {
     enum { SEQUENCES = 40, LENGTH = 37, HALF = SEQUENCES / 2 * LENGTH };
     struct model_config config = pair_config(pair);
-    if (norm_kinds[pair->norm]->statistics) return; // pools over tokens: a half is something else
+    if (norm_kinds[pair->norm]->statistics)
+        return; // pools over tokens: a half has other statistics
     config.block_size = LENGTH;
     omp_set_num_threads(3);
     struct model model;
@@ -130,7 +130,7 @@ ParameterizedTest(struct pair *pair, model, many_tokens_are_the_sum_of_their_hal
     model.threads = 3;
     struct batch whole = make_batch(SEQUENCES, LENGTH, SMALL_V, 1), half = whole;
     whole.targets[5] = -1;
-    whole.targets[HALF + 5] = -1; // as many in each half
+    whole.targets[HALF + 5] = -1; // the same number in each half
     size_t size = model.lists.param.size, count = 2 * HALF * SMALL_V;
     real *want = malloc(size * sizeof(real));
     double sum, part[2];
@@ -191,7 +191,8 @@ Test(model, evaluation_moves_nothing) {
 }
 
 Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
-    struct model_config config = small_config(0, 0); // no norm: a dropped element passes x on
+    struct model_config config =
+        small_config(0, 0); // no norm: where an element is dropped, x passes unchanged
     config.n_embd = 60;
     config.dropout = 0.5;
     struct model model;

@@ -1,9 +1,10 @@
-/* What a character may depend on: evaluation is causal, generation and growing texts equal the full
-   forward, and the threads change nothing. */
+/* What a token's output may depend on: evaluation is causal, generation and a growing text give
+   what the full forward gives, and the number of threads changes nothing. */
 #include "data/text/corpus.h"
 #include "model/lab/sample.h"
 #include "model/math/simd.h"
 #include "tests/model/fit.h"
+#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -35,9 +36,9 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     model_free(&model);
 }
 
-/* The window that a sampler sees before character i, from what its head says: it moves by as much
-   as leaves half a block, each time that a block is full. */
-static size_t window_begin(size_t i, size_t T) {
+/* The start of the window that a sampler sees before character i, from the description in its
+   header: each time that the block is full, the window moves until half of the block is left. */
+static size_t window_start(size_t i, size_t T) {
     size_t begin = 0;
     while (i - begin > T) begin += T - T / 2;
     return begin;
@@ -51,15 +52,16 @@ static void check_generation(struct model_config config) {
     struct sampler sampler;
     sampler_init(&sampler, &model, (struct sample_options){0, 0}, 1);
     for (size_t i = 0; i < GIVEN; i++) sampler_add(&sampler, ids[i]);
-    real *grown = malloc(TEXT * SMALL_V * sizeof *grown); // what each character was drawn from
+    real *grown =
+        malloc(TEXT * SMALL_V * sizeof *grown); // the logits that each character was sampled from
     for (size_t i = GIVEN; i < TEXT; i++) {
         ids[i] = sampler_next(&sampler);
-        size_t last = i - window_begin(i, SMALL_T) - 1; // in the window it was drawn from
+        size_t last = i - window_start(i, SMALL_T) - 1; // in the window that it was sampled from
         memcpy(grown + i * SMALL_V, model_logits(&model, last), SMALL_V * sizeof *grown);
     }
     sampler_free(&sampler);
     for (size_t i = GIVEN; i < TEXT; i++) {
-        size_t begin = window_begin(i, SMALL_T);
+        size_t begin = window_start(i, SMALL_T);
         struct batch window = {.B = 1, .T = i - begin, .ids = ids + begin};
         model_forward(&model, &window, false, 0);
         const real *logits = model_logits(&model, window.T - 1);
@@ -78,7 +80,7 @@ ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) 
     check_generation(pair_config(pair));
 }
 
-/* Pieces of any length, across blocks of tokens, and by any number of threads. */
+/* A text that grows by pieces of any length, across row blocks, on any number of threads. */
 static void check_growth(struct model_config config) {
     enum { LENGTH = 75, V = 11 };
     static const size_t ends[] = {1, 2, 33, 34, 70, 71, 72, LENGTH};
@@ -88,13 +90,14 @@ static void check_growth(struct model_config config) {
     struct model model;
     model_init(&model, &config, V, 1, 1);
     struct batch batch = make_batch(1, LENGTH, V, 5), other = make_batch(1, LENGTH, V, 6);
-    model_forward(&model, &batch, true, 0); // bn's running statistics are no longer what they were
+    model_forward(&model, &batch, true,
+                  0); // so that bn's running statistics are not the initial ones
     for (model.threads = 1; model.threads <= 3; model.threads += 2) {
         real *whole = malloc(LENGTH * V * sizeof *whole);
         model_forward(&model, &batch, false, 0);
         for (size_t n = 0; n < LENGTH; n++)
             memcpy(whole + n * V, model_logits(&model, n), V * sizeof *whole);
-        model_forward(&model, &other, false, 0); // nothing is left of it
+        model_forward(&model, &other, false, 0); // no trace of it may be left
         size_t first = 0;
         for (size_t i = 0; i < sizeof ends / sizeof *ends; first = ends[i++]) {
             model_extend(&model, batch.ids, first, ends[i]);
@@ -118,29 +121,29 @@ ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_woul
     check_growth(pair_config(pair));
 }
 
-/* What 5 updates by a team of so many threads lead to: weights and running statistics, and the loss
-   in evaluation. There are enough tokens for 16 threads, and several slabs of them. */
+/* The result of some updates on `threads` threads: weights, running statistics, and the loss in
+   evaluation. There are enough tokens for 16 threads, and for several slabs. */
 struct trained {
     real *values;
     size_t count;
     double loss;
 };
 
-static struct trained train_by(const struct model_config *config, size_t threads, int most) {
+static struct trained train_by(const struct model_config *config, size_t threads, int max_threads) {
     enum { SEQUENCES = 28, CHARACTERS = 33 }; // more tokens than the head takes at once
     struct model model;
     struct adam adam;
     struct trained trained;
-    omp_set_num_threads(most);
+    omp_set_num_threads(max_threads);
     struct batch batch = make_batch(SEQUENCES, config->block_size, CHARACTERS, 3);
     model_init(&model, config, CHARACTERS, SEQUENCES, 1);
     omp_set_num_threads(16);
     model.threads = threads;
     adam_init(&adam, &fit_options, &model.lists.param);
     adam.threads = model_team(&model);
-    fit_batch(&model, &adam, &batch, 5, 1e-2, 0);
-    size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread need
-    for (size_t thread = 0; threads && thread < (size_t)most; thread++)
+    fit_batch(&model, &adam, &batch, SANITIZED ? 2 : 5, 1e-2, 0);
+    size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread use
+    for (size_t thread = 0; threads && thread < (size_t)max_threads; thread++)
         cr_expect((model.logits[thread * piece] != 0) == (thread < threads),
                   "thread %zu of %zu has %s", thread, threads,
                   thread < threads ? "nothing to do" : "something to do");
@@ -164,14 +167,14 @@ static void check_threads(struct model_config config, int64_t length) {
     struct trained one = train_by(&config, 1, 16);
     const struct {
         size_t threads;
-        int most;
+        int max_threads;
     } teams[] = {{2, 16},  {3, 16}, {8, 8},
-                 {16, 16}, {0, 8},  {8, 3}}; // 0: as many as the work is worth
+                 {16, 16}, {0, 8},  {8, 3}}; // 0: as many as the work deserves
     for (size_t i = 0; i < sizeof teams / sizeof *teams; i++) {
-        struct trained many = train_by(&config, teams[i].threads, teams[i].most);
+        struct trained many = train_by(&config, teams[i].threads, teams[i].max_threads);
         cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
                       one.loss == many.loss,
-                  "%zu threads of %d", teams[i].threads, teams[i].most);
+                  "%zu threads of %d", teams[i].threads, teams[i].max_threads);
         free(many.values);
     }
     cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
@@ -186,9 +189,9 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
     check_threads(pair_config(pair), 37);
 }
 
-/* Sequences of 64 are whole in the shares of 1 and 2 threads, not in those of 3, 8 and 16: some
-   attend alone, sequence by sequence, and some meet for it. */
-Test(model, same_bits_with_attention_alone_and_in_meetings) {
+/* Sequences of 64 tokens fit into the parts of 1 and 2 threads, not of 3, 8 and 16: some threads
+   compute attention alone, sequence by sequence, others synchronize for it. */
+Test(model, same_bits_with_attention_alone_and_synchronized) {
     int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
     const struct pair pairs[] = {
         {ln, 0, false}, {ln, 0, true}, {norm_index("bn"), 1, false}, {ln, residual, false}};
@@ -196,9 +199,8 @@ Test(model, same_bits_with_attention_alone_and_in_meetings) {
         check_threads(pair_config(&pairs[i]), 64);
 }
 
-/* Statistics of each position for itself let no token see what follows it; those over all tokens
- * do.
- */
+/* With statistics of its own for each position no token sees a later one. With statistics over all
+   tokens it does. */
 static void check_causality_in_training(int64_t axis, bool causal) {
     struct model_config config = small_config(norm_index("bn"), 0);
     norms_set(&config.norms, "bn-axis", (double)axis);
@@ -226,7 +228,7 @@ Test(model, batchnorm_by_position_is_causal_in_training) {
     check_causality_in_training(BN_AXIS_BATCH_TIME, false);
 }
 
-Test(model, batchnorm_by_position_grows_generates_and_is_shared_out) {
+Test(model, batchnorm_by_position_grows_generates_and_has_the_same_bits) {
     for (int placement = 0; placement < 2; placement++) {
         struct model_config config = small_config(norm_index("bn"), placement);
         norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);

@@ -1,5 +1,5 @@
-/* What the theory of each norm promises, on its own. The tests that hold for every kind iterate the
-   table. */
+/* What the theory of each norm promises, on a norm alone. Tests that hold for every kind iterate
+   the list. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -98,8 +98,9 @@ Test(norm, outputs_have_the_promised_moments) {
     free(x);
 }
 
-/* dx of a norm whose output moves only across certain directions has no part along them. With gamma
-   1 and eps away, ln: 1 and xhat over the channels; rms: xhat; bn: 1 and xhat over the tokens. */
+/* A norm whose output does not change along certain directions of x has a dx without components
+   along them. With gamma 1 and a negligible eps these are, for ln: 1 and xhat over the channels;
+   for rms: xhat; for bn: 1 and xhat over the tokens. */
 static void expect_orthogonal(const char *name, bool over_tokens, bool to_one) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
     for (size_t i = 0; i < COUNT; i++) x[i] = 100 * x[i] + 30;
@@ -132,8 +133,9 @@ Test(norm, dx_has_no_part_along_what_the_norm_removes) {
     expect_orthogonal("pn-v", true, false);
 }
 
-/* dyt and derf look at no other number: y of one alone is y of it among others, and within gamma of
-   beta however large x is. At x near 0 the slope is alpha (2 / sqrt(pi) alpha for derf). */
+/* dyt and derf treat each element alone: its y does not depend on the other elements, and is within
+   gamma of beta however large x is. At x near 0 the slope is alpha (2 / sqrt(pi) alpha for
+   derf). */
 static void expect_pointwise(const char *name, double slope) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     x[7] = (real)1e30, x[8] = (real)-1e30, x[9] = (real)1e-6, x[10] = 0;
@@ -143,7 +145,7 @@ static void expect_pointwise(const char *name, double slope) {
     for (size_t i = 0; i < COUNT; i++) x[i] = i % 2 ? -x[i] : 100;
     struct lone_norm b = theory_apply(name, z, x);
     for (size_t i = 1; i < COUNT; i += 2)
-        cr_expect(fabs((double)(z[i] + y[i])) < theory_tolerance(), "%s is odd at first", name);
+        cr_expect(fabs((double)(z[i] + y[i])) < theory_tolerance(), "%s is not odd", name);
     real dy[COUNT], dx[COUNT];
     for (size_t i = 0; i < COUNT; i++) dy[i] = 1;
     lone_norm_backward(&b, dx, dy, x);
@@ -162,8 +164,8 @@ Test(norm, derf_squashes_each_number_alone) {
     expect_pointwise("derf", 1 / sqrt(M_PI));
 }
 
-/* Whatever its length was, a token gets that of sqrt(C), unless it is shorter than eps, below which
-   the norm is linear; y and dx are orthogonal, and rms is the same but for its epsilon. */
+/* Whatever its length was, a token gets the length sqrt(C), unless it is shorter than eps, below
+   which the norm is linear. y and dx are orthogonal. rms is the same except for its epsilon. */
 Test(norm, scale_gives_every_token_one_length) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), moved[COUNT], y[COUNT];
     real z[COUNT], dx[COUNT];
@@ -195,7 +197,7 @@ Test(norm, scale_gives_every_token_one_length) {
     free(dy);
 }
 
-/* In each group of a token's channels gn is ln. */
+/* In each group of a token's channels, gn is ln. */
 Test(norm, group_is_layer_within_each_group) {
     enum { GROUPS = 2, WIDTH = 2 * C };
     real *x = random_reals(2 * COUNT, 1), *dy = random_reals(2 * COUNT, 2), *parts[2];

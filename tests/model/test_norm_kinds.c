@@ -1,4 +1,4 @@
-/* What the rows of norms and placements say of themselves: names, options, shapes. */
+/* What the rows of norms and placements declare: names, options, shapes. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
 #include "model/math/arena.h"
@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* Every word of a list is an option's name. */
+/* Every word of a list is the name of an option. */
 static void expect_options(const char *list, const char *of) {
     char words[256], *rest;
     if (!list) return;
@@ -47,7 +47,7 @@ Test(norm_kinds, every_name_means_one_kind) {
     }
 }
 
-/* A scalar's dimensions are a shape, not a count of numbers, of a parameter and of a state. */
+/* The dimensions of a scalar are a shape, not a number of elements, for parameters and states. */
 Test(norm_kinds, scalars_hold_one_number) {
     static const struct norm_kind kind = {.name = "shapes",
                                           .param = {{"none", .scalar = true},

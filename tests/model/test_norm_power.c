@@ -1,5 +1,5 @@
-/* PowerNorm over several batches against a naive transcription of its formulas: the backward after
-   warm-up is no gradient, so differences cannot tell whether it is right. */
+/* PowerNorm over several batches against a naive transcription of its formulas. After warm-up its
+   backward is not the gradient of its forward, so differences cannot tell whether it is right. */
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -8,7 +8,8 @@
 
 enum { B = 6, T = 9, N = B * T, C = 12, COUNT = N * C, HEADS = 3, SIZE = C / HEADS };
 
-/* One norm as the head of norm_power.c says, in double, a channel and a token at a time. */
+/* One norm as the head of model/norm/power.c defines it, in double, a channel and a token at a
+   time. */
 struct naive {
     double phi[C], nu[C], gamma[C], beta[C], dgamma[C], dbeta[C];
     int batches;
@@ -73,14 +74,14 @@ static void naive_batch(struct naive *p, const struct naive_options *o, const un
 
 static void expect_near(const char *what, int batch, size_t count, const real *got,
                         const double *want) {
-    double scale = 0, apart = 0, tolerance = in_double() ? 1e-13 : 2e-5;
+    double scale = 0, error = 0, tolerance = in_double() ? 1e-13 : 2e-5;
     for (size_t i = 0; i < count; i++) {
         scale = fmax(scale, fabs(want[i]));
         double d = fabs((double)got[i] - want[i]);
-        if (!(d <= apart)) apart = d;
+        if (!(d <= error)) error = d;
     }
-    cr_expect(scale > 0 && apart <= tolerance * scale, "%s of batch %d: off by %g of %g", what,
-              batch, apart, scale);
+    cr_expect(scale > 0 && error <= tolerance * scale, "%s of batch %d: off by %g of %g", what,
+              batch, error, scale);
 }
 
 static void compare(int scaling, int divisor, int threads) {
@@ -138,7 +139,8 @@ Test(norm_power, follows_its_formulas_over_the_end_of_warmup) {
         }
 }
 
-/* The whole point: after warm-up a token's y does not depend on the others of its batch. */
+/* The purpose of the norm: after warm-up, a token's y does not depend on the other tokens of its
+   batch. */
 Test(norm_power, treats_tokens_alone_after_warmup) {
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find("pn"), B, T, C);

@@ -8,10 +8,10 @@
 
 Test(norm, batch_variance_survives_a_large_offset) {
     const real offset =
-        (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has no digit left
+        (real)(in_double() ? 1e10 : 1e4); // where sum(x^2) - N mean^2 has lost all digits
     real *x = random_reals(COUNT, 1), y[COUNT], moved[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
-        moved[i] = x[i] + offset; // rounded here,
+        moved[i] = x[i] + offset; // rounded here
         x[i] = moved[i] - offset; // so that both are the same numbers
     }
     struct lone_norm a = theory_apply("bn", y, x), b = theory_apply("bn", y, moved);
@@ -39,7 +39,8 @@ Test(norm, batch_running_statistics_move_by_momentum_with_unbiased_variance) {
 
 Test(norm, instance_running_statistics_are_means_over_sequences) {
     real *x = random_reals(COUNT, 1), y[COUNT], dx[COUNT], dy[COUNT];
-    const size_t length[B] = {7, 3, 1, 0, 2, 7, 5, 7, 1, 4}; // valid tokens, in places of their own
+    const size_t length[B] = {7, 3, 1, 0, 2, 7,
+                              5, 7, 1, 4}; // valid tokens of each sequence, at different positions
     unsigned char valid[N];
     for (size_t n = 0; n < N; n++) valid[n] = (n % T + n / T) % T < length[n / T];
     struct lone_norm in;
@@ -60,7 +61,7 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
             if (l > 0) means += sum / l, with_mean++;
             if (l > 1) vars += squares / (l - 1), with_var++;
             for (size_t n = b * T; n < (b + 1) * T; n++)
-                if (l < 2 || !valid[n]) // alone, or a pad
+                if (l < 2 || !valid[n]) // the only valid token, or a pad
                     cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
         }
         cr_assert(with_mean == 9 && with_var == 7);
@@ -72,7 +73,7 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
     free(x);
 }
 
-/* A sequence's tokens are normalized as if it were the whole batch, in which bn would see them. */
+/* The tokens of a sequence are normalized as bn normalizes a batch of this sequence alone. */
 Test(norm, instance_is_batch_of_one_sequence) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     real y[COUNT], dx[COUNT], z[T * C], dz[T * C];
@@ -104,7 +105,8 @@ Test(norm, power_running_mean_square_moves_by_alpha) {
     free(x);
 }
 
-/* lambda falls from 1 to 0 in prepbn_steps batches; then and in evaluation bn + eta x is left. */
+/* lambda falls from 1 to 0 within prepbn_steps batches; from then on, and in evaluation, the norm
+   is bn + eta x. */
 Test(norm, prep_turns_from_layer_to_batch) {
     real *x = random_reals(COUNT, 1), y[COUNT], ln[COUNT], bn[COUNT], want[COUNT];
     struct lone_norm a = theory_apply("ln", ln, x), b = theory_apply("bn", bn, x),
@@ -129,7 +131,7 @@ Test(norm, prep_turns_from_layer_to_batch) {
     free(x);
 }
 
-/* Each position is a norm of its own, over the batch alone. */
+/* Each position is a norm of its own, over the sequences of the batch. */
 Test(norm, batch_by_position_is_a_norm_for_each_position) {
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", BN_AXIS_BATCH);
@@ -162,7 +164,8 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
     free(dy);
 }
 
-/* Pads take no part and get nothing, nor does a token that has its position for itself. */
+/* Pads do not count and get no gradient, nor does a token that is the only valid one at its
+   position. */
 Test(norm, batch_by_position_counts_valid_tokens) {
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", BN_AXIS_BATCH);
@@ -197,7 +200,7 @@ Test(norm, batch_by_position_counts_valid_tokens) {
     free(dy);
 }
 
-/* Those that pool over all tokens of the batch. */
+/* Norms that pool over all tokens of the batch. */
 static const char *const pooling[] = {"bn", "pn-v", "pn", "prepbn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };
 
@@ -210,7 +213,7 @@ static void expect_no_pads_in_statistics(const char *name) {
     lone_norm_init(&b, norm_find(name), B, T, C);
     a.tokens.valid = b.tokens.valid = valid;
     lone_norm_forward(&a, y, x);
-    for (size_t n = 0; n < N; n++) // other pads,
+    for (size_t n = 0; n < N; n++) // other pads
         for (size_t c = 0; c < C; c++)
             if (!valid[n]) x[n * C + c] = 1000;
     lone_norm_forward(&b, z, x);
@@ -232,7 +235,7 @@ static void expect_valid_tokens_counted(const char *name) {
     real *few = random_reals(COUNT, 3), *z = random_reals(COUNT, 4);
     unsigned char valid[N];
     size_t count = 0;
-    for (size_t n = 0; n < N; n++) { // none in the first block, not all in the others
+    for (size_t n = 0; n < N; n++) { // none in the first row block, not all in the others
         valid[n] = n >= ROWS + 3 && n % 5 != 1;
         if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
     }

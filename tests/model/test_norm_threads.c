@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a norm of a kind makes of `tokens` tokens by so many threads: y, dx, its gradient, its
- * state.
- */
-enum { WIDE = 134 }; // channels for every thread, in two odd groups
+/* What a norm of a kind computes from `tokens` tokens on `threads` threads: y, dx, gradients,
+   state. */
+enum { WIDE = 134 }; // channels for every thread, in two groups of odd size
 struct made {
     real *y, *dx, *grad, *state;
     size_t count, grads, states;
@@ -52,7 +51,7 @@ ParameterizedTestParameters(norm, same_bits_for_any_number_of_threads) {
 
 ParameterizedTest(struct pair *pair, norm, same_bits_for_any_number_of_threads) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
-    const size_t tokens[] = {1, 21, 64, 70, 100, 300}; // 300: more blocks than threads
+    const size_t tokens[] = {1, 21, 64, 70, 100, 300}; // 300: more row blocks than threads
     unsigned char valid[300];
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 11 > 3 && n / ROWS != 1;
     int compared = 0;

@@ -1,6 +1,6 @@
-/* Operations that are shared out over threads or padded, each against its definition: every size
-   that does not fit, guard zones around what may be written, the same bits for any number of
-   threads. */
+/* Operations that are padded or divided among threads, against their definitions: at every size
+   that does not fit, with guard zones around what they may write, and with the same bits for any
+   number of threads. */
 #include "data/random.h"
 #include "model/lab/adam.h"
 #include "model/layer/activation.h"
@@ -52,8 +52,8 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
 }
 
-/* y (N,out), dx (N,in) and both gradients by so many threads, as the model makes them; gradients
-   are added to 1. */
+/* y (N,out), dx (N,in) and both gradients on `threads` threads, as the model computes them.
+   Gradients are added to 1. */
 static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, real *y, const real *x,
                             real *dx, const real *dy) {
     const struct linear *linear = &lone->linear;
@@ -123,8 +123,8 @@ static void check_linear(size_t in, size_t out, size_t N) {
 
 Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) {
     check_linear(1, 1, 1);
-    check_linear(7, 3, 33);    // a tile of dW for eight threads,
-    check_linear(130, 5, 100); // which its columns keep busy
+    check_linear(7, 3, 33);    // a tile of dW for eight threads
+    check_linear(130, 5, 100); // whose columns keep them busy
     check_linear(70, 29, 70);
     check_linear(67, 131, 300);
     check_linear(200, 17, 64);
@@ -150,7 +150,7 @@ Test(linear, gradient_leaves_out_what_lies_between_rows) {
     arena_free(&lone.arena);
 }
 
-/* The loss of V logits z in double, and in dz what they would be without `scale`. */
+/* The loss of V logits z in double; dz gets the gradient without the factor `scale`. */
 static double cross_entropy(size_t V, const real *z, int32_t target, double *dz) {
     double largest = (double)z[0], sum = 0;
     for (size_t v = 1; v < V; v++) largest = (double)z[v] > largest ? (double)z[v] : largest;
@@ -161,12 +161,12 @@ static double cross_entropy(size_t V, const real *z, int32_t target, double *dz)
 }
 
 static void check_loss(size_t V, real size) {
-    enum { N = 6, MOST = 128 };
+    enum { N = 6, V_MAX = 128 };
     size_t row = vec_padded(V);
     real *z = random_reals(N * V, V), *logits = nothing(N * row), *dlogits = nothing(N * row + 1);
     real losses[N + 1], alone[N];
     int32_t targets[N];
-    double error = in_double() ? 1e-14 : 1e-6, dz[MOST];
+    double error = in_double() ? 1e-14 : 1e-6, dz[V_MAX];
     for (size_t i = 0; i < N * V; i++) z[i] *= size;
     for (size_t n = 0; n < N; n++) {
         targets[n] = n % 3 == 1 ? -1 : (int32_t)((5 * n + 3) % V);
@@ -231,10 +231,10 @@ Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
 }
 
 Test(activation, backward_makes_forward_s_y_again) {
-    enum { MOST = 70 };
+    enum { COUNT_MAX = 70 };
     int rows = 0;
     for (const struct activation *a = activations; a->name; a++, rows++)
-        for (size_t count = 1; count <= MOST; count++) {
+        for (size_t count = 1; count <= COUNT_MAX; count++) {
             real *x = random_reals(count, count), *dy = random_reals(count, 2);
             real *y = nothing(count + 1), *again = nothing(count + 1), *dx = nothing(count + 1);
             for (size_t i = 0; i < count; i++) x[i] *= 3;
@@ -302,13 +302,12 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* A list of a large matrix, a vector, and a number, with gradients; its memory belongs to the test.
- */
+/* A list of a large matrix, a vector and a number, with gradients. The test frees its memory. */
 static struct tensor_list make_list(struct tensor *tensors) {
     enum { LARGE = 1 << 20 };
     struct tensor_list list = {
         .tensor = tensors, .value = random_reals(LARGE, 1), .grad = random_reals(LARGE, 2)};
-    tensor_take(&list, "matrix", 997, 701, 0, 1); // worth eight threads
+    tensor_take(&list, "matrix", 997, 701, 0, 1); // enough work for eight threads
     tensor_take(&list, "vector", 3001, 0, 0, 1);
     tensor_take(&list, "number", 0, 0, 0, 1);
     cr_assert(list.size < LARGE);
@@ -334,7 +333,7 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
         double norm = adam_grad_norm(&adam, &other);
         uint64_t version = other.version;
         for (int step = 0; step < 3; step++) adam_step(&adam, &other, 0.1, norm);
-        cr_expect(other.version > version, "an update is announced");
+        cr_expect(other.version > version, "the list has the same version after an update");
         if (threads == 1) {
             first = norm;
             one = other.value;
@@ -350,7 +349,7 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
     double error = in_double() ? 1e-13 : 2e-6;
     for (size_t k = 0; k < list.count; k++)
         for (size_t i = 0; i < tensors[k].size;
-             i++) { // the same gradient thrice: Adam sees it bare
+             i++) { // the same gradient each time: Adam's moments equal it
             size_t at = tensors[k].offset + i;
             double w = (double)list.value[at], g = (double)list.grad[at] / (first + 1e-6);
             for (int step = 0; step < 3; step++)

@@ -1,5 +1,5 @@
-/* Pads behind a batch's sequences: what they must not change, and what they do where the norms'
-   statistics include them. */
+/* Pads after a batch's sequences: what they must not change, and what they do change where the
+   norms' statistics include them. */
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "tests/support.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { B = 4, LONGEST = 9, MOST = 4 * LONGEST, V = 7 };
+enum { B = 4, LONGEST = 9, PADDED = 4 * LONGEST, V = 7 };
 static const size_t length[B] = {5, LONGEST, 1, 7};
 enum { TOKENS = 5 + LONGEST + 1 + 7 };
 
@@ -29,9 +29,9 @@ static struct batch padded_to(size_t T) {
     return batch;
 }
 
-/* What a model makes of them in training. */
+/* What a model computes from them in training. */
 struct made {
-    real *logits; // (TOKENS,V) of the valid ones
+    real *logits; // (TOKENS,V) of the valid tokens
     real *grad, *state;
     size_t grads, states;
     double loss;
@@ -41,7 +41,7 @@ static struct made made_of(struct model_config config, size_t T) {
     struct made made;
     struct model model;
     struct batch batch = padded_to(T);
-    config.block_size = MOST;
+    config.block_size = PADDED;
     model_init(&model, &config, V, B, 1);
     struct tensor_list *param = &model.lists.param;
     real *noise = random_reals(param->size, 2);
@@ -77,7 +77,7 @@ static double tolerance(void) {
 
 static void check_masked(struct model_config config) {
     struct made want = made_of(config, LONGEST);
-    for (size_t T = 2 * LONGEST; T <= MOST; T *= 2) {
+    for (size_t T = 2 * LONGEST; T <= PADDED; T *= 2) {
         struct made got = made_of(config, T);
         expect_close("logits", TOKENS * V, got.logits, want.logits, tolerance());
         expect_close("gradients", want.grads, got.grad, want.grad, tolerance());
@@ -97,8 +97,8 @@ ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
     check_masked(pair_config(pair));
 }
 
-/* Where each position of a block has its statistics, of heads and inside the MLP too; and a penalty
-   on those of valid tokens. */
+/* With statistics for each position, in norms of heads and inside the MLP too, and with a penalty
+   on the statistics of valid tokens. */
 Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
     struct pair pair = {norm_index("bn"), 0, true};
     struct model_config config = pair_config(&pair);
@@ -118,9 +118,9 @@ ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_
     struct model_config config = pair_config(pair);
     bool pools = norm_kinds[pair->norm]->statistics != NULL;
     norms_set(&config.norms, "prepbn-steps", 0); // bn alone from the first batch on
-    struct made masked = made_of(config, MOST);
+    struct made masked = made_of(config, PADDED);
     config.pad_stats = PAD_STATS_INCLUDE;
-    struct made few = made_of(config, LONGEST), many = made_of(config, MOST);
+    struct made few = made_of(config, LONGEST), many = made_of(config, PADDED);
     if (pools) {
         double scale = largest(many.grads, many.grad);
         cr_expect(difference(TOKENS * V, few.logits, many.logits) > 1e-3);
@@ -138,7 +138,7 @@ ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_
     made_free(&many);
 }
 
-/* In evaluation both are the same, to the bit: statistics are the running ones. */
+/* In evaluation both are the same to the bit: the statistics are the running ones. */
 ParameterizedTestParameters(pads, evaluation_knows_none) {
     return every_row();
 }
@@ -148,17 +148,17 @@ ParameterizedTest(struct pair *pair, pads, evaluation_knows_none) {
     struct model model;
     double loss[2], want = 0, part;
     for (int stats = PAD_STATS_MASK; stats <= PAD_STATS_INCLUDE; stats++) {
-        struct batch batch = padded_to(MOST);
+        struct batch batch = padded_to(PADDED);
         config.pad_stats = stats;
-        config.block_size = MOST;
+        config.block_size = PADDED;
         model_init(&model, &config, V, B, 1);
         model_forward(&model, &batch, false, 0);
         cr_expect(model_loss(&model, &batch, &loss[stats]) == TOKENS);
         for (size_t b = 0; stats == PAD_STATS_INCLUDE && b < B; b++) { // each on its own
             struct batch lone = {.B = 1,
                                  .T = length[b],
-                                 .ids = batch.ids + b * MOST,
-                                 .targets = batch.targets + b * MOST};
+                                 .ids = batch.ids + b * PADDED,
+                                 .targets = batch.targets + b * PADDED};
             model_forward(&model, &lone, false, 0);
             cr_expect(model_loss(&model, &lone, &part) == length[b]);
             want += part;
@@ -169,18 +169,19 @@ ParameterizedTest(struct pair *pair, pads, evaluation_knows_none) {
     cr_expect(loss[0] == loss[1] && fabs(loss[0] - want) < 1e-5 * want, "%.9g %.9g", loss[0], want);
 }
 
-/* Batches of different numbers of targets, each weighing by its number. */
+/* Batches with different numbers of targets, each weighted by its number. */
 ParameterizedTestParameters(pads, every_target_weighs_the_same_in_accumulation) {
     return every_row();
 }
 
 ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accumulation) {
     struct model_config config = pair_config(pair);
-    if (norm_kinds[pair->norm]->statistics) return; // pools over tokens: a part is something else
-    struct made want = made_of(config, MOST);
-    struct batch batch = padded_to(MOST), one = batch;
+    if (norm_kinds[pair->norm]->statistics)
+        return; // pools over tokens: a part has other statistics
+    struct made want = made_of(config, PADDED);
+    struct batch batch = padded_to(PADDED), one = batch;
     struct model model;
-    config.block_size = MOST;
+    config.block_size = PADDED;
     model_init(&model, &config, V, B, 1);
     struct tensor_list *param = &model.lists.param;
     real *noise = random_reals(param->size, 2);
@@ -190,9 +191,9 @@ ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accum
     double loss = 0;
     one.B = 1;
     for (size_t b = 0; b < B; b++) {
-        one.ids = batch.ids + b * MOST;
-        one.targets = batch.targets + b * MOST;
-        one.valid = batch.valid + b * MOST;
+        one.ids = batch.ids + b * PADDED;
+        one.targets = batch.targets + b * PADDED;
+        one.valid = batch.valid + b * PADDED;
         double batches = (double)TOKENS / (double)batch_targets(&one);
         model_forward(&model, &one, true, 0);
         loss += model_backward(&model, &one, 0, 1 / batches) / batches;
@@ -205,8 +206,8 @@ ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accum
     model_free(&model);
 }
 
-/* One item of one character: statistics of two tokens, and of one where it is cut. The pads are far
-   out of them, and through many layers must not become infinite. */
+/* One item of one character: statistics of two tokens, or of one where the item is cut. The pads
+   are far from them, and must not become infinite through many layers. */
 ParameterizedTestParameters(pads, few_tokens_among_many_pads_stay_finite) {
     return every_row();
 }

@@ -1,7 +1,7 @@
-/* Placements at initialization: how the residual stream and the gradients behave over the depth, as
+/* Placements at initialization: how the residual stream and the gradients depend on the depth, as
    the literature derives it for its own initial weights (Xiong et al. 2020, lemma 2 and theorem 1,
-   arXiv:2002.04745; Wang et al. 2022, section 4, arXiv:2203.00555): Xavier's, with a unit-variance
-   input, ReLU and one head. And what each row of the table says, on one sub-layer. */
+   arXiv:2002.04745; Wang et al. 2022, section 4, arXiv:2203.00555): Xavier's, with an input of unit
+   variance, ReLU and one head. And what each row of the table declares, on one sub-layer. */
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "tests/support.h"
@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { B = 8, T = 8, N = B * T, C = 64, V = 16, MOST = 32 };
+enum { B = 8, T = 8, N = B * T, C = 64, V = 16, LAYERS_MAX = 32 };
 
-/* The loss: the mean over all tokens, or the last token's alone, as in the theorems; of many tokens
-   that deep Post-LN has made alike the gradients cancel. */
+/* The loss: the mean over all tokens, or that of the last token alone, as in the theorems. Of many
+   tokens that a deep Post-LN has made alike the gradients cancel. */
 enum loss { MEAN, LAST };
 
-/* By layer: mean square of the residual stream behind it, and the norm of the gradient of its
-   MLP's last weight. */
+/* For each layer: the mean square of the residual stream after it, and the norm of the gradient of
+   its MLP's last weight. */
 struct profile_by_layer {
-    double square[MOST], gradient[MOST];
+    double square[LAYERS_MAX], gradient[LAYERS_MAX];
 };
 
 static bool ends_with(const char *name, const char *end) {
@@ -61,9 +61,9 @@ static struct profile_by_layer by_layer(const char *placement, size_t L, enum lo
 }
 
 static double spread(const double *x, size_t count) {
-    double most = 0, least = INFINITY;
-    for (size_t i = 0; i < count; i++) most = fmax(most, x[i]), least = fmin(least, x[i]);
-    return most / least;
+    double max = 0, min = INFINITY;
+    for (size_t i = 0; i < count; i++) max = fmax(max, x[i]), min = fmin(min, x[i]);
+    return max / min;
 }
 
 Test(placement, pre_grows_its_stream_and_its_gradients_fall_as_the_root_of_the_depth) {
@@ -75,7 +75,7 @@ Test(placement, pre_grows_its_stream_and_its_gradients_fall_as_the_root_of_the_d
                   "layer %zu: %g", l, many.square[l]);
     }
     double falls = few.gradient[7] / many.gradient[31];
-    cr_expect(falls > 1.6 && falls < 2.5, "from 8 to 32 layers by %g, not by 2", falls);
+    cr_expect(falls > 1.6 && falls < 2.5, "grows from 8 to 32 layers by %g, not by 2", falls);
     cr_expect(spread(many.gradient, 32) < 3, "not flat: %g", spread(many.gradient, 32));
 }
 
@@ -83,7 +83,7 @@ Test(placement, post_keeps_its_stream_and_its_gradients_grow_towards_the_output)
     struct profile_by_layer few = by_layer("post", 8, LAST), many = by_layer("post", 32, LAST);
     for (size_t l = 0; l < 32; l++) cr_expect(fabs(many.square[l] - 1) < 1e-3);
     double falls = few.gradient[7] / many.gradient[31];
-    cr_expect(falls > 0.7 && falls < 1.4, "from 8 to 32 layers by %g, not by 1", falls);
+    cr_expect(falls > 0.7 && falls < 1.4, "grows from 8 to 32 layers by %g, not by 1", falls);
     struct profile_by_layer mean = by_layer("post", 32, MEAN), pre = by_layer("pre", 32, MEAN);
     cr_expect(mean.gradient[31] > 1.4 * mean.gradient[0], "from %g to %g", mean.gradient[0],
               mean.gradient[31]);
@@ -102,8 +102,8 @@ Test(placement, deepnorm_is_post_with_bounded_gradients) {
     cr_expect(many.gradient[31] < post.gradient[31] / 4);
 }
 
-/* Sandwich, peri and reordered add about a unit of variance a sub-layer; lns slows pre's growth;
-   keel and post keep theirs; mix is post, then pre. */
+/* Sandwich, peri and reordered add about one unit of variance per sub-layer; lns slows down pre's
+   growth; keel and post keep their variance; mix is post, then pre. */
 Test(placement, streams_of_the_others) {
     static const char *const units[] = {"sandwich", "peri", "reordered"};
     for (int i = 0; i < 3; i++) {
@@ -125,8 +125,8 @@ Test(placement, streams_of_the_others) {
     cr_expect(mix.square[31] > 10, "mix: %g", mix.square[31]);
 }
 
-/* ResiDual's x is post's; through r the gradient reaches every layer beside post's own way (Xie et
-   al. 2023). */
+/* ResiDual's x is post's; through the second stream the gradient reaches every layer directly, not
+   only through post's norms (Xie et al. 2023). */
 Test(placement, residual_has_the_stream_of_post_and_more_gradient) {
     struct profile_by_layer residual = by_layer("residual", 32, LAST),
                             post = by_layer("post", 32, LAST);
@@ -153,8 +153,8 @@ Test(placement, factors_of_the_depth) {
     cr_expect(!placement_find("nowhere"));
 }
 
-/* Each site may have another kind of norm, and another inside the sub-layers; a norm of queries or
-   keys sees one head's channels, and makes what it says of them. */
+/* Each site may have its own kind of norm, and the norms inside the sub-layers another. A norm of
+   queries or keys sees the channels of one head. */
 Test(placement, kinds_of_norms_by_site) {
     struct model_config config = small_config(norm_index("bn"), 0);
     config.site_norm[SITE_ATTENTION] = 1 + norm_index("gn");
@@ -189,13 +189,14 @@ Test(placement, kinds_of_norms_by_site) {
             const real *x = attention->expanded + n * 18 + row * 3;
             double square = 0;
             for (int c = 0; c < 3; c++) square += (double)x[c] * (double)x[c] / 3;
-            cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n, square); // eps weighs
+            cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n,
+                      square); // so that eps matters
         }
     batch_free(&batch);
     model_free(&model);
 }
 
-/* The program's own initial weights: v, the MLP and the projections smaller by the gain. */
+/* The program's own initial weights: v, the MLP and the projections are smaller by the gain. */
 Test(placement, deepnorm_starts_with_smaller_weights) {
     struct model_config config = small_config(0, 0);
     while (strcmp(placements[config.placement].name, "deepnorm") != 0) config.placement++;
@@ -223,7 +224,7 @@ Test(placement, deepnorm_starts_with_smaller_weights) {
     model_free(&model);
 }
 
-/* Xavier's: variance 2 / (in + out), q, k and v being three matrices. */
+/* Xavier's initial weights: variance 2 / (in + out), with q, k and v as three matrices. */
 Test(placement, xavier_s_weights) {
     struct model_config config = small_config(0, 0);
     config.init = INIT_XAVIER;
@@ -248,7 +249,7 @@ Test(placement, xavier_s_weights) {
     model_free(&model);
 }
 
-/* 100 layers of every placement: memory grows with the depth and no faster. */
+/* 100 layers in every placement: memory grows in proportion to the depth. */
 Test(placement, deep_and_narrow) {
     omp_set_num_threads(1);
     for (int p = 0; placements[p].name; p++) {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Streams and their gradients: of one token, what a bias before a sum gets is the sum's gradient;
-   of one sequence, what a position's embedding gets is its token's. */
+/* Streams and their gradients. With one token, the gradient of a bias before a sum is the sum's
+   gradient. With one sequence, the gradient of a position's embedding is its token's. */
 Test(probe, streams_and_their_gradients) {
     for (int placement = 0; placements[placement].name; placement++) {
         struct model_config config = small_config(norm_index("ln"), placement);
@@ -76,7 +76,7 @@ Test(probe, heads) {
         probed_run(&p, &config, padded ? pads : NULL, 1);
         const real *qkv = p.model.layer[1].attention.expanded;
         for (size_t h = 0; h < 2; h++) {
-            double most = -INFINITY, entropy = 0, saturated = 0, queries = 0, p_of[T];
+            double max = -INFINITY, entropy = 0, saturated = 0, queries = 0, p_of[T];
             for (size_t n = 0; n < N; n++) {
                 double sum = 0, own = 0;
                 bool full = false;
@@ -86,7 +86,7 @@ Test(probe, heads) {
                     for (size_t c = 0; c < 3; c++)
                         z += (double)qkv[n * 18 + h * 3 + c] *
                              (double)qkv[(n - n % T + j) * 18 + 6 + h * 3 + c] / sqrt(3);
-                    most = fmax(most, z);
+                    max = fmax(max, z);
                     sum += p_of[j] = exp(z);
                 }
                 for (size_t j = 0; j <= n % T; j++) {
@@ -99,7 +99,7 @@ Test(probe, heads) {
                 saturated += full;
             }
             const char *site = h ? "head.1" : "head.0";
-            probed_expect(&p.rows, 1, site, "logit_max", most);
+            probed_expect(&p.rows, 1, site, "logit_max", max);
             probed_expect(&p.rows, 1, site, "entropy", entropy / queries);
             probed_expect(&p.rows, 1, site, "saturated", saturated / queries);
         }
@@ -107,7 +107,7 @@ Test(probe, heads) {
     }
 }
 
-/* Logits far apart: every query that has a choice sees one key. */
+/* Logits far apart: every query that has a choice attends to one key. */
 Test(probe, saturated_heads) {
     struct model_config config = small_config(norm_index("ln"), 0);
     struct model model;
@@ -171,8 +171,8 @@ ParameterizedTestParameters(probe, watching_changes_nothing) {
     return every_pair();
 }
 
-/* To the bit: losses, gradients, states and weights of three updates, the second probed, alone and
-   watched by one thread and by three. */
+/* Losses, gradients, states and weights of three updates, the second one probed, are the same to
+   the bit without watching, and with it on one thread and on three. */
 ParameterizedTest(struct pair *pair, probe, watching_changes_nothing) {
     enum { SEQUENCES = 9, LENGTH = 13 };
     double losses[3][3];

@@ -7,13 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-/* What the batch's moments are apart from the tracked ones, of x (N,C). */
+/* Differences between the moments of the batch x (N,C) and the tracked ones. */
 static void check_distances(const struct probed *p, int layer, const char *site, const real *x,
                             const real *tracked_mean) {
     const unsigned char *valid = p->batch.valid;
     const size_t C = p->model.C;
     const real *before_mean = p->tracked + (tracked_mean - p->model.lists.tracked.value);
-    const real *before_var = before_mean; // the tensor behind it
+    const real *before_var = before_mean; // the next tensor
     for (size_t i = 0; i < p->model.lists.tracked.count; i++)
         if (p->model.lists.tracked.value + p->model.lists.tracked.tensor[i].offset == tracked_mean)
             before_var = p->tracked + p->model.lists.tracked.tensor[i + 1].offset;
@@ -86,7 +86,7 @@ Test(probe, distances_and_terms_of_norms) {
                 const struct norm *norm = &s[i]->pre;
                 const real *gamma = p.before + (norm->param[0].value - p.model.lists.param.value);
                 check_distances(&p, 0, sites[i], s[i]->x, norm->watch->tracked_mean);
-                // layer 0's backward was the last, so its gradients are still there
+                // backward ended with layer 0, so its gradients are still there
                 check_terms(&p, &kinds[k], sites[i], s[i]->x, p.model.scratch[i].dnormed, gamma);
             }
             check_distances(&p, -1, "ln_f", p.model.stream_out, p.model.final.watch->tracked_mean);
@@ -94,7 +94,7 @@ Test(probe, distances_and_terms_of_norms) {
         }
 }
 
-/* bn's own running statistics are those that are tracked for every kind. */
+/* bn's own running statistics equal those that are tracked for every kind. */
 Test(probe, tracked_statistics_are_those_of_bn) {
     struct model_config config = small_config(norm_index("bn"), 1);
     struct probed p;
@@ -105,7 +105,7 @@ Test(probe, tracked_statistics_are_those_of_bn) {
     probed_free(&p);
 }
 
-/* Regularized BatchNorm's penalty, which no loss shows. */
+/* Regularized BatchNorm's penalty, which is not part of any loss. */
 Test(probe, penalties) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct probed p;
@@ -126,7 +126,7 @@ Test(probe, penalties) {
     probed_free(&p);
 }
 
-/* Norms inside the sub-layers are watched too, a head's row as a token. */
+/* Norms inside the sub-layers are watched too; each head's channels count as a token. */
 Test(probe, norms_of_queries_keys_and_mlps) {
     struct model_config config = small_config(norm_index("ln"), 0);
     config.qk_norm = config.ffn_norm = INNER_NORM_ON;

@@ -1,5 +1,5 @@
-/* The clock of the operations: its parts are the time that passed, and what it looks at stays the
-   same. */
+/* The clock of the operations: its parts add up to the time that passed, and timing changes no
+   result. */
 #include "data/text/corpus.h"
 #include "model/lab/adam.h"
 #include "tests/support.h"
@@ -57,7 +57,7 @@ Test(profile, parts_are_the_whole) {
         double before = omp_get_wtime();
         profile_start();
         double begin = omp_get_wtime();
-        cr_expect(all_parts() == 0, "starts from zero");
+        cr_expect(all_parts() == 0, "does not start from zero");
         free(weights_after(threads, &size));
         double end = omp_get_wtime();
         profile_lap(PROFILE_OTHER);
@@ -105,23 +105,23 @@ Test(profile, prints_a_table_that_adds_up) {
     FILE *file = open_memstream(&text, &length);
     profile_print(file, 4);
     fclose(file);
-    double all = 0, shares = 0, total = -1;
+    double all = 0, percents = 0, total = -1;
     char *line = strtok_r(text, "\n", &rest); // the heading
     while ((line = strtok_r(NULL, "\n", &rest))) {
-        double time, share;
+        double time, percent;
         name = line;
         cr_assert(strlen(line) > 24, "%s", line);
-        int found = sscanf(line + 24, "%lf %lf%%", &time, &share);
+        int found = sscanf(line + 24, "%lf %lf%%", &time, &percent);
         if (found == 2) {
             all += time;
-            shares += share;
+            percents += percent;
         } else {
             cr_assert(found == 1 && !strncmp(name, "all ", 4), "%s", line);
             total = time;
         }
     }
     cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
-    cr_expect(fabs(shares - 100) < 0.1 * PROFILE_PARTS, "%g %%", shares);
+    cr_expect(fabs(percents - 100) < 0.1 * PROFILE_PARTS, "%g %%", percents);
     cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
     free(text);
 }

@@ -1,7 +1,6 @@
-/* Rounding is what the source says (model/math/real.h): a product and a sum are rounded one by one
-   wherever the source has operators, and alike in every form of mul_add(). The compiler's flags
-   decide that, so these tests fail if a flag is lost, on processors that have a fused multiply-add.
- */
+/* Rounding is what the source says (model/math/real.h): where the source has operators, a product
+   is rounded before the sum, and every form of mul_add() rounds alike. The compiler's flags decide
+   this, so these tests fail if a flag is lost, on processors that have a fused multiply-add. */
 #include "model/math/simd.h"
 #include "tests/support.h"
 #include <math.h>
@@ -10,7 +9,7 @@ enum { COUNT = 5 * LANES + 3 }; // whole vectors and a rest
 
 /* x^2 - 1 of x = 1 + 2^-k: rounded twice it is 2^(1-k), fused it has 2^-2k more. */
 static real just_above_one(void) {
-    volatile real k = in_double() ? (real)0x1p-30 : (real)0x1p-13; // not known to the compiler
+    volatile real k = in_double() ? (real)0x1p-30 : (real)0x1p-13; // unknown to the compiler
     return 1 + k;
 }
 
@@ -23,7 +22,8 @@ Test(rounding, operators_round_a_product_before_the_sum) {
     fill(x, c);
     volatile real square = x[0] * x[0];
     real twice = square - 1;
-    cr_assert(twice != (real)fma((double)x[0], (double)x[0], -1), "the sample tells nothing");
+    cr_assert(twice != (real)fma((double)x[0], (double)x[0], -1),
+              "the sample cannot tell the two apart");
 #pragma omp simd
     for (int i = 0; i < COUNT; i++) plain[i] = x[i] * x[i] + c[i];
     for (int i = 0; i < COUNT; i++) cr_expect(plain[i] == twice, "element %d of a loop", i);
@@ -36,8 +36,8 @@ Test(rounding, mul_add_is_the_same_in_every_form) {
     real x[COUNT], c[COUNT], loop[COUNT];
     fill(x, c);
     volatile real square = x[0] * x[0];
-    // 1 + 2^-k is exact in double, and so is its square: fma() of a float's values needs no
-    // rounding
+    // 1 + 2^-k and its square are exact in double,
+    // so fma() in double rounds nothing
     real want = REAL_FUSED ? (real)fma((double)x[0], (double)x[0], -1) : square - 1;
 #pragma omp simd
     for (int i = 0; i < COUNT; i++) loop[i] = mul_add(x[i], x[i], c[i]);

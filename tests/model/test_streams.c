@@ -1,5 +1,5 @@
-/* What is drawn at random in training: each place of dropout and each sequence of a batch has a
-   stream of its own, and every batch draws anew. */
+/* Randomness in training: each site of dropout and each sequence of a batch has its own random
+   stream, and every batch has new numbers. */
 #include "data/text/corpus.h"
 #include "tests/support.h"
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 enum { B = 50, T = 2, C = 12, HEADS = 6, COUNT = B * T * C, PLACES = 7 };
 
-/* The masks of a forward in training at all places: dropped[place][i]. Without norms a dropped
-   element of a sub-layer's output leaves its input as it was. The first token of a sequence attends
-   to itself alone, so what the head gives it is its v, or 0 if that one probability is dropped. */
+/* The dropout masks of a training forward at all sites: dropped[place][i]. Without norms, a dropped
+   element of a sub-layer's output leaves its input unchanged. The first token of a sequence attends
+   to itself alone, so its head's output is its v, or 0 if that one probability is dropped. */
 static void take_masks(struct model *model, const struct batch *batch, uint64_t step,
                        bool dropped[PLACES][COUNT]) {
     model_forward(model, batch, true, step);
@@ -36,7 +36,7 @@ static double alike(int place, const bool *mask, int other_place, const bool *ot
     return (double)same / count;
 }
 
-/* How often elements of a mask that are `shift` apart are equal. */
+/* The fraction of a mask's elements that equal the element `shift` further on. */
 static double repeats(int place, const bool *mask, int shift) {
     int step = place >= 5 ? T * T : 1, end = step > 1 ? B * HEADS * T * T : COUNT;
     int same = 0, count = 0;
@@ -86,7 +86,7 @@ Test(streams, every_place_and_every_batch_has_a_dropout_mask_of_its_own) {
     model_free(&other);
 }
 
-/* Every element of a place is 0 or 1 / (1 - p) of what it is without dropout. */
+/* Every element of a site is 0 or 1 / (1 - p) of its value without dropout. */
 Test(streams, what_is_not_dropped_grows) {
     struct model with = model_with(0.2, 1), without = model_with(0, 1);
     struct batch batch = make_batch(B, T, SMALL_V, 9);
@@ -123,7 +123,7 @@ Test(streams, evaluation_drops_nothing_anywhere) {
     model_free(&without);
 }
 
-/* A text of different characters: an id says where it stands. */
+/* A text of different characters: an id tells the position in the text. */
 static struct corpus different_characters(size_t length) {
     char *text = malloc(3 * length);
     for (size_t i = 0; i < length; i++) {
@@ -153,16 +153,17 @@ Test(streams, each_sequence_of_a_batch_goes_through_its_stretch_in_its_own_order
             same_origin[b] += at % LENGTH == at_first % LENGTH;
         }
     }
-    for (size_t b = 1; b < SEQUENCES; b++) { // of some hundred blocks, and of eight origins
-        cr_expect(same_block[b] < BATCHES / 10, "%zu: the block of the first %zu times", b,
+    for (size_t b = 1; b < SEQUENCES; b++) { // of some hundred blocks and eight offsets
+        cr_expect(same_block[b] < BATCHES / 10, "%zu: the block of the first, %zu times", b,
                   same_block[b]);
-        cr_expect(same_origin[b] < BATCHES * 9 / 10, "%zu: the origin of the first", b);
+        cr_expect(same_origin[b] < BATCHES * 9 / 10, "%zu: too often the offset of the first", b);
     }
     batch_free(&batch);
     corpus_free(&corpus);
 }
 
-/* The same in other batches, where a batch is named by its number. */
+/* The number of sequences that batches have in common with batches of another seed, or with the
+   batch `shift` later. */
 static size_t repeated(const struct corpus *corpus, uint64_t seed, uint64_t other_seed,
                        uint64_t shift) {
     struct batch batch = batch_make(3, 16), other = batch_make(3, 16);
@@ -180,16 +181,16 @@ static size_t repeated(const struct corpus *corpus, uint64_t seed, uint64_t othe
     return same;
 }
 
-Test(streams, random_characters_are_drawn_anew) {
+Test(streams, random_characters_are_new_in_each_batch) {
     struct corpus corpus;
     corpus_random(&corpus, 60, NULL);
-    cr_expect(repeated(&corpus, 1, 1, 0) == 0, "two sequences of a batch are alike");
+    cr_expect(repeated(&corpus, 1, 1, 0) == 0, "two sequences of a batch are equal");
     cr_expect(repeated(&corpus, 1, 1, 1) == 0, "the next batch is the same");
     cr_expect(repeated(&corpus, 1, 2, 0) == 0, "another seed gives the same");
     struct batch batch = batch_make(3, 16), next = batch_make(3, 16);
     corpus_validation(&corpus, 0, 3, &batch);
     corpus_sample(&corpus, 0, 0, &next);
-    cr_expect(memcmp(batch.ids, next.ids, 16 * sizeof *next.ids) != 0, "what validates trains");
+    cr_expect(memcmp(batch.ids, next.ids, 16 * sizeof *next.ids) != 0, "a validation batch trains");
     corpus_validation(&corpus, 1, 3, &next);
     for (size_t n = 0; n < 2 * 16; n++) // block 1 is the first of these, the second of those
         cr_assert(batch.ids[16 + n] == next.ids[n] && batch.targets[16 + n] == next.targets[n]);

@@ -53,7 +53,7 @@ Test(vecmath, exp_nonpositive_at_the_ends) {
     cr_expect(exp_nonpositive_float(-INFINITY) == 0);
     cr_expect(exp_nonpositive_float(-1000) == 0);
     cr_expect(isnan(exp_nonpositive_float(NAN)));
-    for (float x = 0; x < 1; x += 0.01f) // what rounding can make of a difference that should be 0
+    for (float x = 0; x < 1; x += 0.01f) // the rounding error of a difference that should be 0
         cr_expect(ulps(exp_nonpositive_float(x), exp((double)x)) < 1);
 }
 

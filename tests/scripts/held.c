@@ -59,12 +59,12 @@ void held_wait(const char *name, int count) {
         for (int c; file && (c = fgetc(file)) != EOF;) lines += c == '\n';
         if (file) fclose(file);
     }
-    cr_assert(lines >= count, "%s: no %d lines come", name, count);
+    cr_assert(lines >= count, "%s: never had %d lines", name, count);
 }
 
 pid_t held_process(const char *name) {
     const char *line = strstr(file_text("begun", NULL), name);
-    cr_assert(line, "%s has not begun", name);
+    cr_assert(line, "%s has not started", name);
     return (pid_t)atol(line + strlen(name));
 }
 

@@ -1,7 +1,7 @@
-/* Ablations whose runs are counted and held until the test releases them, without clocks: TRAIN
-   names a script that notes every run of the grid in `begun` (name, process, and whether by --out
-   or --resume), waits for a file `go`, and becomes the real program. The trials, which have their
-   folders elsewhere, pass. */
+/* Ablations whose runs are counted and held until the test releases them, without clocks. TRAIN
+   names a script that records every run of the grid in `begun` (name, process, and whether by --out
+   or --resume), waits for a file `go`, and then becomes the real program. Trials, whose folders are
+   elsewhere, are not held. */
 #ifndef HELD_H
 #define HELD_H
 
@@ -23,17 +23,18 @@ void held_enter(void);
 void held_start(void);
 void held_release(void);
 
-/* Hides a GNU parallel behind a program like the one of Debian's moreutils. */
+/* Hides GNU parallel behind a program like that of Debian's moreutils. */
 void hide_gnu_parallel(void);
 
-/* The lines of a file, 0 if it is not there; held_wait() waits until it has `count` of them. */
+/* The number of lines of a file, 0 if it is not there. held_wait() waits until the file has `count`
+   lines. */
 int held_lines(const char *name);
 void held_wait(const char *name, int count);
 
 /* The process of a run that has started. */
 pid_t held_process(const char *name);
 
-/* Fails unless the run's summary gives this exit reason, or the script ended with this status. */
+/* Fails unless the run's summary has this exit reason, or the script ended with this status. */
 void expect_exit_reason(const char *run, const char *reason);
 void expect_status(const struct ending *ending, int status);
 

@@ -12,7 +12,7 @@
 
 TestSuite(ablate, .init = held_enter, .fini = folder_leave);
 
-/* That it did not begin anything: status, its last line, no folder. */
+/* Fails unless nothing was started: this status and message, no folder. */
 static void expect_no_start(const struct ending *ending, int status, const char *part) {
     expect_status(ending, status);
     expect_part(ending->err, part);
@@ -123,9 +123,10 @@ Test(ablate, a_folder_holds_one_grid_and_can_be_extended) {
     expect_part(ending.err, "ablate: a: holds another grid: --norm --placement -- --n-layer=1 ");
     ending = ABLATE("--norm=rms,ln", "--placement=pre", "--seeds=2", "--out=a", "--", RUN);
     expect_status(&ending, 0);
-    cr_expect(held_lines("begun") == 4, "not each run once:\n%s", file_text("begun", NULL));
+    cr_expect(held_lines("begun") == 4, "some run was not done once:\n%s",
+              file_text("begun", NULL));
     cr_expect(held_lines("a/grid.txt") == 4);
-    expect_part(file_text("a/grid.txt", NULL), "ln-pre-s1 --norm=ln "); // still the first
+    expect_part(file_text("a/grid.txt", NULL), "ln-pre-s1 --norm=ln "); // still the first one
     cr_expect(!strncmp(file_text("a/grid.txt", NULL), "ln-pre-s1 ", 10));
 }
 
@@ -137,7 +138,7 @@ Test(ablate, a_slurm_task_does_its_line) {
     cr_assert(!symlink(getenv("SCRIPTS"), "scripts"));
     const char *const task[] = {"ablate.slurm", "a", NULL};
     setenv("SLURM_ARRAY_TASK_ID", "3", 1);
-    for (int time = 0; time < 2; time++) { // as if it were requeued after its end
+    for (int time = 0; time < 2; time++) { // as if requeued after its end
         ending = process_end(script_start(task), 0);
         expect_status(&ending, 0);
         expect_exit_reason("a/runs/ln-pre-s2", "done");

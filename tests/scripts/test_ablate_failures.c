@@ -1,4 +1,5 @@
-/* Ablations that do not end well: drivers and runs that are killed, interrupted, diverge or fail. */
+/* Ablations that do not end well: drivers and runs that are killed or interrupted, or that diverge
+   or fail. */
 #define _GNU_SOURCE // setenv
 #include "data/die.h"
 #include "tests/command.h"
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Kills the driver while it has two of four runs under way, and gives the command again. The second
-   driver is let to begin before they go on: it has to wait for them. */
+/* Kills the driver while two of four runs are under way, and gives the command again. The runs go
+   on only after the second driver has started, which must wait for them. */
 static void check_killed_driver(void) {
     static const char *const command[] = {
         "ablate.sh", "--norm=ln,rms", "--seeds=2", "--placement=pre",
@@ -30,7 +31,8 @@ static void check_killed_driver(void) {
     struct ending ending = process_end(driver, 0);
     expect_status(&ending, 0);
     expect_part(ending.out, "| rms | ");
-    cr_expect(held_lines("begun") == 4, "not each run once:\n%s", file_text("begun", NULL));
+    cr_expect(held_lines("begun") == 4, "some run was not done once:\n%s",
+              file_text("begun", NULL));
     cr_expect(held_lines("a/results.csv") == 5);
     ending = process_end(script_start(command), 0);
     expect_status(&ending, 0);
@@ -66,7 +68,8 @@ static void check_killed_run(void) {
     ending = process_end(script_start(command), 0);
     expect_status(&ending, 0);
     expect_exit_reason("a/runs/ln-pre-s1", "done");
-    cr_expect(held_lines("begun") == 5, "not only the one:\n%s", file_text("begun", NULL));
+    cr_expect(held_lines("begun") == 5, "other runs were done again:\n%s",
+              file_text("begun", NULL));
 }
 
 Test(ablate, a_run_killed) {
@@ -94,7 +97,7 @@ static void make_ablation(void) {
     cr_assert(!mkdir("a", 0777) && !mkdir("a/driver", 0777) && !mkdir("a/runs", 0777));
 }
 
-/* A run of the grid that is stopped on its way; its log as far as it came. */
+/* Stops a run of the grid early; returns its log so far. */
 static char *stop_a_run(const char *norm) {
     char log[64];
     snprintf(log, sizeof log, "a/runs/%s-pre-s1/log.csv", norm);
@@ -168,7 +171,7 @@ Test(ablate, a_run_that_went_on_and_failed_keeps_its_checkpoint) {
     cr_expect_str_eq(file_text("begun", NULL), "--quiet --threads=1 --resume=a/runs/ln-pre-s1\n");
     expect_part(file_text("a/driver/ln-pre-s1.out", NULL), "the disk is full");
     cr_expect_str_eq(file_text("a/runs/ln-pre-s1/checkpoint.safetensors", NULL), "hours of work");
-    // with what it took before it was stopped
+    // including the time before it was stopped
     cr_expect(!strncmp(file_text("a/driver/ln-pre-s1.status", NULL), "ended 1 360", 11));
 }
 
@@ -188,7 +191,7 @@ Test(ablate, one_fails) {
     struct ending ending =
         ABLATE("--list", "--norm=ln", "--placement=pre", "--seeds=2", "--out=a", "--", RUN);
     expect_status(&ending, 0);
-    file_put("a/runs/ln-pre-s1", "", 0); // where its folder should be
+    file_put("a/runs/ln-pre-s1", "", 0); // in place of its folder
     ending = ABLATE("--norm=ln", "--placement=pre", "--seeds=2", "--out=a", "--", RUN);
     expect_status(&ending, 1);
     expect_part(ending.err, "ablate: ln-pre-s1: failed with exit status 1: train: run: "

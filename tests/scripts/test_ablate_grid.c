@@ -1,5 +1,5 @@
 /* The grid of an ablation: lists whose options vary together, and what a trial of its variants
-   costs. Trials are counted: TRAIN names a program that notes each of them in `tried`. */
+   costs. Trials are counted: TRAIN names a program that records each of them in `tried`. */
 #define _GNU_SOURCE // realpath, setenv
 #include "data/die.h"
 #include "tests/scripts.h"

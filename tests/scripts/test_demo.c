@@ -1,5 +1,5 @@
 /* `make demo`: its runs, its picture, and whether its words agree with the numbers. For the words,
-   TRAIN names a program that writes the logs and summaries that a test wants. */
+   TRAIN names a program that writes logs and summaries with the numbers of the test. */
 #define _GNU_SOURCE // realpath, setenv
 #include "tests/json.h"
 #include "tests/runs.h"
@@ -34,7 +34,7 @@ Test(demo, three_norms_in_one_picture) {
         snprintf(part, sizeof part, "--out=runs/demo/%s " SMALL "\n", norms[i]);
         expect_part(ending.out, part);
     }
-    expect_part(ending.err, "val loss is "); // the runs are seen
+    expect_part(ending.err, "val loss is "); // the runs are shown
     expect_part(ending.out, "\n  scripts/ablate.sh --norm=none,ln,bn ");
 }
 
@@ -49,8 +49,8 @@ Test(demo, a_second_one_leaves_the_first) {
     cr_expect(files_in("runs/demo") == 1 && files_in("runs/demo-2") == 0);
 }
 
-/* Makes TRAIN a program that leaves what the shell text does with $norm, $folder and the functions
-   log STEP LOSS... and summary REASON STEPS LOSS; there are no pictures. */
+/* Makes TRAIN a program that runs the shell text, with $norm, $folder and the functions log STEP
+   LOSS... and summary REASON STEPS LOSS; no pictures are drawn. */
 static void pretend(const char *text) {
     char path[4096], program[2048];
     snprintf(program, sizeof program,
@@ -73,7 +73,7 @@ static void pretend(const char *text) {
     command_put("apt-get", "#!/bin/sh\nexit 100\n");
 }
 
-/* What it says from its words on. */
+/* The demo's output from its words on. */
 static const char *words_of(const struct ending *ending) {
     const char *words = strstr(ending->out, "demo: no picture; the runs are in runs/demo\n");
     cr_assert(words, "%s%s", ending->out, ending->err);
@@ -87,7 +87,7 @@ Test(demo, its_words_follow_from_the_numbers) {
             "bn) log 0 4.04 100 2.7 200 2.0; summary done 200 2.0 ;;\n"
             "esac\n");
     struct ending ending = script("demo.sh");
-    cr_expect(ending.status == 1); // for want of a picture
+    cr_expect(ending.status == 1); // since there is no picture
     const char *words = words_of(&ending);
     cr_expect(
         !strncmp(words,

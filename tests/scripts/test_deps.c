@@ -1,5 +1,5 @@
-/* deps.sh, openmp.sh and the Makefile on a simulated Mac: PATH has some tools of this machine,
-   and a uname, cc and brew that behave as on a Mac. */
+/* deps.sh, openmp.sh and the Makefile on a simulated Mac: PATH has some tools of this machine, and
+   a uname, cc and brew that behave as on a Mac. */
 #define _GNU_SOURCE // setenv
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Apple's compiler has OpenMP only behind -Xpreprocessor, and only where libomp is; and it does not
+/* Apple's compiler has OpenMP only after -Xpreprocessor and where libomp is installed, and does not
    know -march=native. */
 #define APPLE_CC                                                                                   \
     "#!/bin/bash\n"                                                                                \
@@ -48,7 +48,7 @@ static void enter(void) {
 
 TestSuite(deps, .init = enter, .fini = folder_leave);
 
-/* Puts libomp where brew says that it is. */
+/* Installs libomp where brew says that it is. */
 static void libomp_put(void) {
     struct ending ending =
         bash("mkdir -p omp/include omp/lib\n"
@@ -90,7 +90,7 @@ Test(deps, gcc_by_its_number_serves_where_the_system_decides) {
     expect(&ending, 0, "gcc-12 -fopenmp\n", "");
     ending = script("deps.sh build");
     expect(&ending, 0, "", "");
-    ending = script("openmp.sh cc -O2"); // who names a compiler gets no other
+    ending = script("openmp.sh cc -O2"); // a compiler that is named is not replaced
     cr_expect(ending.status == 1);
     cr_expect_str_eq(ending.out, "-fopenmp\n");
 }

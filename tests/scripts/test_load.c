@@ -1,5 +1,5 @@
-/* scripts/load_pytorch.py checks the checksums that ./train writes into a model's file: a flipped
-   bit anywhere is refused, and so scripts/normlab.py never loads damaged weights. */
+/* scripts/load_pytorch.py verifies the checksums that ./train writes into a model's file: a flipped
+   bit anywhere is refused, so scripts/normlab.py never loads damaged weights. */
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
 

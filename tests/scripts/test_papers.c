@@ -1,5 +1,5 @@
-/* Scripts that reproduce a paper's figure: what they draw follows from the options that they are
-   given, and what cannot be drawn is refused before anything is trained. */
+/* Scripts that reproduce a paper's figure: what they draw follows from the given options, and what
+   cannot be drawn is refused before anything is trained. */
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
 #include <string.h>
@@ -15,7 +15,7 @@ TestSuite(papers, .init = enter, .fini = folder_leave);
 
 #define DRAWN "\nprobes,\"pre, n-layer 3\",grad_norm mlp.c_proj.weight step "
 
-/* Which steps xiong.sh draws with these options. */
+/* The steps that xiong.sh draws with these options. */
 static void expect_steps(const char *options, const char *const *steps) {
     struct ending ending = script("xiong.sh --out=x %s " SMALL "text.txt", options);
     cr_assert(ending.status == 0, "%s: %s", options, ending.err);
@@ -36,7 +36,7 @@ static void expect_steps(const char *options, const char *const *steps) {
 Test(papers, steps_of_xiong_follow_from_the_warm_up) {
     static const char options[] = "--max-iters=61 --warmup-iters=20";
     expect_steps(options, (const char *const[]){"0", "10", "60", NULL});
-    // one that diverged has not come so far
+    // a run that diverged ended earlier
     struct ending ending =
         bash("cd x/runs/ln-post-n-layer=6-s1 && grep -v ^60, probes.csv >less && "
              "mv less probes.csv");

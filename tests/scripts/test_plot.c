@@ -1,5 +1,5 @@
-/* The scripts that draw runs, on logs written by hand: the numbers they draw (--table), the
-   pictures in each format, what they say of logs that are not as they should be, runs under way. */
+/* The scripts that draw runs, on logs written by hand: the numbers (--table), the pictures in each
+   format, messages about malformed logs, runs under way. */
 #include "tests/logs.h"
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@ TestSuite(plot, .init = folder_enter, .fini = folder_leave);
 /* ---- numbers ---- */
 
 Test(plot, means_and_bands_over_seeds) {
-    // The third seed has not come as far, the fourth diverged; both have rows that no other has.
+    // The third seed has fewer rows, the fourth diverged; both have rows that no other seed has.
     const double one[][3] = {{0, 4, 4}, {10, 3, 3}, {20, 2, 2}},
                  two[][3] = {{0, 6, 5}, {10, 5, 4}, {20, 3, 3}},
                  three[][3] = {{0, 5, 6}, {10, 4, 8}, {13, 1, -1}},
@@ -165,7 +165,7 @@ Test(plot, a_long_legend_below_crosses_is_all_there) {
     cr_expect(y > 0 && y < height, "%g is not within %g", y, height);
 }
 
-/* ---- logs that are not as they should be ---- */
+/* ---- malformed logs ---- */
 
 Test(plot, bad_logs_are_named_and_the_others_drawn) {
     static const struct {
@@ -215,7 +215,7 @@ Test(plot, a_run_under_way) {
     text_put("runs/next", "config.ini",
              "norm = ln\nplacement = pre\nlearning-rate = 0.01\nseed = 2\n");
     struct ending ending = script("plot.py runs -o now.svg --table=-");
-    cr_expect(ending.status == 0, "%s", ending.err); // the other has not begun
+    cr_expect(ending.status == 0, "%s", ending.err); // the other has not started
     expect_part(ending.err, "runs/next/log.csv: No such file");
     expect_line(ending.out, "curves,now,validation,10,2.75,,,1");
     expect_part(file_text("now.svg", NULL), ">now: 2.750 (running at step 10)<");
@@ -257,7 +257,7 @@ static bool picture_there(const char *name) {
     return file_there(name);
 }
 
-/* Lets a process of its own do something to the script once it has drawn; then is the script. */
+/* Starts a process that does something once the script has drawn; then becomes the script. */
 static void watch_while(void (*then)(pid_t)) {
     char line[] = "plot.py --watch run -o run.svg", *words[WORDS];
     split(line, words, WORDS);
@@ -270,7 +270,6 @@ static void watch_while(void (*then)(pid_t)) {
 }
 
 static void end_run(pid_t unused) {
-    (void)unused;
     const double rows[][3] = {{0, 4, 4}, {5, 3, -1}, {10, -1, 2.75}};
     log_put("run", 3, rows);
     summary_put("run", "done", "ln", 0.01, 1);
@@ -281,12 +280,10 @@ static void interrupt_it(pid_t script_id) {
 }
 
 static void watch_to_the_end(void *unused) {
-    (void)unused;
     watch_while(end_run);
 }
 
 static void watch_and_interrupt(void *unused) {
-    (void)unused;
     signal(SIGINT, SIG_DFL);
     watch_while(interrupt_it);
 }
@@ -307,13 +304,13 @@ Test(plot, watch_ends_by_interrupt) {
     struct ending ending = call(watch_and_interrupt, NULL);
     cr_expect(ending.status == 130, "status %d", ending.status);
     cr_expect(!*ending.err, "%s", ending.err);
-    cr_expect(files_in(".") == 2, "something is left behind");
+    cr_expect(files_in(".") == 2, "a file remains");
 }
 
 /* ---- TensorBoard ---- */
 
 Test(plot, events_for_tensorboard) {
-    // Stands in for the package: writes down what it is called with.
+    // Replaces the package: writes down its calls.
     mkdir("tensorboardX", 0777);
     text_put("tensorboardX", "summary.py",
              "def hparams(options, metrics):\n"
@@ -336,7 +333,7 @@ Test(plot, events_for_tensorboard) {
     struct ending ending = script("to_tensorboard.py runs");
     expect_success(&ending);
     cr_expect_str_eq(ending.out, "runs/a\n");
-    ending = script("to_tensorboard.py runs --out=all~of~them"); // and beside, again
+    ending = script("to_tensorboard.py runs --out=all~of~them"); // and once more in another place
     expect_success(&ending);
     ending = script("to_tensorboard.py runs");
     expect_success(&ending);

@@ -1,5 +1,5 @@
-/* scripts/plot.py --chart=differences: pairs by seed, the interval against tabulated quantiles of
-   Student's t, what is said where there is too little to pair. */
+/* scripts/plot.py --chart=differences: pairs by seed, intervals against tabulated quantiles of
+   Student's t, and messages where there is too little to pair. */
 #include "tests/logs.h"
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
@@ -10,7 +10,7 @@
 
 TestSuite(plot_differences, .init = folder_enter, .fini = folder_leave);
 
-/* The cells low and high of the row of a variant's mean. */
+/* The cells low and high in the row of a variant's mean. */
 static void interval_of(const char *table, const char *variant, double mean, int seeds, double *low,
                         double *high) {
     char row[128];
@@ -37,7 +37,7 @@ Test(plot_differences, intervals_are_students) {
     char folder[64], norm[16];
     mkdir("runs", 0777);
     for (int seed = 1; seed <= 31; seed++) {
-        double start = 2 + 0.1 * (seed % 7); // moves both of a pair alike
+        double start = 2 + 0.1 * (seed % 7); // changes both of a pair alike
         snprintf(folder, sizeof folder, "runs/ln%d", seed);
         run_put(folder, "ln", 0.01, seed, start);
         for (int i = 0; i < KNOWN; i++) {
@@ -72,7 +72,7 @@ Test(plot_differences, intervals_are_students) {
 
 /* ---- pairs ---- */
 
-/* The named norm, placement and bn-momentum with two seeds, losses `loss` and `loss` + 0.1. */
+/* Two seeds with this norm, placement and bn-momentum, and the losses `loss` and `loss` + 0.1. */
 static void pair_put(const char *norm, const char *place, double momentum, double loss) {
     for (int seed = 1; seed <= 2; seed++) {
         char folder[64];

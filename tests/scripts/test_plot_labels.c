@@ -1,5 +1,5 @@
-/* Which options tell runs apart, in scripts/plot.py and scripts/table.py: those that watch, follow
-   from others or have no effect do not; and the rest of what the table says. */
+/* Which options distinguish runs in scripts/plot.py and scripts/table.py (not those that only
+   watch, follow from others or have no effect), and the rest of the table. */
 #include "model/lab/config.h"
 #include "tests/logs.h"
 #include "tests/scripts.h"
@@ -13,8 +13,8 @@ TestSuite(plot_labels, .init = folder_enter, .fini = folder_leave);
 
 /* ---- options ---- */
 
-/* What may change when a run goes on does not change what it learns, but for the text and the
- * length. */
+/* Options that may change on --resume do not change what a run learns, except for the text and the
+   length. */
 Test(plot_labels, the_list_of_watching_options_is_whole) {
     char path[4096];
     snprintf(path, sizeof path, "%s/run_options.py", getenv("SCRIPTS"));
@@ -58,7 +58,7 @@ Test(plot_labels, runs_made_by_hand_have_their_folders_names) {
     picture = file_text("a.svg", NULL);
     expect_part(picture, ">first try: 3.000<"), expect_part(picture, ">wide: 2.600<");
 
-    // Of an ablation, and where names do not help: options, but none that follow from others.
+    // In an ablation, and where names do not help: options, except those that follow from others.
     text_put(".", "grid.txt", "");
     ending = script("plot.py . -o a.svg");
     expect_success(&ending);
@@ -87,7 +87,7 @@ Test(plot_labels, options_without_effect_make_no_variant) {
     expect_part(picture, ">bn, bn-momentum 0.01: 2.750<");
 }
 
-/* Grids at equal tokens: larger batches have fewer updates, which says nothing new. */
+/* Grids at equal tokens: larger batches have fewer updates, which is no difference of its own. */
 Test(plot_labels, updates_that_equal_tokens_ask_for_make_no_variant) {
     static const int batch[] = {1, 4, 6}, updates[] = {1000, 250, 167};
     for (int more = 0; more < 2; more++) {

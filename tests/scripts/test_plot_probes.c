@@ -1,5 +1,5 @@
-/* scripts/plot.py --probes: every kind of picture of what short real runs measured, seeds as bands,
-   files that are not as they should be; and the scripts that reproduce figures of papers. */
+/* scripts/plot.py --probes: every kind of picture from short real runs, seeds as bands, malformed
+   files; and the scripts that reproduce figures of papers. */
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -20,7 +20,7 @@ static void run_put(const char *folder, const char *options) {
     cr_assert(ending.status == 0, "%s", ending.err);
 }
 
-/* The value behind this beginning of a row of the run's probes.csv. */
+/* The value in the row of the run's probes.csv that begins like this. */
 static const char *probe_of(const char *folder, const char *row) {
     static char value[64];
     char path[128], line[128];
@@ -35,8 +35,8 @@ static const char *probe_of(const char *folder, const char *row) {
 
 struct kind {
     char name[16];
-    char row[64];      // of bn's probes.csv, as far as its value
-    char line[64];     // the same in the table of what is drawn, as far as its place
+    char row[64];      // a row of bn's probes.csv up to its value
+    char line[64];     // the same row in the table up to its position
     char label[8][64]; // in the picture
 };
 
@@ -56,7 +56,7 @@ ParameterizedTestParameters(plot_probes, ln_beside_bn) {
          "update_ratio mlp.c_proj.weight layer 1,1",
          {">MLP<", ">embeddings<", ">attn.c_attn.weight<", ">wte.weight<"}},
         {"layers",
-         "3,1,attn,stream_rms", // behind attention, half of layer 1
+         "3,1,attn,stream_rms", // after attention, in the middle of layer 1
          "stream_rms stream step 3,1.5",
          {">depth (layers)<", ">step 0<", ">step 3<", ">mlp<", ">residual stream<"}},
         {"attention",
@@ -101,7 +101,7 @@ Test(plot_probes, a_picture_stands_with_its_run) {
 
 /* ---- seeds ---- */
 
-/* Three runs of one variant whose probes are these texts. */
+/* Three runs of one variant with these texts as probes. */
 static void seeds_put(const char *const text[3]) {
     char folder[16], options[32];
     for (int i = 0; i < 3; i++) {
@@ -178,7 +178,7 @@ Test(plot_probes, depths_are_lines_in_a_column_for_each_placement) {
     cr_expect(!strstr(picture, ">a<") && !strstr(picture, ">step 0<"));
 }
 
-/* ---- files that are not as they should be ---- */
+/* ---- malformed files ---- */
 
 Test(plot_probes, bad_files_are_named_and_the_others_drawn) {
     static const struct {
@@ -214,7 +214,7 @@ Test(plot_probes, bad_files_are_named_and_the_others_drawn) {
 
 Test(plot_probes, a_run_under_way_and_one_that_diverged) {
     run_put("now", "");
-    text_put("now", "probes.csv", // zeros and no numbers have no place on a logarithmic axis
+    text_put("now", "probes.csv", // zeros and non-numbers have no position on a logarithmic axis
              HEADER "0,0,ln_1,dist_mean,nan\n0,0,ln_1,dist_var,0\n1,0,ln_1,dist_mean,2\n"
                     "2,0,ln_1,dist_mean,0\n3,0,ln_1,dist_mean,4\n4,0,ln_1,di");
     struct ending ending = script("plot.py --probes=distance now -o a.svg --table=a.csv");

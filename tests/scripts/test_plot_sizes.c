@@ -1,5 +1,5 @@
-/* scripts/plot.py in pictures of a given size: the data gets most of it, legends stand clear of it
-   and are all there, lines that lie on each other can be told apart; panels in columns. */
+/* scripts/plot.py in pictures of a given size: the data gets most of it, legends are complete and
+   do not overlap it, and lines that coincide can be told apart; panels in columns. */
 #include "tests/logs.h"
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
@@ -25,7 +25,7 @@ static struct box picture_box(const char *picture) {
     return box;
 }
 
-/* The rectangle that the lines of a chart are drawn in. */
+/* The rectangle in which the lines of a chart are drawn. */
 static struct box axes_box(const char *picture, int number) {
     char name[32];
     double x[3], y[3];
@@ -37,7 +37,7 @@ static struct box axes_box(const char *picture, int number) {
     return (struct box){x[0], y[2], x[1], y[0]};
 }
 
-/* Where a text stands, the lower left corner of its letters. */
+/* The position of a text: the lower left corner of its letters. */
 static void text_place(const char *picture, const char *text, double *x, double *y) {
     char bounded[128];
     snprintf(bounded, sizeof bounded, ">%s<", text);
@@ -48,7 +48,7 @@ static void text_place(const char *picture, const char *text, double *x, double 
     cr_assert(of_x && of_y && sscanf(of_x, " x=\"%lf", x) == 1 && sscanf(of_y, " y=\"%lf", y) == 1);
 }
 
-/* An ablation's folder: runs of the first norms in the first placements, two seeds each. */
+/* An ablation's folder: the first norms in the first placements, two seeds each. */
 static const char *const norms[] = {"ln", "rms", "bn", "gn", "dyt", "none"}, *const places[] = {
                                                                                  "post", "pre",
                                                                                  "sandwich"};
@@ -105,12 +105,12 @@ ParameterizedTest(struct size *size, plot_sizes, data_has_most_of_the_picture) {
         const char *text = strstr(picture, bounded) ? full : label;
         text_place(picture, text, &x, &y);
         bool inside = size->width >= 10 && y < data.bottom;
-        cr_expect(inside || y > axis, "%s stands on the chart", text);
+        cr_expect(inside || y > axis, "%s overlaps the chart", text);
         cr_expect(x > 0 && x + 3 * (double)strlen(text) < all.right && y < all.bottom, "%s: %g, %g",
                   text, x, y);
         for (int j = 0; j < count; j++)
-            cr_expect(fabs(y - seen[j][1]) > 4 || fabs(x - seen[j][0]) > 20, "%s stands on another",
-                      text);
+            cr_expect(fabs(y - seen[j][1]) > 4 || fabs(x - seen[j][0]) > 20,
+                      "%s overlaps another text", text);
         seen[count][0] = x, seen[count][1] = y;
     }
 }
@@ -157,9 +157,9 @@ Test(plot_sizes, a_picture_without_room_is_refused) {
                      "(a larger size, or fewer runs)\n");
 }
 
-/* ---- lines on each other ---- */
+/* ---- lines that coincide ---- */
 
-/* The width of the first line of this colour; *at is where it stands in the file. */
+/* The width of the first line of this colour; *at is its position in the file. */
 static double line_width(const char *picture, const char *colour, const char **at, bool *dashed) {
     char style[64];
     double width;
@@ -188,7 +188,7 @@ Test(plot_sizes, lines_on_each_other_differ_in_width_and_dashes) {
 
 Test(plot_sizes, columns_of_curves_share_axes_and_looks) {
     ablation_put(3, 2);
-    // Without one of them, the others keep their looks.
+    // Without one of them, the others keep their colours and dashes.
     struct ending ending = script("plot.py A/runs/0 A/runs/4 A/runs/6 A/runs/8 A/runs/10 "
                                   "--columns=placement --lines=val -o a.svg --table=-");
     expect_success(&ending);

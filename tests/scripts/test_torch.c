@@ -1,17 +1,19 @@
-/* Against PyTorch itself, where it is installed (scripts/deps.sh golden): scripts/check_normlab.py
-   compares the losses of ./train with those of scripts/normlab.py, for every norm in every
-   placement that --list-norms and --list-placements name; scripts/make_golden.py --check computes
-   the numbers of tests/golden/ again; the notebook runs, cell by cell. Where PyTorch is missing
-   these tests are skipped. */
+/* Against PyTorch itself, where it is installed (scripts/deps.sh golden). scripts/check_normlab.py
+   compares the losses of ./train with those of scripts/normlab.py, for every norm of --list-norms
+   in every placement of --list-placements. scripts/make_golden.py --check computes the numbers of
+   tests/golden/ again. The notebook runs, cell by cell. Where PyTorch is missing, these tests are
+   skipped. */
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS = 4 }; // of the variants: each ends well within a run's minute, sanitizers and all
+enum {
+    PARTS = 4
+}; // of the variants: each part takes less than a run's minute, even with sanitizers
 
-/* Fails unless it ended well; skips the test if what failed is that there is no PyTorch. */
+/* Fails unless it succeeded; skips the test if the reason is that there is no PyTorch. */
 static void expect_agreement(const struct ending *ending) {
     if (ending->status == 1 && strstr(ending->err, "No module named 'torch'")) {
         fputs("[SKIP] torch: PyTorch is not installed (scripts/deps.sh golden installs it)\n",
