@@ -22,17 +22,16 @@ import math
 import os
 import sys
 
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"make_golden: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
-import normlab  # noqa: E402
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("make_golden", "golden", "torch")
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import normlab
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1

@@ -15,6 +15,7 @@ import signal
 import sys
 
 import runs as run_folders
+import system_python
 from runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
                   variants, varying, without_copies)
 
@@ -23,24 +24,20 @@ if interrupt is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ctrl-C while modules are read: no traceback
 if "--show" not in sys.argv:
     os.environ.pop("MPLBACKEND", None)  # a kind of window, which need not exist here
-try:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
+if __name__ == "__main__":
+    system_python.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from charts import NARROW, Panel, draw_charts  # noqa: E402 (they need both)
-from groups import Facet, Group  # noqa: E402
-from looks import literal, looks, shorten  # noqa: E402
-from plot_options import UsageError, read_command  # noqa: E402
-from probe_charts import draw_probes  # noqa: E402
-from probes import probed  # noqa: E402
-from series import Table  # noqa: E402
-from watching import watch  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from charts import NARROW, Panel, draw_charts
+from groups import Facet, Group
+from looks import literal, looks, shorten
+from plot_options import UsageError, read_command
+from probe_charts import draw_probes
+from probes import probed
+from series import Table
+from watching import watch
 
 
 @functools.lru_cache(maxsize=None)
