@@ -14,11 +14,11 @@ from matplotlib.patches import Patch
 
 from groups import BANDS, draw_line, runs_of, seeds_of
 from legends import Legend, put_below
-from looks import (COLOURS, GREY, LINES, PALE, fit_labels, how_it_stands, line_of, literal, looks, note,
-                   set_font, shade)
+from looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, set_font, shade,
+                   status_of)
 from probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from runs import RunError
-from series import sound
+from series import Point, sound
 
 ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
 MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")
@@ -56,7 +56,7 @@ CELLS = 72          # with more cells the heat map has no numbers in them
 def title_of(facet, more=""):
     group = facet.group
     seeds = f", {len(group.runs)} seeds" if len(group.runs) > 1 and len(facet.parts) == 1 else ""
-    text = literal(group.label + seeds + how_it_stands(group.runs) + more)
+    text = literal(group.label + seeds + status_of(group.runs) + more)
     return textwrap.fill(text, 34)
 
 
@@ -261,7 +261,7 @@ def heat(grid, facets, rows, options, table):
                                 vmax=high)
             for (layer, head), value in np.ndenumerate(cells):
                 table.add(CHART, facet.group.label,
-                          f"{row.metric} step {step} layer {layer}", x=head, y=float(value))
+                          f"{row.metric} step {step} layer {layer}", Point(x=head, y=float(value)))
                 if cells.size <= CELLS and math.isfinite(value):
                     dark = value - low < 0.6 * (high - low)
                     axes.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize="small",

@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 
+import checksums
 from runs import NotStarted, RunError, read_text
 from series import merge, smooth, sound
 
@@ -63,6 +64,7 @@ def probed(runs, say):
         try:
             run.probes = Probes(run.folder)
             found.append(run)
+            checksums.check(run.folder, "probes.csv", say)
         except RunError as error:
             say(str(error))
     return found, len(found) < len(runs)

@@ -11,6 +11,7 @@ import math
 import os
 import re
 
+import checksums
 from run_options import differing, is_active
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
@@ -195,6 +196,7 @@ def read_runs(folders, say):
         for path in inside or [folder]:
             try:
                 runs.append(Run(path))
+                checksums.check(path, "log.csv", say)
             except NotStarted as error:
                 waiting.append(str(error))
                 failed |= not inside

@@ -16,6 +16,7 @@ import signal
 import statistics
 import sys
 
+import checksums
 from run_options import differing, is_active
 from runs import is_run, runs_inside
 
@@ -23,11 +24,17 @@ RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "sec
            "tokens_per_second"]
 
 
+def say(text):
+    print(f"table: {text}", file=sys.stderr)
+
+
 def read_summary(run):
-    """The run's summary.json, or None while there is none."""
+    """The run's summary.json, or None while there is none. Warns if the run's log was changed."""
     try:
         with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
-            return json.load(file)
+            summary = json.load(file)
+        checksums.check(run, "log.csv", say)
+        return summary
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -80,7 +87,7 @@ def read_runs(folders):
     for folder in paths:
         summary = read_summary(folder)
         if summary is None:
-            print(f"table: {folder}: has not ended", file=sys.stderr)
+            say(f"{folder}: has not ended")
             continue
         options = dict(summary["options"])
         runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, None))
@@ -160,17 +167,17 @@ def print_table(runs, by_hand):
         print("| " + " | ".join(cells) + " |")
     for key, group in groups.items():
         if len({run["seed"] for run in group}) < len(group):
-            print(f"table: several runs of {', '.join(key)} have the same seed", file=sys.stderr)
+            say(f"several runs of {', '.join(key)} have the same seed")
     unfinished = sum(run["exit_reason"] not in ("done", "diverged", "failed") for run in runs)
     if unfinished:
-        print(f"table: {unfinished} of {len(runs)} runs have not ended", file=sys.stderr)
+        say(f"{unfinished} of {len(runs)} runs have not ended")
     if len({run.get("corpus_crc32") for run in runs} - {None}) > 1 and "corpus" not in names:
-        print("table: the runs saw different texts: the corpus changed in between", file=sys.stderr)
+        say("the runs were trained on different texts: the corpus changed in between")
 
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        print(f"table: {message} (--help lists the options)", file=sys.stderr)
+        say(f"{message} (--help lists the options)")
         sys.exit(2)
 
 
