@@ -28,7 +28,8 @@ def check(folder, name, say):
     if text is None:
         return
     if LINE.sub(b"", text):
-        say(f"{path}: is damaged: changes of {name} would not be found")
+        say(f"{path}: is damaged: a change of {name} would not be found")
+        return
     for known, size, crc in LINE.findall(text):
         data = read_bytes(os.path.join(folder, name), int(size)) if known.decode() == name else None
         if data is not None and (len(data) < int(size) or zlib.crc32(data) != int(crc, 16)):

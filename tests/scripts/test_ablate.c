@@ -397,8 +397,6 @@ Test(ablate, bad_values_are_refused_first) {
     expect_no_start(&ending, STATUS_MACHINE, "train: corpus: absent.txt: No such file");
     ending = ABLATE("--out=a", "--seeds=1", "--", "--preln", RUN);
     expect_no_start(&ending, STATUS_USAGE, "ablate: --preln: names a placement");
-    ending = ABLATE("--out=a", "--norm=layernorm", "--placement=pre", "--seeds=1", "--", RUN);
-    expect_no_start(&ending, STATUS_USAGE, "ablate: layernorm-pre would train as ln-pre");
 }
 
 Test(ablate, wrong_usage) {
