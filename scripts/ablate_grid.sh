@@ -1,18 +1,19 @@
 # shellcheck shell=bash
 # The grid of an ablation: functions of ablate.sh.
+# shellcheck disable=SC2154 # ablate.sh sets $train
 #
 # --norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its
-# options vary together, and each tuple is one setting of all of them. add_list reads a list,
-# make_grid builds every combination of the lists.
+# options vary together, and each tuple has a value for each of them. add_list reads a list, make_grid
+# builds every combination of the lists.
 
-quote() { # sets $quoted: the word $1, written for a shell to read
+quote() { # sets $quoted: the word $1, quoted for a shell
     quoted=$1
     case $1 in
     *[!A-Za-z0-9_./=,:+%@-]* | '') quoted="'${1//\'/\'\\\'\'}'" ;;
     esac
 }
 
-encode() { # sets $encoded: the word $1 as part of a file name; different words stay different
+encode() { # sets $encoded: the word $1 as part of a file name; different words give different names
     local i byte
     encoded=''
     for ((i = 0; i < ${#1}; i++)); do
@@ -116,8 +117,8 @@ add_list() { # add_list NAMES VALUES
     values[$1]=${list:1}
 }
 
-# Sets variant_names and variant_options: each variant's part of a run's name, and its options. A variant is
-# called by its values alone, whether its lists were tied or not, and the name begins with norm and placement.
+# Sets variant_names and variant_options: each variant's part of a run's name, and its options. The name
+# consists of the values, starting with norm and placement, and is the same whether lists were tied or not.
 # Sets option_names too, in that order, and title, the grid in words.
 make_grid() {
     local others key i name word longer combinations=('')

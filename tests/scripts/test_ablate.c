@@ -257,7 +257,7 @@ Test(ablate, an_interrupt_lets_runs_save) {
     wait_for("a/runs/ln-post-s1/log.csv", 2);
     struct ending ending = process_end(driver, SIGTERM);
     expect_status(&ending, 143);
-    expect_part(ending.err, "interrupted: 0 of 2 runs have ended; the same command goes on");
+    expect_part(ending.err, "interrupted: 0 of 2 runs have ended; the same command continues");
     expect_reason("a/runs/ln-pre-s1", "interrupted");
     expect_reason("a/runs/ln-post-s1", "interrupted");
 }
@@ -376,7 +376,7 @@ Test(ablate, a_second_driver_is_refused) {
     wait_for("begun", 1);
     struct ending ending = ABLATE("--norm=ln", "--seeds=1", "--out=a", "--", RUN);
     expect_status(&ending, 1);
-    expect_part(ending.err, "ablate: a: another ablate.sh is at work there (process ");
+    expect_part(ending.err, "ablate: a: another ablate.sh is running there (process ");
     release();
     ending = process_end(driver, 0);
     expect_status(&ending, 0);
@@ -402,13 +402,13 @@ Test(ablate, bad_values_are_refused_first) {
 Test(ablate, wrong_usage) {
     static const char *const cases[][5] = {
         {"--seeds=0", NULL, "ablate: --seeds=0: must be"},
-        {"--seeds=1,x", NULL, "ablate: --seeds=1,x: 'x' is no whole number"},
+        {"--seeds=1,x", NULL, "ablate: --seeds=1,x: 'x' is not a whole number"},
         {"--norm=ln,bn,ln", NULL, "ablate: ln,bn,ln: 'ln' is there twice"},
         {"--jobs=none", NULL, "ablate: --jobs=none: must be"},
         {"--preln", NULL, "ablate: --preln: needs values"},
-        {"text.txt", NULL, "ablate: text.txt: what every run gets stands behind --"},
-        {"--", "--norm=ln", "ablate: --norm: is in the grid and belongs in front of --"},
-        {"--", "--seed=2", "ablate: --seed: belongs in front of --"},
+        {"text.txt", NULL, "ablate: text.txt: what every run gets belongs after --"},
+        {"--", "--norm=ln", "ablate: --norm: is in the grid and belongs before --"},
+        {"--", "--seed=2", "ablate: --seed: belongs before --"},
         {"--", "-", "ablate: -: standard input cannot feed several runs"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ending ending = ABLATE("--out=a", cases[i][0], cases[i][1]);
