@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# An ablation: every combination of some options of ./train, each with the same seeds (--help tells how).
+# An ablation: every combination of some options of ./train, each with the same seeds (see --help).
 #
-# options -> grid -> list (FOLDER/grid.txt, one run a line) -> a trial of each variant
+# options -> grid -> list (FOLDER/grid.txt, one run per line) -> a trial of each variant
 #   -> runs side by side (ablate_run.sh, under GNU parallel or xargs) -> results.csv and the table
 #
-# Whether a run has ended is said by its own summary.json and nothing else; so whatever was killed,
-# the same command does what is left, and a run that left a checkpoint goes on from there. Two locks
-# keep runs apart: driver/lock is this script's and goes with it, since its children do not inherit it;
-# each run has one of its own, which lives as long as its ./train, so that a run left behind by a killed
-# driver is waited for and not done twice.
+# Only a run's own summary.json says that it has ended. So after any kill the same command does what is
+# left, and a run that left a checkpoint continues from there. There are two kinds of lock. driver/lock
+# keeps a second ablate.sh out of the folder; children do not inherit it, so it is released when this
+# script ends. Each run has a lock of its own, which is held as long as its ./train lives. If a killed
+# driver leaves a run under way, the next driver waits for it and does not start it twice.
 #
 # GNU parallel asks those who publish to cite it: O. Tange, GNU Parallel 2018, doi 10.5281/zenodo.1146014.
 set -euf
@@ -23,25 +23,25 @@ usage() {
     cat <<'TEXT'
 Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 
-Runs ./train for every combination of the values in front of --; each run gets what stands behind it.
+Runs ./train for every combination of the values before --. Each run also gets all options after it.
   --NAME=A,B,...    values of any option of ./train
-                    (default --norm=ln,bn,rms --placement=pre,post, which every grid has)
+                    (default --norm=ln,bn,rms --placement=pre,post; these two are in every grid)
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
-                    --batch-size,max-iters=1:24000,4:6000 is a grid at equal tokens
-  --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7 for just these
+                    --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
+  --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7 for these only
   --out=DIR         the ablation's folder (default: runs/ablate-..., named by the arguments without the
-                    seeds); a folder can be extended by more values and seeds, and nothing is done again
-  --jobs=N          runs side by side (default: one for each core); threads of a run = cores / jobs
-  --sshlogin=LIST   spread the runs over machines that share this folder, with GNU parallel
-  --dry-run         show the grid and the expected time, and leave nothing behind
-  --list            the same, and write DIR/grid.txt, one run a line, for scripts/ablate.slurm
+                    seeds); more values and seeds extend a folder, and finished runs are not repeated
+  --jobs=N          runs side by side (default: one per core); threads of a run = cores / jobs
+  --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
+  --dry-run         show the grid and the expected time, and write nothing
+  --list            the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
-Killed at any moment, the same command goes on, and runs from their checkpoints. DIR then holds
+After a kill at any moment the same command continues, the runs from their checkpoints. DIR holds
   grid.txt          each run's name and options     runs/NAME/    each run's folder
-  results.csv       one row per run                 driver/       what runs printed, times, locks, job log
+  results.csv       one row per run                 driver/       output of the runs, times, locks, job log
 
-Exit status: 0 every run ended (one that diverged has), 1 some failed, 2 wrong usage, 130 or 143 interrupted.
+Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong usage, 130, 143 interrupted.
 TEXT
 }
 
@@ -74,7 +74,7 @@ while [ $# -gt 0 ]; do
         value=$1
         shift
         ;;
-    *) die 2 "$argument: what every run gets stands behind -- (scripts/ablate.sh --norm=ln,bn -- $argument)" ;;
+    *) die 2 "$argument: what every run gets belongs after -- (scripts/ablate.sh --norm=ln,bn -- $argument)" ;;
     esac
     name=${argument#--}
     name=${name%%=*}
@@ -110,7 +110,7 @@ split "$seed_list"
 seeds=("${parts[@]}")
 for seed in "${seeds[@]}"; do
     if [[ ! $seed =~ ^(0|[1-9][0-9]{0,15})$ ]] || [ "$seed" -gt 9007199254740992 ]; then
-        die 2 "--seeds=$seed_list: '$seed' is no whole number from 0 to 9007199254740992"
+        die 2 "--seeds=$seed_list: '$seed' is not a whole number from 0 to 9007199254740992"
     fi
 done
 
@@ -127,13 +127,13 @@ for word; do
     case $word in
     --) operands=1 ;;
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;
-    --seed | --seed=* | --out | --out=*) die 2 "--$name: belongs in front of --" ;;
-    --preln | --postln) die 2 "$word: names a placement: --placement=LIST belongs in front of --" ;;
-    --[a-z]*) [ -z "${list_of[$name]-}" ] || die 2 "--$name: is in the grid and belongs in front of --" ;;
+    --seed | --seed=* | --out | --out=*) die 2 "--$name: belongs before --" ;;
+    --preln | --postln) die 2 "$word: names a placement: --placement=LIST belongs before --" ;;
+    --[a-z]*) [ -z "${list_of[$name]-}" ] || die 2 "--$name: is in the grid and belongs before --" ;;
     esac
 done
 
-# The grid, its shape (the same for all commands that extend a folder), and the folder's name.
+# The grid; its shape, which all commands that extend a folder have in common; and the folder's name.
 make_grid
 shape='' default=''
 for name in "${option_names[@]}"; do
@@ -155,12 +155,12 @@ for seed in "${seeds[@]}"; do
     done
 done
 
-# Processes under way are a group of their own; signals for this script are passed on to it once.
+# The child processes are a group of their own. A signal for this script is passed on to them once.
 child='' interrupted='' temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 interrupt() {
     interrupted=$1
-    [ -z "$child" ] || say 'interrupted: what is under way saves and ends (a second time: it dies at once)'
+    [ -z "$child" ] || say 'interrupted: the runs save and end (a second interrupt kills them)'
     [ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null || :
 }
 trap 'interrupt 130' INT
@@ -168,8 +168,8 @@ trap 'interrupt 143' TERM
 trap 'interrupt 129' HUP
 under_way() { kill -0 -- "-$child" 2>/dev/null; }
 
-# Sets expected[VARIANT] to the seconds of a run, for the variants that have runs to do. Variants without a
-# known time are tried first; their numbers are in $tried.
+# Sets expected[VARIANT] to the seconds of a run, for the variants with runs to do. Variants without a known
+# time are tried; $tried holds their numbers.
 try() {
     local i variant status=0
     know_times
@@ -203,24 +203,24 @@ try() {
 }
 
 show() { # the grid and the time
-    local how='' i all least most
-    [ ${#todo[@]} -eq ${#names[@]} ] || how="; $((${#names[@]} - ${#todo[@]})) have ended, ${#todo[@]} to do"
-    echo "grid:     ${#names[@]} runs: ${title}seed ${seeds[*]}$how"
+    local progress='' i all lowest range
+    [ ${#todo[@]} -eq ${#names[@]} ] || progress="; $((${#names[@]} - ${#todo[@]})) have ended, ${#todo[@]} to do"
+    echo "grid:     ${#names[@]} runs: ${title}seed ${seeds[*]}$progress"
     [ -z "$common" ] || echo "each:    $common"
     echo "folder:   $folder"
     [ ${#todo[@]} -gt 0 ] || return 0
     all=$(for i in "${todo[@]}"; do echo "waiting ${expected[variants[i]]}"; done | time_left "$jobs")
-    least=$(printf '%s\n' "${expected[@]}" | sort -g | head -n 1)
-    least=$(duration "$least")
-    most=$(printf '%s\n' "${expected[@]}" | sort -g | tail -n 1)
-    most=$(duration "$most")
-    [ "$least" = "$most" ] || most="$least to $most"
-    echo "expected: $most a run, $(duration "$all") in all, $jobs side by side" \
-        "with ${threads} thread$([ "$threads" -eq 1 ] || echo s) each${sshlogin:+ if there were only this machine}" \
+    lowest=$(printf '%s\n' "${expected[@]}" | sort -g | head -n 1)
+    lowest=$(duration "$lowest")
+    range=$(printf '%s\n' "${expected[@]}" | sort -g | tail -n 1)
+    range=$(duration "$range")
+    [ "$lowest" = "$range" ] || range="$lowest to $range"
+    echo "expected: $range a run, $(duration "$all") in all, $jobs side by side" \
+        "with ${threads} thread$([ "$threads" -eq 1 ] || echo s) each${sshlogin:+ on this machine alone}" \
         "(an estimate, from $([ ${#tried[@]} -gt 0 ] && echo 'a second of training' || echo 'earlier runs'))"
 }
 
-is_gnu_parallel() { parallel --version 2>/dev/null | grep -q '^GNU parallel'; } # Debian's moreutils has another
+is_gnu_parallel() { parallel --version 2>/dev/null | grep -q '^GNU parallel'; } # moreutils has another program of this name
 
 start_runs() { # start_runs RUN...: in the background, as the group $child
     local i options=(--threads="$threads") logins=()
@@ -244,8 +244,8 @@ start_runs() { # start_runs RUN...: in the background, as the group $child
     set +m
 }
 
-# Runs what is to do until nothing of it is left that was not begun: the death of xargs, or of a
-# script that it started, must not end the grid.
+# Starts runs until every run was started once: a kill of xargs, or of a script that it started, must not
+# end the grid.
 run_all() {
     local before i
     total=${#names[@]} said=$((${#names[@]} - ${#todo[@]})) pending=("${todo[@]}") ended=() since=()
@@ -261,21 +261,21 @@ run_all() {
         look
         live ''
         [ -z "$interrupted" ] || return 0
-        for i in "${!pending[@]}"; do # a record without an end is that of a script that was killed
+        for i in "${!pending[@]}"; do # a record without an end: its script was killed
             [ ! -e "$folder/driver/${names[pending[i]]}.status" ] || unset "pending[i]"
         done
         [ ${#pending[@]} -lt "$before" ] || die 1 "no run can be started: $(tail -n 1 "$folder/driver/runner.err")"
     done
 }
 
-# The table, and what is to be said of runs that did not end. Sets $status.
+# Prints the table and names the runs that did not end. Sets $status.
 conclude() {
     local i word code message
     read_folder
     write_results
     status=0
     if [ -n "$interrupted" ]; then
-        say "interrupted: $((${#names[@]} - ${#todo[@]})) of ${#names[@]} runs have ended; the same command goes on"
+        say "interrupted: $((${#names[@]} - ${#todo[@]})) of ${#names[@]} runs have ended; the same command continues"
         exit "$interrupted"
     fi
     if command -v "${PYTHON:-python3}" >/dev/null; then
@@ -314,7 +314,7 @@ proceed() {
     exit "$status"
 }
 
-[ -x "$train" ] || die 1 "$train: is not there (make builds it)"
+[ -x "$train" ] || die 1 "$train: is missing (make builds it)"
 [ -z "$sshlogin" ] || is_gnu_parallel || die 1 "--sshlogin needs GNU parallel (scripts/deps.sh ablate installs it)"
 [ -n "$dry_run" ] || [ ! -d "$folder/driver" ] || lock
 read_folder
@@ -324,13 +324,13 @@ jobs=${jobs:-$cores}
 [ ${#todo[@]} -eq 0 ] || [ "$jobs" -le ${#todo[@]} ] || jobs=${#todo[@]}
 threads=$((cores > jobs ? cores / jobs : 1))
 [ -z "$sshlogin" ] || [ -n "$given_jobs" ] || threads=1 # then GNU parallel starts one run for each core
-# The lock's number is closed for children; the shell keeps it under another that they do not get.
+# Children do not get the lock: 9>&- closes it for them while this shell keeps it open.
 tried=()
 [ ${#todo[@]} -eq 0 ] || try 9>&-
 show
 [ -z "$dry_run" ] || exit 0
 if ! mkdir -p "$folder/driver" "$folder/runs" 2>/dev/null || [ ! -w "$folder/driver" ]; then
-    die 1 "$folder: cannot be made or written to"
+    die 1 "$folder: cannot be created or written to"
 fi
 lock
 proceed 9>&-

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# What an ablation's folder holds: functions of ablate.sh, on its variables.
+# The ablation's folder: functions of ablate.sh, on its variables.
 # shellcheck disable=SC2034,SC2154 # ablate.sh sets and reads them
 
-# What the folder has already: numbers of lines by run, runs that have ended.
+# Reads what the folder holds: the lines of grid.txt, by run, and the runs that have ended. Sets $todo to
+# the numbers of the other runs.
 declare -A number=() has_ended=()
 read_folder() {
     local name path summaries=()
@@ -11,7 +12,7 @@ read_folder() {
         die 2 "$folder: is not an ablation's folder (another --out)"
     fi
     if [ -e "$folder/driver/shape" ] && [ "$(cat "$folder/driver/shape")" != "$shape" ]; then
-        die 2 "$folder: holds another grid: $(cat "$folder/driver/shape") (another --out; more values and seeds would fit)"
+        die 2 "$folder: holds another grid: $(cat "$folder/driver/shape") (another --out; only more values and seeds can be added)"
     fi
     if [ -e "$folder/grid.txt" ]; then
         while read -r name _; do number[$name]=$((${#number[@]} + 1)); done <"$folder/grid.txt"
@@ -54,7 +55,7 @@ know_times() {
     )
 }
 
-keep_times() { # keep_times VARIANT...: stores their trials for the next command
+keep_times() { # keep_times VARIANT...: stores the times of their trials for the next command
     local i
     {
         cat "$folder/driver/times" 2>/dev/null || :
@@ -67,11 +68,11 @@ lock() {
     [ -z "$locked" ] || return 0
     locked=1
     if ! command -v flock >/dev/null; then
-        say "no flock here (util-linux; macOS: brew install flock): nothing keeps a second ablate.sh out of $folder"
+        say "no flock here (util-linux; macOS: brew install flock): a second ablate.sh in $folder would not be noticed"
         return
     fi
     exec 9>>"$folder/driver/lock"
-    flock -n 9 || die 1 "$folder: another ablate.sh is at work there ($(tail -n 1 "$folder/driver/lock"))"
+    flock -n 9 || die 1 "$folder: another ablate.sh is running there ($(tail -n 1 "$folder/driver/lock"))"
     echo "process $$ on $(uname -n)" >"$folder/driver/lock"
 }
 
@@ -79,7 +80,7 @@ table() { "${PYTHON:-python3}" "$here/table.py" "$@"; }
 
 write_results() { ! command -v "${PYTHON:-python3}" >/dev/null || table --csv="$folder/results.csv" "$folder" 2>/dev/null || :; }
 
-put() { # put FILE: standard input into a file of the folder, whole or not at all
+put() { # put FILE: writes standard input to a file of the folder, completely or not at all
     if ! cat >"$folder/$1.new" || ! mv -f "$folder/$1.new" "$folder/$1"; then
         die 1 "$folder/$1: cannot be written"
     fi

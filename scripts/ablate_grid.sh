@@ -1,18 +1,19 @@
 # shellcheck shell=bash
 # The grid of an ablation: functions of ablate.sh.
+# shellcheck disable=SC2154 # ablate.sh sets $train
 #
 # --norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its
-# options vary together, and each tuple is one setting of all of them. add_list reads a list,
-# make_grid builds every combination of the lists.
+# options vary together, and each tuple has a value for each of them. add_list reads a list, make_grid
+# builds every combination of the lists.
 
-quote() { # sets $quoted: the word $1, written for a shell to read
+quote() { # sets $quoted: the word $1, quoted for a shell
     quoted=$1
     case $1 in
     *[!A-Za-z0-9_./=,:+%@-]* | '') quoted="'${1//\'/\'\\\'\'}'" ;;
     esac
 }
 
-encode() { # sets $encoded: the word $1 as part of a file name; different words stay different
+encode() { # sets $encoded: the word $1 as part of a file name; different words give different names
     local i byte
     encoded=''
     for ((i = 0; i < ${#1}; i++)); do
@@ -58,6 +59,30 @@ assign() {
 declare -A values=()  # the values of each list as given, by its names
 declare -A list_of=() # the names of the list that an option is in
 
+# Other names of norms and placements, as "norm layernorm" and "placement preln", and their short names:
+# ./train lists both.
+declare -A short_of=()
+read_short_names() {
+    local topic short long
+    while read -r topic short long; do short_of["$topic $long"]=$short; done < <(
+        for topic in norm placement; do
+            "$train" --help=$topic </dev/null 2>/dev/null |
+                sed -nE "s/^  ([a-z-]+), ([a-z-]+)( .*|)$/$topic \\1 \\2/p"
+        done
+    )
+}
+
+shorten() { # shorten NAME=VALUE: sets $shortened, with the short name of a norm or a placement as value
+    local name=${1%%=*} topic=norm
+    case $name in
+    norm | norm-* | *-norm) ;;
+    placement) topic=placement ;;
+    *) topic='' ;;
+    esac
+    shortened=$1
+    [ -z "$topic" ] || shortened=$name=${short_of["$topic ${1#*=}"]-${1#*=}}
+}
+
 own_names() { # sets $names: the comma list $1 with the options' own names for aliases
     names=,$1,
     names=${names//,lr,/,learning-rate,}
@@ -65,7 +90,7 @@ own_names() { # sets $names: the comma list $1 with the options' own names for a
 }
 
 add_list() { # add_list NAMES VALUES
-    local name part names
+    local name part names word words list=''
     own_names "$1"
     set -- "$names" "$2"
     split "$1"
@@ -77,13 +102,23 @@ add_list() { # add_list NAMES VALUES
         list_of[$name]=$1
     done
     [ -n "$2" ] || die 2 "--$1: needs values (--$1=A,B,...)"
+    [ ${#short_of[@]} -gt 0 ] || read_short_names
     split "$2"
-    for part in "${parts[@]}"; do assign "$1" "$part"; done
-    values[$1]=$2
+    for part in "${parts[@]}"; do
+        assign "$1" "$part"
+        words=''
+        for word in "${assigned[@]}"; do
+            shorten "$word"
+            words+=:${shortened#*=}
+        done
+        list+=,${words:1}
+    done
+    split "${list:1}"
+    values[$1]=${list:1}
 }
 
-# Sets variant_names and variant_options: each variant's part of a run's name, and its options. A variant is
-# called by its values alone, whether its lists were tied or not, and the name begins with norm and placement.
+# Sets variant_names and variant_options: each variant's part of a run's name, and its options. The name
+# consists of the values, starting with norm and placement, and is the same whether lists were tied or not.
 # Sets option_names too, in that order, and title, the grid in words.
 make_grid() {
     local others key i name word longer combinations=('')

@@ -2,16 +2,16 @@
 # Does one run of an ablation, the LINE-th of FOLDER/grid.txt, unless it has ended:
 #   scripts/ablate_run.sh [--threads=N] [--while=PID] FOLDER LINE
 #
-# ablate.sh starts it for each run, ablate.slurm for its own. What ./train prints goes to
-# FOLDER/driver/NAME.out; FOLDER/driver/NAME.status says "running SINCE", then "ended STATUS SECONDS".
-# NAME.out is the run's lock too: it is held as long as ./train lives, even if this script and its
-# driver are killed. Who comes second waits, and finds that the run has ended.
+# ablate.sh and the tasks of ablate.slurm start it. The output of ./train goes to FOLDER/driver/NAME.out.
+# FOLDER/driver/NAME.status is "running SINCE", then "ended STATUS SECONDS". NAME.out is the run's lock
+# too: it is held as long as ./train lives, even if this script and its driver are killed. A second
+# call waits, and finds that the run has ended.
 #
-# A run that left a checkpoint goes on from there; one that cannot (the checkpoint is damaged, the
-# text another) begins anew. What fails later, once ./train has gone on, keeps its checkpoint.
+# A run that left a checkpoint continues from there. If it cannot (a damaged checkpoint, another text),
+# it starts again. A run that fails after it has continued keeps its checkpoint.
 #
-# With --while nothing is begun once the process PID is gone: the queue of a killed driver runs dry.
-# Exit status: that of ./train, but 0 for a run that diverged: it has ended, and that is its result.
+# With --while, no run is started after the process PID has ended: the queue of a killed driver empties.
+# Exit status: that of ./train, but 0 for a run that diverged, since that is a result.
 set -euf
 threads='' driver=''
 while [ "${1#--}" != "${1-}" ]; do
@@ -51,7 +51,7 @@ write() { # write WORD...: a reader sees the old record or the new one
 
 exec 8>>"$record.out"
 ! command -v flock >/dev/null || flock 8
-if has_ended; then # long ago, or while this waited
+if has_ended; then # before, or while this script waited for the lock
     ! grep -q '"exit_reason": "diverged"' "$run/summary.json" || status=3
     seconds=$(sed -n 's/^ *"seconds": *\([0-9]*\).*/\1/p' "$run/summary.json")
     write ended "$status" "$seconds"
@@ -59,8 +59,8 @@ if has_ended; then # long ago, or while this waited
 fi
 [ -z "$driver" ] || kill -0 "$driver" 2>/dev/null || exit 0
 
-# ./train gets a process group of its own, and from here exactly one signal for each that comes:
-# after its first it saves, at a second it dies.
+# ./train has a process group of its own and gets exactly one signal for each that this script gets: at
+# the first it saves and ends, at the second it dies.
 child='' signalled='' stop=''
 # shellcheck disable=SC2317 # a trap calls it
 forward() {
@@ -84,24 +84,22 @@ run_train() { # run_train OPTION...: sets $status
     child=''
 }
 
-begin() { # notes when the run began, had it never stopped: the seconds that its log tells are over
-    local before=0
-    [ "$1" = anew ] || before=$(awk -F , '$2 + 0 > most { most = $2 + 0 } END { printf "%d", most }' <"$run/log.csv")
-    start=$(($(date +%s) - before))
+note_start() { # note_start SECONDS: records the start of a run that took SECONDS before it was stopped
+    start=$(($(date +%s) - $1))
     write running "$start"
 }
 
-goes_on=''
+continued=''
 if [ -e "$run/checkpoint.safetensors" ] && [ -e "$run/log.csv" ]; then
-    begin again
+    note_start "$(awk -F , '$2 + 0 > max { max = $2 + 0 } END { printf "%d", max }' <"$run/log.csv")"
     run_train --resume="$run"
     case $status in
-    1 | 2) [ ! "$run/config.ini" -nt "$record.status" ] || goes_on=1 ;; # written once it goes on
-    *) goes_on=1 ;;
+    1 | 2) [ ! "$run/config.ini" -nt "$record.status" ] || continued=1 ;; # written when it continues
+    *) continued=1 ;;
     esac
 fi
-if [ -z "$goes_on" ]; then
-    begin anew
+if [ -z "$continued" ]; then
+    note_start 0
     run_train --force --out="$run" "$@"
 fi
 write ended "$status" "$(($(date +%s) - start))"

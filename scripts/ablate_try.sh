@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Tries variants before hours of runs start: ablate_try.sh JOBS THREADS reads lines like those of an
-# ablation's grid.txt from standard input and prints, for each, "takes" and the seconds of its run.
-# Before that it prints how far it is: "checking N" and "timing N", the N-th line.
+# ablation's grid.txt from standard input and prints "takes" and the expected seconds for each run.
+# Before that it prints its progress: "checking N" and "timing N", for the N-th line.
 #
-# First each is started for real, until its config.ini is there: then its options are good, the
-# corpus is read and the memory had. What ./train says of a bad one is passed on, and the exit status.
-# Then JOBS at a time, as they will run, they train for a second; all that is known of a run's
-# length (steps, evaluations, the sample) is multiplied with the time of a step. A forward pass
-# counts as a third of a step.
+# First it starts each run and waits for its config.ini. Then the options are valid, the corpus is read
+# and the memory is allocated. If ./train refuses one, its message and exit status are passed on.
+# Then the runs train for a second, JOBS at a time as later. The time of a step is multiplied by what
+# the options say of the run's length: steps, evaluations, the sample. A forward pass counts as a third
+# of a step.
 set -euf
 export LC_ALL=C
 jobs=$1 threads=$2
@@ -17,9 +17,6 @@ pids=()
 trap 'kill -KILL "${pids[@]}" 2>/dev/null || :; wait 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-
-# setting NAME FILE: from config.ini; what FILE says of NAME, else nothing.
-setting() { sed -n "s/^$1 = //p" "$2"; }
 
 start() { # start FOLDER OPTION...
     local folder=$1
@@ -31,7 +28,7 @@ start() { # start FOLDER OPTION...
 count=0 bad=0
 while read -r line; do
     eval "set -- $line"
-    folder=$tmp/$count norm=${2#--norm=} placement=${3#--placement=}
+    folder=$tmp/$count
     shift
     echo "checking $((count + 1))"
     start "$folder" "$@"
@@ -41,12 +38,9 @@ while read -r line; do
     wait "${pids[0]}" 2>/dev/null || status=$?
     pids=()
     if [ ! -e "$folder/config.ini" ]; then
-        [ "$status" -ne 0 ] || echo "ablate: ./train ended without training (what stands behind -- must let it train)" >"$folder.err"
+        [ "$status" -ne 0 ] || echo "ablate: ./train ended without training (the options after -- must let it train)" >"$folder.err"
         [ -s "$folder.err" ] || echo "ablate: $*: ./train ended with status $status" >"$folder.err"
         [ "$bad" -eq 2 ] || bad=$((status == 0 ? 2 : status))
-    elif [ "$(setting norm "$folder/config.ini")-$(setting placement "$folder/config.ini")" != "$norm-$placement" ]; then
-        echo "ablate: $norm-$placement would train as $(setting norm "$folder/config.ini")-$(setting placement "$folder/config.ini") (the grid takes short names; --norm and --placement belong in front of --)" >"$folder.err"
-        bad=2
     fi
     count=$((count + 1))
 done
@@ -55,7 +49,9 @@ if [ "$bad" -ne 0 ]; then
     exit "$bad"
 fi
 
-train_for_a_second() { # train_for_a_second FIRST: JOBS side by side, the last variants filled up
+# train_for_a_second FIRST: JOBS variants side by side. After the last variant it starts again at the
+# first, so that the machine is as busy as it will be.
+train_for_a_second() {
     local i pid deadline=$((SECONDS + 60))
     pids=()
     for ((i = $1; i < $1 + jobs; i++)); do
@@ -80,7 +76,7 @@ for ((first = 0; first < count; first += jobs)); do
 done
 
 for ((i = 0; i < count; i++)); do
-    touch "$tmp/timed-$i/summary.json" # if it did not come so far in a minute
+    touch "$tmp/timed-$i/summary.json" # a run that did not end within a minute has none
     sed 's/^ *"\([a-z_]*\)": *\(.*[^,]\),*$/\1 = \2/' "$tmp/timed-$i/summary.json" | grep -E '^(tokens_per_second|corpus_characters) ' |
         cat - "$tmp/$i/config.ini" | awk -F ' = ' '
         { value[$1] = $2 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# How far an ablation is, and how long it will take: functions of ablate.sh, on its variables.
+# The progress of an ablation and its remaining time: functions of ablate.sh, on its variables.
 #
-# names, variants and expected (seconds) describe the runs; pending are those that have not ended, by
-# number; since says when those under way began; ended holds a line "TOOK EXPECTED" for each other.
+# names, variants and expected (seconds) describe the runs. pending holds the numbers of the runs that have
+# not ended, since the start times of those under way, ended a line "TOOK EXPECTED" for each other run.
 # shellcheck disable=SC2154 # ablate.sh sets them
 
 number_of() { # number_of 3 run: "3 runs"
@@ -18,14 +18,14 @@ live() { # a line that the next one replaces, cut to the terminal's width; nothi
     printf '\r%s\033[K' "${1:0:width-1}" >&2
 }
 
-look_at_trial() { # shows how far ablate_try.sh is, from its last line
+look_at_trial() { # shows the progress of ablate_try.sh, from its last line
     local word variant
     [ -t 2 ] || return 0
     read -r word variant < <(tail -n 1 "$temporary/trial") || return 0
     [ "$word" = takes ] || live "$word variant $variant of ${#tried[@]}: ${variant_names[tried[variant - 1]]}"
 }
 
-duration() { # seconds as people say them
+duration() { # duration SECONDS: in s, min or h
     local s
     printf -v s '%.0f' "$1"
     if [ "$s" -lt 100 ]; then
@@ -37,8 +37,8 @@ duration() { # seconds as people say them
     fi
 }
 
-# How long it takes until all has ended, $1 at a time in this order, from lines "ended TOOK EXPECTED",
-# "running EXPECTED SINCE" and "waiting EXPECTED". What has ended says how far off expectations are.
+# The seconds until all runs have ended, $1 at a time in this order, from lines "ended TOOK EXPECTED",
+# "running EXPECTED SINCE" and "waiting EXPECTED". The ended runs correct the expectations of the others.
 time_left() {
     awk -v jobs="$1" '
         $1 == "ended" { took += $2; expected += $3 }
@@ -66,7 +66,7 @@ how_it_failed() { # how_it_failed STATUS, in words
     esac
 }
 
-say_ended() { # say_ended RUN STATUS SECONDS: the line of a run that has ended, the said-th
+say_ended() { # say_ended RUN STATUS SECONDS: prints the line of a run that has ended
     local summary=$folder/runs/${names[$1]}/summary.json text result=()
     mapfile -t result < <(sed -n -E 's/^ *"(steps|val_loss|best_val_loss|best_step)": *([^,]*),?$/\2/p' "$summary" 2>/dev/null)
     case $2 in
@@ -81,7 +81,7 @@ say_ended() { # say_ended RUN STATUS SECONDS: the line of a run that has ended, 
     say "$text"
 }
 
-left() { # the time that the rest will take
+left() { # the remaining time
     local line i now
     printf -v now '%(%s)T' -1
     for line in "${ended[@]}"; do echo "ended $line"; done >"$temporary/times"
@@ -95,7 +95,7 @@ left() { # the time that the rest will take
     duration "$(time_left "$((${#since[@]} > 0 ? ${#since[@]} : jobs))" <"$temporary/times")"
 }
 
-# Reads the records of the runs in $pending, says which have ended, and shows how far it is.
+# Reads the records of the runs in $pending, prints which have ended, and shows the progress.
 look() {
     local i word a b news=() still=()
     since=()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Tests the arithmetic as other compilers and processors have it: archs.sh [COMPILER:ARCH]...
+# Tests the arithmetic with other compilers and for other processors: archs.sh [COMPILER:ARCH]...
 #
 # COMPILER is gcc, clang ($CLANG, by default clang-16) or arm (GCC's cross compiler; the programs run
-# under qemu); ARCH is what -march takes. Without arguments: all of the list below. Targets that this
-# machine cannot build or run are named and skipped. The last lines count what passed and name what
-# failed; exit status 0 only if something ran and nothing failed.
+# under qemu). ARCH is a value of -march. Without arguments: all targets of the list below. Targets that
+# this machine cannot build or run are named and skipped. The last lines name the targets that failed and
+# count the tests. Exit status 0 only if something ran and nothing failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 clang=${CLANG:-clang-16}
@@ -13,9 +13,9 @@ say() { echo "archs: $*"; }
 targets="gcc:x86-64-v2 gcc:x86-64-v3 gcc:x86-64-v4 gcc:znver1 gcc:znver3 gcc:znver4
     clang:x86-64-v2 clang:x86-64-v3 clang:x86-64-v4 clang:znver1 clang:znver3 clang:znver4 clang:native
     arm:armv8-a"
-# Doubles are tested where a vector of another width, or another compiler, comes first.
+# Doubles are tested once for each width of vectors and each compiler.
 doubles=" gcc:x86-64-v2 gcc:x86-64-v3 clang:native "
-# What takes longest, the same bits on many threads, is tested on this machine's own build alone.
+# The slowest tests, of the same bits on many threads, run only in this machine's own build.
 arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|norm|norm_power|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
 # qemu computes each float in software, a hundred times slower.
 few='@(@(activation|attention|embedding|golden|linear|loss|measure|norm_power|rounding)/*|model/a_text_grows*)'

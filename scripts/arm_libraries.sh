@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Unpacks Criterion for 64-bit ARM, and the libraries it needs, into a folder: arm_libraries.sh FOLDER
 #
-# Debian has them as packages of another architecture, of which libcriterion-dev cannot be installed
-# beside this machine's own. So they are downloaded and unpacked without being installed, with lists
-# of packages of their own; nothing outside FOLDER changes, but for the emulator (scripts/deps.sh arm)
-# and, as root, the kernel's table of foreign programs. Exit status 1, with a line that says why, where
-# this machine cannot run such programs.
+# Debian has them as packages of another architecture, and libcriterion-dev cannot be installed for two
+# architectures at once. So the packages are downloaded and unpacked, not installed, with package lists
+# of their own. Nothing outside FOLDER changes, except for the emulator (scripts/deps.sh arm) and, as
+# root, the kernel's table of foreign programs. Exit status 1, with a line that says why, if this machine
+# cannot run such programs.
 set -eu
 folder=$1
 say() { echo "arm: $*" >&2; }
@@ -35,7 +35,7 @@ apt() {
 } >"$folder/log" 2>&1 || fail "no packages for it: $(tail -n 1 "$folder/log")"
 for package in "$folder"/packages/*.deb; do dpkg -x "$package" "$folder/root"; done
 rm -rf "$folder/lists" "$folder/cache" "$folder/packages"
-# One folder each of libraries, where both the linker and the emulator's loader look.
+# One folder of libraries and one of headers, for the linker and for the emulator's loader.
 mkdir -p "$folder/lib" "$folder/include"
 cp -a "$folder"/root/usr/lib/aarch64-linux-gnu/*.so* "$folder"/root/lib/aarch64-linux-gnu/*.so* "$folder/lib/"
 ln -sf libcriterion.so.3 "$folder/lib/libcriterion.so"

@@ -1,7 +1,7 @@
-"""The pictures of losses that scripts/plot.py draws: which charts there are, how they share a figure.
+"""The pictures of losses that scripts/plot.py draws: which charts there are, and their places in a figure.
 
-A chart draws facets, which are lists of groups (a variant with its seeds, or one run) with a panel for
-each, and notes in a table what it draws. It returns its legend, which is placed here.
+A chart draws facets, a panel for each. A facet is a list of groups, and a group is a variant with its
+seeds or one run. The chart writes what it draws into a table and returns its legend, which is placed here.
 """
 from collections import namedtuple
 
@@ -17,19 +17,19 @@ Chart = namedtuple("Chart", "draw width rows")
 CHARTS = {"curves": Chart(draw_curves, 6.4, False), "dots": Chart(draw_dots, 4.6, True),
           "sweep": Chart(draw_sweep, 6.4, False), "differences": Chart(draw_differences, 6.4, True)}
 COLUMN = 3.2           # inches of a panel, where there are several columns
-NARROW = 5.0           # inches: charts of a narrower picture stand below each other
+NARROW = 5.0           # inches: in a narrower picture the charts are below each other
 ROOM = (4.2, 3.2)      # inches of a panel that has room for a legend inside
-PAD = 0.03             # inches around a chart, where space is given
+PAD = 0.03             # inches around a chart, in a picture with --size
 LETTER = 1 / 72        # inches of a point
-DOT, SPECK = 0.45, 2.5  # the size of a dot in heights of its row, and its least in points
-LINE = 1.15            # from a line of text to the next, in sizes of its letters
+DOT, DOT_MIN = 0.45, 2.5  # the size of a dot in heights of its row, and its minimum in points
+LINE = 1.15            # from a line of text to the next, in font sizes
 
 # A chart and the panels that it draws.
 Panel = namedtuple("Panel", "chart facets")
 
 
 def natural_size(panels):
-    """The size of the picture without legends, if the user gives none."""
+    """The widths of the panels and the size of the picture without legends, if --size is not given."""
     rows = [group.label for panel in panels if CHARTS[panel.chart].rows
             for facet in panel.facets for group in facet.parts]
     widths = [COLUMN if len(panel.facets) > 1 else CHARTS[panel.chart].width
@@ -79,16 +79,16 @@ def draw_charts(figure, panels, options, table):
 
 
 def make_room(figure, axes, legend, size):
-    """The picture's size with the legend beside its chart."""
+    """The size of the picture with the legend beside its chart."""
     renderer = figure.canvas.get_renderer()
     box = legend.get_window_extent(renderer)
-    above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses, as it grows
+    above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses
     return (size[0] + box.width / figure.dpi,
             max(size[1], box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3))
 
 
 def fit_texts(figure, rows, panels):
-    """Rows and labels as small as they need to be."""
+    """Makes the labels of rows and axes small enough to fit."""
     figure.get_layout_engine().execute(figure)
     for row, panel in zip(rows, panels):
         for axes in row:
@@ -105,4 +105,4 @@ def fit_rows(axes):
         lines = label.get_text().count("\n") + 1
         label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
     for line in axes.lines:
-        line.set_markersize(min(line.get_markersize(), max(SPECK, DOT * step / LETTER)))
+        line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Compares normlab.py with ./train, for every norm in every placement and for what goes with them.
+"""Compares normlab.py with ./train, for every norm in every placement and for the related options.
 
   scripts/check_normlab.py                all variants: a line for each that differs, a summary
-  scripts/check_normlab.py =pn keel       those whose options contain one of these words
+  scripts/check_normlab.py =pn keel       the variants whose options contain one of these words
   scripts/check_normlab.py --part=2/4     every fourth variant, from the second on
 
-Each variant is a tiny model that ./train trains for some updates, so that weights and running
-statistics are no longer what they were at first. normlab.py loads it and computes, in double
-precision, the loss of a text that the model has not seen: in evaluation mode, where ./train says
-what --evaluate does, and in training mode, where it says what --evaluate --stats=own does. The two
-losses must agree to TOLERANCE. TRAIN names another ./train than that of the project.
+Each variant is a tiny model that ./train trains for a few updates, so that weights and running
+statistics have left their initial values. normlab.py loads it and computes, in double precision, the
+loss of a text that the model has not seen: in evaluation mode, to compare with ./train --evaluate, and
+in training mode, to compare with --evaluate --stats=own. The relative difference must be at most
+TOLERANCE. The environment variable TRAIN names another ./train.
 """
 import argparse
 import concurrent.futures
@@ -19,16 +19,15 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import torch
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"check_normlab: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
-import normlab  # noqa: E402
-import normlab_text  # noqa: E402
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("check_normlab", "golden", "torch")
+
+import torch
+
+import normlab
+import normlab_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
@@ -40,7 +39,7 @@ TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --
 
 
 def train(*words):
-    """What ./train prints."""
+    """The standard output of ./train."""
     try:
         done = subprocess.run([TRAIN, *words], capture_output=True, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -52,7 +51,7 @@ def train(*words):
 
 
 def names(option):
-    """The first words of what --list-norms or --list-placements prints."""
+    """The names that --list-norms or --list-placements prints."""
     return [line.split()[0] for line in train(option).splitlines() if not line.startswith(" ")]
 
 
@@ -86,10 +85,10 @@ def variants():
 
 
 def make_texts(folder):
-    """Words to train on, and whole batches of them to measure; likewise items, one batch."""
-    draw = random.Random(1)
-    words = ["".join(draw.choices("abcdefgh", k=draw.randint(1, 7))) for _ in range(400)]
-    lines = ["".join(draw.choices("abcdefgh", k=draw.randint(1, T + 2))) for _ in range(60)]
+    """A text to train on, and one of two whole batches to measure; likewise items, one batch."""
+    stream = random.Random(1)
+    words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 7))) for _ in range(400)]
+    lines = ["".join(stream.choices("abcdefgh", k=stream.randint(1, T + 2))) for _ in range(60)]
     texts = {"text": " ".join(words), "measured-text": " ".join(reversed(words))[:2 * B * T + 1],
              "items": "\n".join(lines), "measured-items": "\n".join(lines[:7] + ["", "\t", "a\r"])}
     for name, text in texts.items():
@@ -98,22 +97,22 @@ def make_texts(folder):
 
 
 def run(folder, number, options):
-    """Trains a variant. Its folder, the text to measure, and ./train's losses of that text: in
-    evaluation, and by the batches' own statistics."""
+    """Trains a variant. Returns its folder, the text to measure, and ./train's losses of that text: in
+    evaluation, and with each batch's own statistics."""
     kind, out = "items" if "--items" in options else "text", os.path.join(folder, str(number))
     train(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
     path = os.path.join(folder, "measured-" + kind)
     batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
-    said = train(f"--evaluate={out}", batch, "--stats=all", path)
-    losses = {line.split()[0]: line.split()[1] for line in said.splitlines()}
+    printed = train(f"--evaluate={out}", batch, "--stats=all", path)
+    losses = {line.split()[0]: line.split()[1] for line in printed.splitlines()}
     return out, path, float(losses["loss"]), float(losses["own"])
 
 
 def normlab_losses(out, path):
-    """The same two losses by normlab.py."""
+    """The same two losses, computed by normlab.py."""
     with open(path, newline="") as file:
         text = file.read()
-    # As --stats=own has them; in evaluation mode they are without effect.
+    # The changes make training mode what --stats=own is; in evaluation mode they have no effect.
     model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, prepbn_steps=0).double()
     batch_size = 2 * B if model.config.items else B
     return [normlab_text.evaluate(model.train(training), text, batch_size)
@@ -130,9 +129,9 @@ def part(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("words", nargs="*", metavar="WORD", help="compare only what contains one")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="compare only variants that contain one")
     parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N",
-                        help="every N-th variant, from number K on")
+                        help="every N-th variant, from variant K on")
     options = parser.parse_args()
     (first, step), words = options.part, options.words
     torch.set_num_threads(1)
@@ -147,9 +146,9 @@ def main():
         for options, (out, path, *theirs) in zip(chosen, runs):
             modes = ("evaluation", "training")
             for mode, loss, ours in zip(modes, theirs, normlab_losses(out, path)):
-                apart = abs(ours - loss) / loss
-                largest = max(largest, apart)
-                if not apart <= TOLERANCE:
+                difference = abs(ours - loss) / loss
+                largest = max(largest, difference)
+                if not difference <= TOLERANCE:
                     wrong += 1
                     print(f"check_normlab: {options}: in {mode} mode ./train says {loss:.9g}, "
                           f"normlab.py {ours:.9g}", file=sys.stderr)

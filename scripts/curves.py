@@ -6,9 +6,9 @@ from matplotlib.patches import Patch
 
 from groups import BANDS, BEYOND, draw_line, draw_near_entropies, runs_of, seeds_of
 from legends import Legend
-from looks import (CROSS, GREY, PALE, X_LABELS, dot_of, how_it_stands, line_of, literal, loss_ticks,
-                   note, scale, unit_of)
-from series import Curve, curve_of, final_runs, limits, loss_cap, middle, sound
+from looks import (CROSS, GREY, PALE, X_LABELS, dot_of, line_of, literal, loss_ticks, note, scale,
+                   status_of, unit_of)
+from series import Curve, Point, curve_of, final_runs, limits, loss_cap, middle, sound
 
 CHART = "curves"  # in the table
 VALIDATION = {"linewidth": 1.8, "markersize": 4.5}
@@ -25,7 +25,7 @@ class Drawing:
     """What all panels have in common, and what was drawn in them.
 
     cap, width   losses above the cap are not shown; training losses are running means of `width`
-    drawn, pale  points [(x, y)]; whether some part of a line stands for fewer seeds than the rest
+    drawn, pale  points [(x, y)]; whether part of a line is a mean of fewer seeds than the rest
     """
 
     def __init__(self, runs, options, table):
@@ -45,7 +45,8 @@ class Drawing:
         self.drawn += zip(curve.x, curve.y)
 
     def group(self, axes, group, whose, place):
-        """The lines and crosses of a group; its markers stand at a place of their own."""
+        """The lines and crosses of a group. `place` shifts its markers along the line, so that those
+        of different groups do not coincide."""
         lines, line = self.options.lines, line_of(group.look, **VALIDATION)
         thin = {**line, "linewidth": 0.8 * scale(), "marker": "none"}
         if "train" in lines:
@@ -64,19 +65,19 @@ class Drawing:
 
     def cross(self, axes, group, whose, run):
         x = float(run.columns[self.options.x][run.columns["step"].index(run.diverged_at)])
-        self.table.add(CHART, whose, "diverged", x=x)
+        self.table.add(CHART, whose, "diverged", Point(x=x))
         if x > 0 or not self.options.log_x:
             axes.plot([x], [BEYOND], transform=axes.get_xaxis_transform(), clip_on=False,
                       **dot_of(group.look, **CROSS))
 
 
 def line_notes(groups, options, single):
-    """The legend's entries of the lines; with the last losses if each line stands in one panel."""
+    """The legend's entries of the lines; with the last losses if there is a single panel."""
     handles = {}
     for group in groups:
         ended = final_runs(group.runs)
         last = f": {middle([run.losses()[-1] for run in ended], options.center):.3f}" if ended else ""
-        text = group.label + (last + how_it_stands(group.runs) if single else "")
+        text = group.label + (last + status_of(group.runs) if single else "")
         handles.setdefault(group.label, note(text, group.label, **line_of(group.look, **VALIDATION)))
     return list(handles.values())
 
@@ -104,7 +105,7 @@ def explanations(drawing, groups):
 
 
 def draw_curves(row, facets, options, table):
-    """Training thin, validation bold. All panels have the same axes."""
+    """Training losses are thin lines, validation losses bold ones. All panels have the same axes."""
     groups = [group for facet in facets for group in facet.parts]
     unit, drawing = unit_of(runs_of(groups)), Drawing(runs_of(groups), options, table)
     single = len(facets) == 1

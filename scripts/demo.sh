@@ -2,9 +2,9 @@
 # Trains three models that differ only in the norm, draws their curves, and says what the numbers show
 # (`make demo`): scripts/demo.sh [OPTION of ./train]...
 #
-# The norms are none, LayerNorm and BatchNorm; the text is the built-in grammar, whose entropy is the lowest
-# possible loss. It takes one to two minutes on two cores. The runs and loss.png go to runs/demo, or, if that
-# exists, to runs/demo-2 and so on. It runs under bash 3.2.
+# The norms are none, LayerNorm and BatchNorm. The text is the built-in grammar, whose entropy is the lowest
+# possible loss. It takes one to two minutes on two cores. The runs and loss.png go to runs/demo, or if that
+# exists to runs/demo-2 and so on. It runs under bash 3.2.
 set -eu
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,18 +33,18 @@ words() {
             if (!runs) exit
             best = order[1]
             worst = order[runs]
-            printf "Validation losses began near %.2f nats per character. After %d updates, over the entropy\n", first, steps
-            printf "of the grammar, %.4f, which no model can beat on average:\n", entropy
+            printf "Validation losses started near %.2f nats per character. On average no model can be below the\n", first
+            printf "entropy of the grammar, %.4f. After %d updates:\n", entropy, steps
             for (i = 1; i <= runs; i++) {
                 name = order[i]
-                printf "  %-4s  %.4f, %.4f over it", name, last[name], gap(name)
+                printf "  %-4s  %.4f, %.4f above it", name, last[name], gap(name)
                 if (i > 1 && gap(best) > 0) printf " (%.1f times as far as %s)", gap(name) / gap(best), best
                 print ""
             }
             if (runs < 2) exit
             for (i = 2; i <= runs; i++)
                 if (last[order[i]] - last[order[i - 1]] < 0.02)
-                    printf "%s and %s are less than 0.02 apart: one seed cannot tell them from each other.\n", \
+                    printf "%s and %s differ by less than 0.02: one seed cannot tell which is better.\n", \
                         order[i - 1], order[i]
             for (i = 1; i <= measured[best] && loss[best, i] > last[worst]; i++) continue
             if (i <= measured[best] && step[best, i] < steps)
@@ -58,7 +58,7 @@ for argument; do
         sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
-    --out=* | --norm=* | --corpus=*) why='the demo chooses it itself (./train takes it)' ;;
+    --out=* | --norm=* | --corpus=*) why='the demo sets it itself (use ./train)' ;;
     --*=*) continue ;;
     *) why='not an option of ./train as --NAME=VALUE' ;;
     esac
@@ -67,14 +67,14 @@ for argument; do
 done
 
 if [ ! -x "$train" ]; then
-    echo "demo: $train: is not there (make builds it)" >&2
+    echo "demo: $train: is missing (make builds it)" >&2
     exit 1
 fi
 mkdir -p runs
 folder=runs/demo number=1
 until mkdir "$folder" 2>/dev/null; do
     if [ ! -e "$folder" ]; then
-        echo "demo: $folder: cannot be made" >&2
+        echo "demo: $folder: cannot be created" >&2
         exit 1
     fi
     number=$((number + 1))
@@ -94,7 +94,7 @@ for norm in $norms; do
     "$train" "$@" || status=$?
     shift 6
     case $status in
-    0 | 3) ;; # one that diverged is a result
+    0 | 3) ;; # a diverged run is a result
     *) exit "$status" ;;
     esac
 done
@@ -120,8 +120,8 @@ done | words
 cat <<TEXT
 What to try next:
   scripts/ablate.sh --norm=none,ln,bn --placement=pre,post --seeds=3 -- --max-iters=1000
-                                                  # is it luck? does the place matter? means and ranges
-  ./train --norm=rms --postln --out=runs/rms-post # any other norm and place (./train --list-norms)
-  ./train --generate=$folder/ln --prompt="The "   # what a model has learned to write
+                                                  # is it luck? does the placement matter? means and ranges
+  ./train --norm=rms --postln --out=runs/rms-post # another norm and placement (./train --list-norms)
+  ./train --generate=$folder/ln --prompt="The "   # text that a model writes
 TEXT
 exit "$status"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Names what normlab's commands need and this machine lacks, and installs it with apt-get.
 #
-# Being there is tested by the thing itself (a command, a header, a Python module, a file), not by a
-# package's name, so that a hand-built Criterion or another distribution's compiler counts. It runs under
-# macOS's bash 3.2.
+# It looks for the thing itself (a command, a header, a Python module, a file) and not for a package, so
+# that a Criterion built by hand or another distribution's compiler counts. It runs under macOS's bash 3.2.
 set -euf
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -11,21 +10,21 @@ usage() {
     cat <<'EOF'
 Usage: scripts/deps.sh [GROUP | PACKAGE]...
 
-Installs what is missing of the named groups, or of single packages by Debian's name.
+Installs the missing packages of the named groups, or single packages by Debian's name.
   build     a C compiler with OpenMP, and make                (default)
   test      Criterion, the test framework, Python and bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    bash, flock, and GNU parallel, with which scripts/ablate.sh spreads runs over machines
+  ablate    bash, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
   arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
-It prints nothing when nothing is missing. It installs on Debian and Ubuntu, as root or through
-sudo; elsewhere it names the packages to install. CC and PYTHON choose the compiler and the Python.
-Exit status: 0 everything is there, 1 something is still missing, 2 wrong usage.
+It prints nothing if nothing is missing. It installs on Debian and Ubuntu, as root or with sudo. On
+other systems it names the packages to install. CC and PYTHON choose the compiler and the Python.
+Exit status: 0 nothing is missing, 1 something is still missing, 2 wrong usage.
 EOF
 }
 
@@ -35,9 +34,9 @@ case ${compiler[0]} in
 *) version='' ;;
 esac
 
-# Debian's package (more that come with it behind commas), its groups, how to see that it is there,
-# and the name in Fedora, Arch and Homebrew; "-" where that system has no such package, "xcode" where
-# it is among Apple's command line tools.
+# Debian's package (after commas, others that belong to it), its groups, the test for it, and its names in
+# Fedora, Arch and Homebrew: "-" if that system has no such package, "xcode" if it is among Apple's
+# command line tools.
 table="
 gcc                         build   command:cc                        gcc                 gcc                xcode
 libc6-dev                   build   header:math.h                     glibc-devel         glibc              xcode

@@ -1,8 +1,8 @@
-"""The chart of paired differences: each variant's final validation loss less the baseline's, seed by
+"""The chart of paired differences: each variant's final validation loss minus the baseline's, seed by
 seed, with a Student-t interval of their mean.
 
-Runs of one seed start from the same weights and see the same batches, so that a difference within a
-seed says more than one between means. The baseline of a variant is the variant that has the values of
+Runs of one seed start from the same weights and see the same batches, so a difference within a seed
+says more than a difference of means. The baseline of a variant is the variant that has the values of
 --baseline and agrees with it in every other option that has an effect in both.
 """
 import math
@@ -14,11 +14,11 @@ from groups import BEYOND, label_rows, row_places, runs_of, seed_place
 from legends import Legend
 from looks import CROSS, GREY, dot_of, literal, note, unit_of
 from runs import FIRST, INACTIVE, RunError, value_text
-from series import limits
+from series import Point, limits
 
 CHART = "differences"  # in the table
 CONFIDENCE = 0.99
-STRETCH = 0.75  # how far intervals may stretch the axis on either side, in ranges of the points
+STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
 
 # ---- the interval --------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def student_quantile(confidence, freedom):
 
 
 def interval(values):
-    """The mean, and the ends of its interval: NaN for fewer than two values."""
+    """The mean and the ends of its interval, which are NaN for fewer than two values."""
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return mean, math.nan, math.nan
@@ -67,7 +67,7 @@ def same_value(value, text):
 
 
 def wanted_of(groups, names, baseline):
-    """{option: the baseline's value}, checked against the variants that there are."""
+    """{option: the baseline's value}. Refuses an option or a value that these variants do not have."""
     wanted = {}
     for name, text in baseline.items():
         if name not in names:
@@ -92,7 +92,7 @@ def baseline_of(group, groups, names, wanted):
     found = [other for other in groups if fits(other)]
     if len(found) > 1:
         raise RunError(f"--baseline: {found[0].label} and {found[1].label} could both be the baseline "
-                       f"of {group.label} (say more: --baseline=NAME=VALUE,NAME=VALUE)")
+                       f"of {group.label} (name more options: --baseline=NAME=VALUE,NAME=VALUE)")
     return found[0] if found else None
 
 
@@ -104,13 +104,13 @@ def final_losses(group):
         if run.status == "done" and run.losses():
             if seed in losses:
                 raise RunError(f"{run.folder}: another run of {group.label} has the same seed {seed}: "
-                               "which of them is paired?")
+                               "which one is paired?")
             losses[seed] = run.losses()[-1]
     return losses
 
 
 def pairs_of(groups, names, wanted):
-    """[(group, its baseline or None, {seed: difference})] of the groups that are no baseline."""
+    """[(group, its baseline or None, {seed: difference})] of the groups that are not the baseline."""
     found = []
     for group in groups:
         if all(group.key[names.index(name)] == value for name, value in wanted.items()):
@@ -127,7 +127,7 @@ def pairs_of(groups, names, wanted):
 # ---- the chart -----------------------------------------------------------------------------------
 
 def row_label(group, baseline, differences):
-    """The variant, and why there is less to see than two seeds show."""
+    """The variant, and in brackets what is missing."""
     parts = []
     if not baseline:
         parts.append("no baseline")
@@ -140,7 +140,8 @@ def row_label(group, baseline, differences):
 
 
 def draw_interval(axes, at, low, high, bounds):
-    """The interval as far as the axis goes, with an arrow where it goes on; returns whether it does."""
+    """Draws the interval within the axis, with an arrow at an end beyond it. Returns whether there is
+    an arrow."""
     inset = 0.02 * (bounds[1] - bounds[0])
     left, right = max(low, bounds[0] + inset), min(high, bounds[1] - inset)
     style = {"color": "black", "linewidth": 1.2, "zorder": 3}
@@ -168,16 +169,16 @@ def draw_differences(row, facets, options, table):
     axes.axvline(0, linewidth=1, linestyle="--", zorder=1, **GREY)
     for (group, baseline, differences), mean, at in zip(pairs, means, places):
         for place, (seed, value) in enumerate(differences.items()):
-            table.add(CHART, group.label, "difference", x=seed, y=value)
+            table.add(CHART, group.label, "difference", Point(x=seed, y=value))
             axes.plot([value], [seed_place(at, place, len(differences))], **dot_of(group.look))
         for run in group.runs:
             if run.status == "diverged":
                 used.add("diverged")
-                table.add(CHART, group.label, "diverged", x=run.options.get("seed"))
+                table.add(CHART, group.label, "diverged", Point(x=run.options.get("seed")))
                 axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False,
                           **dot_of(group.look, **CROSS))
         if mean:
-            table.add(CHART, group.label, "mean", *("", *mean), runs=len(differences))
+            table.add(CHART, group.label, "mean", Point("", *mean, len(differences)))
         if mean and len(differences) > 1:
             used |= {"interval", *(["on"] if draw_interval(axes, at, *mean[1:], bounds) else [])}
             axes.plot([mean[0]], [at], marker="D", markersize=4, color="black", zorder=4)
@@ -194,7 +195,7 @@ def draw_differences(row, facets, options, table):
     style = {"color": "black"}
     entries = {"interval": note(f"mean, {percent}", f"mean, {100 * CONFIDENCE:.0f} % t interval",
                                 marker="D", markersize=4, linewidth=1.2, **style),
-               "on": note("arrow: the interval goes on", "interval goes on", marker=">",
+               "on": note("arrow: the interval continues", "interval continues", marker=">",
                           markersize=5, linestyle="none", **style),
                "few": note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds",
                            linestyle="none"),

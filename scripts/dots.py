@@ -5,22 +5,23 @@ from groups import (BEYOND, draw_near_entropies, label_rows, row_places, runs_of
                     seeds_of)
 from legends import Legend
 from looks import CROSS, PALE, dot_of, loss_ticks, note, unit_of
-from series import final_runs, limits, loss_cap, middle
+from series import Point, final_runs, limits, loss_cap, middle
+
 
 def draw_seed(axes, group, run, place, y, cap, table):
-    """One seed's dot; returns what of it the legend has to explain, and the losses shown."""
+    """Draws one seed's dot. Returns the legend's entries that it needs, and the losses shown."""
     seed = run.options.get("seed", place + 1)
     losses = run.losses()
     aside = {"transform": axes.get_yaxis_transform(), "clip_on": False}
     if run.status == "diverged":
-        table.add("dots", group.label, "diverged", x=seed)
+        table.add("dots", group.label, "diverged", Point(x=seed))
         axes.plot([BEYOND], [y], **aside, **dot_of(group.look, **CROSS))
         return {"diverged"}, []
     if not losses:
         return set(), []
     final, best = losses[-1], min(losses)
-    table.add("dots", group.label, "final", x=seed, y=final)
-    table.add("dots", group.label, "best", x=seed, y=best)
+    table.add("dots", group.label, "final", Point(x=seed, y=final))
+    table.add("dots", group.label, "best", Point(x=seed, y=best))
     pale = {} if run.status == "done" else {"alpha": PALE}
     used, shown = {"pale"} if pale else set(), []
     if final <= cap:
@@ -39,7 +40,7 @@ def draw_seed(axes, group, run, place, y, cap, table):
 
 
 def draw_dots(row, facets, options, table):
-    """The final loss of each seed, and the best where it is lower."""
+    """A dot at the final loss of each seed, a thin line to its best loss if that is lower."""
     (axes,), groups = row, facets[0].parts
     cap = loss_cap(runs_of(groups))
     if options.log_y:
@@ -54,7 +55,7 @@ def draw_dots(row, facets, options, table):
         ended = final_runs(group.runs)
         if ended:
             center = middle([run.losses()[-1] for run in ended], options.center)
-            table.add("dots", group.label, options.center, y=center, runs=len(ended))
+            table.add("dots", group.label, options.center, Point(y=center, runs=len(ended)))
             if len(ended) > 1 and center <= cap:
                 used.add("center")
                 axes.plot([center, center], [at - 0.36, at + 0.36], color="black", linewidth=1.5)
@@ -71,8 +72,8 @@ def draw_dots(row, facets, options, table):
     entries = {"seed": note("one seed" if seeds_of(groups) else "one run", **dot),
                "center": note(options.center, marker="|", linestyle="none", markersize=8,
                               markeredgewidth=1.5, color="black"),
-               "best": note("from its best loss", linewidth=0.8, marker="|", markevery=[0]),
-               "pale": note("paler: not at its end", alpha=PALE, **dot),
+               "best": note("line to its best loss", linewidth=0.8, marker="|", markevery=[0]),
+               "pale": note("paler: unfinished", alpha=PALE, **dot),
                "above": note("off the scale", **{**dot, "marker": ">"}),
                "diverged": note("diverged", linestyle="none", **CROSS)}
     return Legend([entries[name] for name in entries if name in used] + lines, 0, None)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Feeds libFuzzer's inputs to each reader of tests/fuzz/readers.c: fuzz.sh PROGRAM SECONDS [READER]...
 #
-# It begins with tests/fuzz/regressions/READER/ and what earlier calls thought of (corpus/ beside
-# PROGRAM). An input that breaks a reader ends it, and stays in found/ beside PROGRAM: once the
-# reader is right, it belongs to the regressions. Exit status 1 if there is one.
+# It starts with tests/fuzz/regressions/READER/ and the inputs that earlier calls found (corpus/ beside
+# PROGRAM). An input that breaks a reader ends the search and is kept in found/ beside PROGRAM. Once the
+# reader is repaired, move it to the regressions. Exit status 1 if a reader was broken.
 set -eu
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") seconds=$2
 shift 2

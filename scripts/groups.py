@@ -1,23 +1,24 @@
 """Groups of runs, which every chart draws: a variant with its seeds, or one run. And what the charts
-share: bands over seeds, the grammar's entropy, where marks beyond an axis stand.
+have in common: bands over seeds, the grammar's entropy, marks beyond the end of an axis.
 
-A mean over seeds leaves diverged runs out and says so; they are crosses beyond the end of the loss
-axis. Losses far above the untrained model's do not stretch that axis, or they would flatten the rest.
+A mean over seeds leaves diverged runs out and says so: they are crosses beyond the end of the loss
+axis. Losses far above the untrained model's do not extend that axis; they would flatten the rest.
 """
 from collections import namedtuple
 
 import numpy as np
 
 from looks import GREY, PALE, literal, note, scale
+from series import Point
 
-BEYOND = 1.03  # where marks beyond the loss axis stand, in lengths of the axis
-STORY = 0.045  # from one row of them to the next
+BEYOND = 1.03  # the place of marks beyond the loss axis, in lengths of the axis
+STORY = 0.045  # from one row of such marks to the next
 BANDS = {"range": "lowest to highest", "sd": "± standard deviation"}
 
 Group = namedtuple("Group", "label key runs look")
 
-# A panel of a picture with columns: its group, and the groups that it is made of. Without columns the
-# group is None, or in pictures of probes the only part.
+# A panel: its group, and the groups that it shows. Without --columns the group is None, or in pictures
+# of probes the only part.
 Facet = namedtuple("Facet", "group parts")
 
 
@@ -39,11 +40,11 @@ def entropies_of(groups):
 
 
 def draw_entropies(draw, entropies, chart, table):
-    """A dashed line for each; `draw` is axhline or axvline. Returns the legend's entries."""
+    """Draws a dashed line for each; `draw` is axhline or axvline. Returns the legend's entries."""
     lines = []
     for entropy in entropies:
         if table:
-            table.add(chart, "", "entropy of the grammar", y=entropy)
+            table.add(chart, "", "entropy of the grammar", Point(y=entropy))
         lines.append(draw(entropy, linewidth=scale(), linestyle="--", zorder=1,
                           label=f"entropy of the grammar: {entropy:.3f}", **GREY))
         lines[-1].brief = f"entropy {entropy:.3f}"
@@ -51,8 +52,8 @@ def draw_entropies(draw, entropies, chart, table):
 
 
 def draw_near_entropies(draw, groups, chart, low, high, table):
-    """The same, but a line so far away that it would flatten what lies between low and high stands
-    in the legend alone. Returns the lines' places too."""
+    """The same, except that an entropy far below `low` is named in the legend only: its line would
+    flatten what is between low and high. Returns the entropies that are drawn too."""
     entropies = entropies_of(groups)
     near = [entropy for entropy in entropies if entropy > low - (high - low)]
     return draw_entropies(draw, near, chart, table) + [
@@ -61,7 +62,8 @@ def draw_near_entropies(draw, groups, chart, low, high, table):
 
 
 def draw_line(axes, curve, style, band_below):
-    """The curve, paler from where on some of its runs are missing; True if there is such a part."""
+    """Draws the curve, paler where some of its runs are missing. Returns whether there is such a
+    part."""
     x, y, low, high, runs = curve
     fewer = np.flatnonzero(runs < max(runs, default=0))
     whole = fewer[0] if len(fewer) else len(x)
@@ -96,5 +98,5 @@ def label_rows(axes, places, labels):
 
 
 def seed_place(row, place, count):
-    """Where in its row the seed of this place among `count` stands."""
+    """The height of the seed number `place` of `count` in its row."""
     return row + 0.6 * (place + 0.5) / count - 0.3

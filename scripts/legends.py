@@ -1,7 +1,7 @@
-"""Where the legends of a picture of losses stand: inside a chart, beside it, or below all charts.
+"""The places of the legends of a picture of losses: inside a chart, beside it, or below all charts.
 
-A picture whose size was given keeps it: legends that are not free to stand inside stand below, in as
-many columns as fit, with brief texts where long ones would take too much of the height.
+A picture with --size keeps its size. Legends with no free place inside are below the charts, in as many
+columns as fit, with brief texts if long ones would take too much of the height.
 """
 from collections import namedtuple
 import textwrap
@@ -11,20 +11,20 @@ import matplotlib
 from looks import note
 from runs import RunError
 
-INSIDE = 8     # with more lines, or longer labels, no legend stands inside
-LONGEST = 56   # characters
-WRAP = 30      # characters of a note in a line of a legend beside the chart
-SHARE = 0.2    # of the picture's height, at most, for legends with long texts
-BRIEFEST = 0.4  # at most with brief ones, as long as the letters can be read
-FULL = 0.75    # legends that leave less are refused
-LETTERS = (0.9, 0.8, 0.7)  # sizes to try, relative to the other letters
+LINES_MAX = 8    # a legend inside a chart has at most this many lines
+LABEL_MAX = 56   # and labels of at most this many characters
+WRAP = 30        # characters of a note in a line of a legend beside the chart
+LONG_MAX = 0.2   # fraction of the picture's height for legends with long texts
+BRIEF_MAX = 0.4  # the same with brief texts, before the letters become smaller
+FULL = 0.75      # legends above this fraction are refused
+LETTERS = (0.9, 0.8, 0.7)  # font sizes to try, relative to the rest of the picture
 
-# Of a chart: its handles, of which the first `lines` are data and the rest explain.
+# Of a chart. The first `lines` handles are data, the others explain.
 Legend = namedtuple("Legend", "handles lines title")
 
 
 def covers_data(axes, legend):
-    """Whether the legend stands on a line or a band."""
+    """Whether the legend covers a line or a band."""
     box = legend.get_window_extent(axes.figure.canvas.get_renderer())
     lines = [line.get_transform().transform_path(line.get_path()) for line in axes.lines]
     bands = [band.get_transform().transform_path(path)
@@ -34,9 +34,9 @@ def covers_data(axes, legend):
 
 
 def put_inside(axes, legend):
-    """In the upper right of the chart if it is short and that is free; returns whether it is."""
+    """Draws a short legend in the upper right of the chart, if that is free. Returns whether it did."""
     handles, lines = list(legend.handles), legend.lines
-    if lines > INSIDE or max(len(handle.get_label()) for handle in handles) > LONGEST:
+    if lines > LINES_MAX or max(len(handle.get_label()) for handle in handles) > LABEL_MAX:
         return False
     missing = 2 * lines - len(handles)
     columns = 2 if lines > 4 and missing >= 0 else 1
@@ -51,7 +51,7 @@ def put_inside(axes, legend):
 
 
 def put_beside(axes, legend):
-    """On the right of the chart; returns the legend, which needs room."""
+    """Draws the legend on the right of the chart, outside. Returns it, so that room can be made."""
     for handle in legend.handles[legend.lines:]:
         handle.set_label(textwrap.fill(handle.get_label(), WRAP))
     return axes.legend(handles=legend.handles, title=legend.title, alignment="left",
@@ -60,7 +60,7 @@ def put_beside(axes, legend):
 
 
 def put_above(axes, legend):
-    """Above the chart, in as many columns as there is room for."""
+    """Draws the legend above the chart, in as many columns as fit."""
     for columns in range(min(3, len(legend.handles)), 0, -1):
         drawn = axes.legend(handles=legend.handles, loc="lower center", bbox_to_anchor=(0.5, 1),
                             ncol=columns, handletextpad=0.4, columnspacing=1.2)
@@ -75,7 +75,7 @@ def brief_of(handle):
 
 
 def distinct(handles):
-    """Without those that say the same as an earlier one."""
+    """The handles without those that have the text of an earlier one."""
     found = {}
     for handle in handles:
         found.setdefault(brief_of(handle), handle)
@@ -83,7 +83,7 @@ def distinct(handles):
 
 
 def row_of(figure, handles, title, points):
-    """A legend of the figure as wide as fits, its columns of about the same length."""
+    """A legend of the figure, as wide as fits, with columns of about the same length; and its height."""
     def legend_of(columns):
         legend = figure.legend(handles=handles, title=title, ncol=columns, fontsize=points,
                                title_fontsize=points, loc="lower center", borderaxespad=0,
@@ -103,25 +103,26 @@ def row_of(figure, handles, title, points):
     return legend, box.height
 
 
-def put_below(figure, legends, said, grow):
-    """All of the legends below the charts: lines first, then what explains them and is not said by
-    other handles. The figure grows by their height if it may; if not, there must be room."""
+def put_below(figure, legends, explained, grow):
+    """Draws all legends below the charts: first the lines, then the notes, without those whose text
+    the handles `explained` have. With `grow` the figure grows by their height; else there must be
+    room."""
     lines = distinct([handle for legend in legends for handle in legend.handles[:legend.lines]])
-    notes = distinct([*said, *(handle for legend in legends
-                               for handle in legend.handles[legend.lines:])])
-    notes = [handle for handle in notes if handle not in said]
+    notes = distinct([*explained, *(handle for legend in legends
+                                    for handle in legend.handles[legend.lines:])])
+    notes = [handle for handle in notes if handle not in explained]
     title = next((legend.title for legend in legends if legend.lines), None)
     base = matplotlib.rcParams["font.size"]
-    for brief, share in ((False, LETTERS[0]), *((True, share) for share in LETTERS)):
+    for brief, letters in ((False, LETTERS[0]), *((True, letters) for letters in LETTERS)):
         if brief:
             title = None
             for handle in lines + notes:
                 handle.set_label(brief_of(handle))
-        drawn = [row_of(figure, handles, heading, share * base)
+        drawn = [row_of(figure, handles, heading, letters * base)
                  for handles, heading in ((lines, title), (notes, None)) if handles]
         height = sum(of for _, of in drawn) + 0.03 * figure.dpi
-        most = (BRIEFEST if brief else SHARE) * figure.bbox.height
-        if grow or height <= most or (brief, share) == (True, LETTERS[-1]):
+        height_max = (BRIEF_MAX if brief else LONG_MAX) * figure.bbox.height
+        if grow or height <= height_max or (brief, letters) == (True, LETTERS[-1]):
             break
         for legend, _ in drawn:
             legend.remove()
@@ -136,5 +137,5 @@ def put_below(figure, legends, said, grow):
     for legend, of in reversed(drawn):
         legend.set_bbox_to_anchor((0.5, bottom / figure.bbox.height))
         bottom += of
-    share = height / figure.bbox.height
-    figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
+    fraction = height / figure.bbox.height
+    figure.get_layout_engine().set(rect=(0, fraction, 1, 1 - fraction))

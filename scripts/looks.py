@@ -1,8 +1,8 @@
-"""How lines, dots and labels look in every chart: Look is a group's colour, line style, marker and width.
+"""How lines, dots and labels look in every chart. A Look is a group's colour, line style, marker, width.
 
-Lines that lie on each other must be told apart, by colour-blind eyes too: what differs in colour also
-differs in marker and width, and wider lines are drawn first, so that they show on both sides of a
-narrower one on top.
+Lines that lie on each other must stay distinguishable, also with colour blindness: different colours
+have different widths and, where there are enough, different markers. Wider lines are drawn first, so
+that they show on both sides of a narrower one on top.
 """
 from collections import namedtuple
 import textwrap
@@ -17,16 +17,17 @@ matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spin
                             "legend.frameon": False, "pdf.fonttype": 42, "svg.fonttype": "none",
                             "svg.hashsalt": "normlab"})
 
-# Okabe and Ito 2008, told apart by colour-blind eyes too; grey for their yellow, too faint on white.
+# Okabe and Ito 2008, distinguishable with colour blindness; grey replaces their yellow, which is too
+# faint on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 LINES = ["-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (5, 1, 1, 1, 1, 1))]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h"]
 GREY = {"color": "0.3"}
-PALE = 0.4  # opacity of what is not all there
-FONT = 9      # points, in pictures of no given size
-SMALLEST = 7  # in the smallest
-SHRUNK = 0.75  # of their size: labels of axes that would be too long, before they get more lines
-OVER = 1.1    # how long labels may be, in lengths of their axis
+PALE = 0.4  # opacity of means of fewer seeds, and of unfinished runs
+FONT = 9      # points, in pictures without --size
+SMALLEST = 7  # points, in the smallest pictures
+SHRUNK = 0.75  # the smallest scale of a long label, before it is broken into lines
+OVER = 1.1    # the maximum length of a label, in lengths of its axis
 WIDTHS = (1.4, 0.7)  # of the first and the last line, in line widths
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
@@ -41,7 +42,8 @@ Look = namedtuple("Look", "color linestyle marker hollow size")
 
 
 def set_font(size):
-    """Letters for a picture of this (width, height) in inches, or None: lines scale with them."""
+    """Sets the font size for a picture of this (width, height) in inches, or None. Lines scale with
+    it."""
     points = FONT
     if size:
         extent = min(size[0], 1.6 * size[1])
@@ -50,40 +52,46 @@ def set_font(size):
 
 
 def scale():
-    """Sizes of lines and markers in the picture under way, relative to one of no given size."""
+    """The scale of lines and markers in this picture, relative to a picture without --size."""
     return matplotlib.rcParams["font.size"] / FONT
 
 
 def shade(rank, count):
-    """A colour from dark to bright, short of a yellow too faint on white, for what has an order."""
+    """A colour from dark to bright, for ordered values; it stops before a yellow too faint on white."""
     return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
 
 
 def sizes(count):
-    """From wide to narrow."""
+    """Widths from wide to narrow."""
     wide, narrow = WIDTHS
     return [wide + (narrow - wide) * i / (count - 1) for i in range(count)] if count > 1 else [1.0]
 
 
 def looks(names, keys):
-    """A look for each key, the values of the options named. The first option (the norm) has the colour,
-    the marker and the width; the second (the placement) the line style and the filling; a third has the
-    marker. A single option has the line style too. A number with many values goes first, and its
-    colours from dark to bright; but not the seed."""
+    """A look for each key, which holds the values of the named options.
+
+    The first option (the norm) sets the colour and the width, the second (the placement) the line
+    style and the filling, a third the marker. Dots show no line style, so a second option of more
+    than two values sets the marker too. If neither does, the first sets it. A single option sets the
+    line style too. A number with many values, other than the seed, becomes the first option; its
+    colours go from dark to bright."""
     positions = [sorted(set(values), key=order) for values in zip(*keys)]
     scales = [i for i, values in enumerate(positions)
               if names[i] != "seed" and len(values) > 4
               and isinstance(values[-1], (int, float))][:1]
-    turn = scales + [i for i in range(len(positions)) if i not in scales]
-    dashing, shaping = (min(rank, len(turn) - 1) for rank in (1, 2 if len(turn) > 2 else 0))
-    width = sizes(len(positions[turn[0]])) if turn else [1.0]
-    found = []
+    ordered = scales + [i for i in range(len(positions)) if i not in scales]
+    counts = [len(positions[i]) for i in ordered] or [1]
+    dashed = min(1, len(counts) - 1)
+    marked = [rank for rank in (1, 2) if rank < len(counts) and (rank == 2 or counts[1] > 2)] or [0]
+    width, found = sizes(counts[0]), []
     for key in keys:
-        ranks = [positions[i].index(key[i]) for i in turn] or [0]
-        colour = shade(ranks[0], len(width)) if scales else COLOURS[ranks[0] % len(COLOURS)]
-        hollow = dashing > 0 and ranks[dashing] % 2 == 1
-        found.append(Look(colour, LINES[ranks[dashing] % len(LINES)],
-                          MARKERS[ranks[shaping] % len(MARKERS)], hollow, width[ranks[0]]))
+        ranks = [positions[i].index(key[i]) for i in ordered] or [0]
+        marker = 0
+        for rank in marked:
+            marker = marker * counts[rank] + ranks[rank]
+        colour = shade(ranks[0], counts[0]) if scales else COLOURS[ranks[0] % len(COLOURS)]
+        found.append(Look(colour, LINES[ranks[dashed] % len(LINES)], MARKERS[marker % len(MARKERS)],
+                          dashed > 0 and ranks[dashed] % 2 == 1, width[ranks[0]]))
     if len(set(found)) == len(found) and len(names) <= 3:
         return found
     return [Look(COLOURS[i % len(COLOURS)], LINES[i % len(LINES)], MARKERS[i % len(MARKERS)],
@@ -91,7 +99,7 @@ def looks(names, keys):
 
 
 def line_of(look, **more):
-    """A line's style; its width and the size of its markers scale with the look and the picture."""
+    """The style of a line. Its width and the size of its markers scale with the look and the picture."""
     face = {"markerfacecolor": "white"} if look.hollow else {}
     factor = look.size * scale()
     sized = {name: value * factor for name, value in more.items() if name in ("linewidth", "markersize")}
@@ -107,13 +115,13 @@ CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
 
 
 def literal(text):
-    """For matplotlib, which takes what stands between $ for mathematics, and hides labels that begin
-    with _ (names of runs and corpora may)."""
+    """The text for matplotlib, which reads text between $ as mathematics and hides labels that start
+    with _. Names of runs and corpora may have both."""
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def note(text, brief=None, **style):
-    """An entry of a legend; `brief` is what it says where there is little room."""
+    """An entry of a legend; `brief` is its text where there is little room."""
     handle = Line2D([], [], **{"label": literal(text), **GREY, **style})
     handle.brief = literal(brief or text)
     return handle
@@ -128,8 +136,8 @@ def option_label(option, unit):
     return OPTION_LABELS.get(option, option.replace("-", " ")).format(unit=unit)
 
 
-def how_it_stands(runs):
-    """What of a line's runs is not simply done, for its label."""
+def status_of(runs):
+    """For a line's label: how many of its runs are not done, and why. "" if all are done."""
     parts = []
     for status in ("diverged", "interrupted", "running"):
         steps = [f"{run.columns['step'][-1]:.0f}" for run in runs if run.status == status]
@@ -140,7 +148,7 @@ def how_it_stands(runs):
 
 
 def shorten(names, length):
-    """Long names with their middles left out, as far as they stay different."""
+    """Long names with their middles left out, but still different from each other."""
     while True:
         cut = [name if len(name) <= length else f"{name[:length // 2]}…{name[-(length // 2):]}"
                for name in names]
@@ -158,8 +166,8 @@ def loss_ticks(axis, logarithmic):
 
 
 def fit_labels(axes):
-    """The title and the labels of the axes as long as these are: smaller, or in more lines. To be
-    called when the layout is known."""
+    """Makes the title and the labels fit their axes: smaller, or in more lines. Call it when the layout
+    is known."""
     renderer = axes.figure.canvas.get_renderer()
     for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
         upright = label is axes.yaxis.label

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The golden numbers of the tests: what PyTorch says that the model of ./train must compute.
+"""The golden numbers of the tests: what the model of ./train must compute, according to PyTorch.
 
   scripts/make_golden.py            writes tests/golden/: NORM-PLACEMENT.txt, batchnorm.txt, norms.txt
   scripts/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
-The formulas are those of normlab.py, in float64. Where PyTorch has the norm itself, normlab.py must
-agree with it before anything is written or compared.
+The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
+with it before anything is written or compared.
 
-The files hold results, not parameters or data: both sides start from formulas (start_value, tokens,
-batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major; a line that starts
-with # is a remark. Per model:
-    logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; all
-                                          but the models in pre have dots:NAME instead, a gradient's
-                                          products with two waves, and no logits
+The files hold results, not parameters or data, which both sides compute from formulas (start_value,
+tokens, batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major. A line that
+starts with # is a remark. Per model:
+    logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; models
+                                          that are not in pre have no logits, and instead of gradients
+                                          dots:NAME, their dot products with two waves
     losses                                of STEPS training steps, each before its update
     state:NAME                            bn's running statistics after them
     eval_logits, eval_loss                in evaluation mode after them
@@ -22,23 +22,22 @@ import math
 import os
 import sys
 
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"make_golden: {sys.executable}: {error} (scripts/deps.sh golden installs it)")
-import normlab  # noqa: E402
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("make_golden", "golden", "torch")
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import normlab
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1
 STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
-# A bias right before bn has no gradient but rounding, which Adam's usual 1e-8 would blow up to whole
-# steps: floats and doubles would then part ways in running_mean. This epsilon keeps it small.
+# The gradient of a bias right before bn is only rounding, which Adam's usual 1e-8 would scale up to
+# whole steps, so that running_mean would differ between floats and doubles. This epsilon keeps it small.
 ADAM_EPS = 1e-4
 TOLERANCE = 1e-8
 
@@ -66,7 +65,7 @@ def make_model(norm, placement):
 
 
 def start_value(name, i):
-    """Element i of the parameter `name` at the start."""
+    """The initial value of element i of the parameter `name`."""
     norm_weight = (".ln_" in name or "norm" in name) and name.endswith(".weight")
     return (1 if norm_weight else 0) + 0.4 * math.sin(1.3 * i + sum(name.encode()))
 
@@ -93,14 +92,14 @@ def adamw(model):
 
 
 def dots(gradient):
-    """Its products with two waves."""
+    """The dot products of the gradient with two waves."""
     i = torch.arange(gradient.numel()).double()
     waves = torch.stack([torch.cos(0.7 * i), torch.sin(0.7 * i)])
     return waves @ gradient.reshape(-1)
 
 
 def model_case(norm, placement):
-    """What a model's file holds: (key, values) pairs in order."""
+    """The contents of a model's file: (key, values) pairs in order."""
     model, whole = make_model(norm, placement), placement == "pre"
     optimizer = adamw(model)
     results, losses = [], []
@@ -261,7 +260,7 @@ def prepbn_case():
 
 
 def compare_with_pytorch():
-    """Exits where a norm is not what PyTorch's own is, in training and then in evaluation."""
+    """Ends the program if a norm differs from PyTorch's own, in training and then in evaluation."""
     x = torch.sin(torch.arange(4.0 * 5 * C)).reshape(4, 5, C)
     tokens_last, time_last = (lambda z: z.reshape(-1, C)), (lambda z: z.transpose(1, 2))
     theirs = {"ln": (nn.LayerNorm(C, EPS), lambda z: z),
@@ -271,9 +270,9 @@ def compare_with_pytorch():
     for kind, (module, view) in theirs.items():
         ours = normlab.make_norm(kind, C, config())
         for training in (True, True, False):
-            apart = view(ours.train(training)(x)) - module.train(training)(view(x))
-            if not apart.abs().max() < 1e-12:
-                sys.exit(f"make_golden: normlab.py's {kind} is not PyTorch's")
+            difference = view(ours.train(training)(x)) - module.train(training)(view(x))
+            if not difference.abs().max() < 1e-12:
+                sys.exit(f"make_golden: {kind} of normlab.py differs from PyTorch's")
 
 
 def flatten(results):
@@ -315,7 +314,7 @@ def read(path):
 
 
 def first_difference(stored, computed):
-    """Where a file's pairs depart from PyTorch's, in words; None where they do not."""
+    """The first difference between a file's pairs and PyTorch's, in words, or None."""
     if [(k, len(v)) for k, v in stored] != [(k, len(v)) for k, v in computed]:
         return "other keys or sizes than PyTorch's"
     for (key, old), (_, new) in zip(stored, computed):
@@ -353,7 +352,7 @@ def main():
     arguments = parser.parse_args()
 
     torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)  # the order of sums, and so the last digits, on every machine alike
+    torch.set_num_threads(1)  # the same order of sums, and so the same last digits, on every machine
     compare_with_pytorch()
     cases = all_cases()
     if arguments.check:

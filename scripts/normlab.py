@@ -1,4 +1,4 @@
-"""Every norm and every placement of ./train in PyTorch: to read, to copy from, to load runs with.
+"""Every norm and every placement of ./train in PyTorch: to read, to copy from, to load runs.
 
     import normlab, normlab_text              # with scripts/ on sys.path
     model = normlab.load("runs/bn-pre-s1")    # a run's folder or a safetensors file; in eval mode
@@ -7,16 +7,16 @@
     seen = model.activations(ids)             # {"h.0.ln_1": (B,T,C), "h.0.ln_1.in": (B,T,C), ...}
 
 The formulas come from the papers (./train --list-norms and --list-placements name them), not from
-the C code; scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's usual
-weights at first; to start with those of ./train, load a run of --max-iters=0.
+the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's default
+weights; for the initial weights of ./train, load a run of --max-iters=0.
 
-B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C): S is T, but
-T NH for queries and keys, a row for each head of a token. `valid` (B,S) is False at pads, or None.
+B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except
+for queries and keys: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
 
 model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
-over tokens use the statistics of the batch in training, and each forward moves their running ones,
-which they use in evaluation; but pn uses the running ones in training too, once it is warm.
-Dropout is on in training only; PyTorch draws its masks, so they are not those of ./train.
+over tokens use the statistics of the batch in training, and each forward updates their running
+statistics, which they use in evaluation. After its warm-up pn uses running statistics in training
+too. Dropout is on in training only; PyTorch samples its masks, so they differ from ./train's.
 """
 import contextlib
 import functools
@@ -26,7 +26,8 @@ import types
 import torch
 from torch import nn
 
-import load_pytorch
+import model_file
+import nanogpt_weights
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
@@ -39,7 +40,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 
 
 class Config(types.SimpleNamespace):
-    """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" where none is."""
+    """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" for no norm."""
     def __init__(self, vocab_size=256, **options):
         assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
@@ -85,7 +86,7 @@ def in_groups(function, x, groups, eps):
     return function(x.unflatten(-1, (groups, -1)), eps).flatten(-2)
 
 
-# Norms that see one token at a time: what they learn, and the formula, n being the module. scale,
+# Norms that see one token at a time: their parameters, and the formula, where n is the module. scale,
 # alpha and shift are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
 # and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025.
 TOKEN_NORMS = {
@@ -111,7 +112,7 @@ class TokenNorm(Norm):
 
 
 def moments(x, dims, valid=None):
-    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, kept as 1."""
+    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, which become 1."""
     count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
     n = count.sum(dims, keepdim=True)
     mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
@@ -121,8 +122,8 @@ def moments(x, dims, valid=None):
 
 class BatchNorm(Norm):
     """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
-    tokens; in evaluation the running ones. As in BatchNorm1d, var is biased, but the running var
-    averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
+    tokens, in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
+    var averages unbiased ones. Ioffe and Szegedy 2015. After a forward in training, `penalty` is what
     Regularized BatchNorm (Wang et al. 2022) adds to the loss of the batch."""
     keeps = ("running_mean", "running_var", "num_batches_tracked")
     dims, penalty = (0, 1), 0.0
@@ -136,7 +137,7 @@ class BatchNorm(Norm):
     def track(self, x, mean, var, n):
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # of in: over sequences
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # in: over sequences
             running += self.config.bn_momentum * (average - running) * known.any(0)
         self.num_batches_tracked += 1
 
@@ -144,11 +145,11 @@ class BatchNorm(Norm):
         running_mean, running_var = mean, var = self.running(x)
         if self.training:
             mean, var, n = moments(x, self.dims, valid)
-            self.track(x, mean, var, n)  # the penalty is of the running ones as they are now
-            apart = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
+            self.track(x, mean, var, n)  # the penalty uses the updated running statistics
+            difference = (var + self.eps).sqrt() - (running_var + self.eps).sqrt()
             if self.config.rbn_mean or self.config.rbn_var:
                 self.penalty = (self.config.rbn_mean * (mean - running_mean).square().sum()
-                                + self.config.rbn_var * apart.square().sum())
+                                + self.config.rbn_var * difference.square().sum())
         return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
@@ -163,8 +164,8 @@ class PositionBatchNorm(BatchNorm):
 
 
 class InstanceNorm(BatchNorm):
-    """Mean and var over each sequence's own time in training (Ulyanov et al. 2016); in evaluation
-    running ones, the same for all, as InstanceNorm1d(track_running_stats=True) does."""
+    """Mean and var over each sequence's positions in training (Ulyanov et al. 2016), running ones in
+    evaluation, the same for all sequences, as InstanceNorm1d(track_running_stats=True) does."""
     dims = (1,)
 
 
@@ -187,7 +188,7 @@ class PowerNormV(Norm):
 class PowerDivide(torch.autograd.Function):
     """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
     Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
-    is a running mean of mean_n(g xhat). In warm-up both are PN-V's."""
+    is a running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
 
     @staticmethod
     def forward(ctx, u, valid, norm):
@@ -204,7 +205,7 @@ class PowerDivide(torch.autograd.Function):
     def backward(ctx, g):
         (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
         along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
-        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as the authors have it
+        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
         norm.ema_gz += along - nu * gamma
         return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
 
@@ -252,8 +253,8 @@ def make_norm(kind, C, config):
 
 
 # ---- placements ---------------------------------------------------------------------------------
-# Of a sub-layer F, attention or MLP: what follows ln_1 or ln_2 in the names of its norms N and M;
-# whether there is a norm before the head; the formula. D is dropout, L the number of layers,
+# For a sub-layer F, attention or MLP: the suffixes after ln_1 or ln_2 in the names of its norms N and
+# M; whether there is a norm before the head; the formula. D is dropout, L the number of layers,
 # l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
 PLACEMENTS = {
     "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
@@ -285,7 +286,7 @@ class Layer(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x, r, valid=None):
-        """x (B,T,C) after the layer, and r (B,T,C): x too, but in ResiDual the second stream."""
+        """x (B,T,C) after the layer, and r (B,T,C): x again, in ResiDual the second stream."""
         for name, function in (("ln_1", self.attn), ("ln_2", self.mlp)):
             F, N, M = (functools.partial(f, valid=valid) for f in (
                 function, getattr(self, name), getattr(self, name + self.suffixes[-1])))
@@ -299,7 +300,7 @@ class Layer(nn.Module):
 
 # ---- the Transformer ----------------------------------------------------------------------------
 class Attention(nn.Module):
-    """softmax(q k^T / sqrt(HS)) v in each head, over the positions up to its own; HS = C / NH."""
+    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal."""
     def __init__(self, config):
         super().__init__()
         C, self.heads = config.n_embd, config.n_head
@@ -339,8 +340,7 @@ class MLP(nn.Module):
 
 
 class Model(nn.Module):
-    """nanoGPT's Transformer, with its names of the weights. `vocabulary`: the code points or bytes
-    that ids stand for."""
+    """nanoGPT's Transformer and names. `vocabulary`: the code points or bytes of the ids."""
     def __init__(self, config, vocabulary=None):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
@@ -366,11 +366,11 @@ class Model(nn.Module):
         x = r = t["ln_e"](t["drop"](x), valid)
         for layer in t["h"]:
             x, r = layer(x, r, valid)
-        last = t["ln_f"](r, valid)  # r is x, but in ResiDual
+        last = t["ln_f"](r, valid)  # r is x, except in ResiDual
         return self.lm_head(x + last if self.config.placement == "residual" else last)
 
     def activations(self, ids, valid=None):
-        """What each module gave last in forward(ids), and as NAME.in what it was given:
+        """The last output of each module in forward(ids), and as NAME.in its input:
         {"h.0.ln_1": (B,T,C), "h.0.attn.softmax": (B,NH,T,T), "logits": (B,T,V), ...}."""
         seen = {}
         with contextlib.ExitStack() as hooks:
@@ -384,17 +384,17 @@ class Model(nn.Module):
 
 
 def load(run, **changes):
-    """The model of a run's folder or of a safetensors file, its running statistics with it, in eval
-    mode. `changes` are options that are to be others than the file says."""
-    path, texts, arrays = load_pytorch.read(run, "plain")
-    arrays = {name: array for name, array in load_pytorch.plain_names(arrays).items()
+    """The model of a run's folder or a safetensors file, in eval mode; `changes` replace its options.
+    A missing file raises FileNotFoundError, a damaged one ValueError."""
+    path, texts, arrays = model_file.read(run)
+    arrays = {name: array for name, array in nanogpt_weights.plain_names(arrays).items()
               if not name.startswith("probe.")}
-    options = load_pytorch.sizes_of(path, arrays, texts, 0)
-    for name, usual in OPTIONS.items():
+    options = nanogpt_weights.sizes_of(path, arrays, texts, 0)
+    for name, default in OPTIONS.items():
         text = texts.get(name.replace("_", "-"))
         if text is not None and name not in options:
-            options[name] = text == "on" if isinstance(usual, bool) else type(usual)(text)
-    vocabulary = load_pytorch.symbols_of({"vocabulary": "", **texts})  # empty if there is none
+            options[name] = text == "on" if isinstance(default, bool) else type(default)(text)
+    vocabulary = model_file.symbols_of({"vocabulary": "", **texts})  # empty if there is none
     model = Model(Config(**{**options, **changes}), vocabulary)
     model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
     return model.eval()

@@ -1,4 +1,4 @@
-"""Text in and out of a normlab.Model that normlab.load() made: the model knows its characters.
+"""Text in and out of a normlab.Model. normlab.load() gives the model its vocabulary.
 
     ids = encode(model, "To be")          (N)
     decode(model, ids)                    text
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 def encode(model, text):
-    """The ids (N) of a text; ValueError where the model does not know a character."""
+    """The ids (N) of a text. ValueError if the model does not know a character."""
     symbols = text.encode() if model.config.level == "byte" else map(ord, text)
     ids = {symbol: i for i, symbol in enumerate(model.vocabulary)}
     try:
@@ -27,9 +27,9 @@ def decode(model, ids):
 
 
 def sequences(model, text):
-    """What a text is cut into, each T + 1 ids or fewer: blocks that overlap by one character, so
-    that all but the first character are targets; of a model of items its lines, from the newline
-    before to the one after."""
+    """The text as sequences of at most T + 1 ids: blocks that overlap by one character, so that all
+    characters except the first are targets. For a model of items: its lines, each with the newline
+    before and the newline after it."""
     T = model.config.block_size
     if not model.config.items:
         ids = encode(model, text)
@@ -39,9 +39,8 @@ def sequences(model, text):
 
 
 def batches(model, text, batch_size=12):
-    """ids (B,T), targets (B,T) with -1 where there is none, valid (B,T) with False at pads, or None
-    where there are no pads: the batches that ./train --evaluate=RUN makes of a file, but for the
-    order of items."""
+    """The batches that ./train --evaluate=RUN makes of a file, except for the order of items: ids
+    (B,T); targets (B,T), -1 where there is none; valid (B,T), False at pads, or None without pads."""
     items, whole = model.config.items, sequences(model, text)
     for first in range(0, len(whole), batch_size):
         batch, T = whole[first:first + batch_size], model.config.block_size
@@ -57,8 +56,8 @@ def batches(model, text, batch_size=12):
 
 @torch.no_grad()
 def evaluate(model, text, batch_size=12):
-    """Mean loss of a text's characters but the first, in nats. In model.train() the norms use the
-    statistics of each batch, as with --stats=own, and their running statistics move."""
+    """The mean loss of the text's characters except the first, in nats. After model.train() the norms
+    use the statistics of each batch, as with --stats=own, and update their running statistics."""
     total = count = 0
     for ids, targets, valid in batches(model, text, batch_size):
         logits = model(ids, valid)
@@ -70,7 +69,7 @@ def evaluate(model, text, batch_size=12):
 
 @torch.no_grad()
 def generate(model, prompt="\n", count=200, temperature=0.8):
-    """The prompt and `count` characters after it. PyTorch draws them, so they are not those of
+    """The prompt and `count` characters after it. PyTorch samples them, so they differ from those of
     ./train --generate."""
     ids = encode(model, prompt)
     for _ in range(count):

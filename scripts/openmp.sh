@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Prints the options that turn on OpenMP in a compiler: scripts/openmp.sh [COMPILER [OPTION]...]
 #
-# It prints one line, [COMPILER] OPTION..., after a test program was built with them. GCC and LLVM's Clang
-# need -fopenmp only. Apple's Clang refuses it, and needs other options and Homebrew's or MacPorts' libomp;
-# those that begin with -L or -l are for the linker. Without libomp, if the compiler is plain `cc`, it looks
-# for Homebrew's gcc-NN and prints that name first. If nothing works, it prints -fopenmp, says on standard
-# error what to install, and exits with status 1.
+# It prints one line, [COMPILER] OPTION..., after it has built a test program with them. GCC and LLVM's
+# Clang need -fopenmp only. Apple's Clang refuses that; it needs other options and the libomp of Homebrew or
+# MacPorts. Options that start with -L or -l are for the linker. Without libomp, if the compiler is `cc`, it
+# looks for Homebrew's gcc-NN and prints that name first. If nothing works, it prints -fopenmp, says on
+# standard error what to install, and exits with status 1.
 #
 # The Makefile calls it on macOS, scripts/deps.sh on every system. It runs under bash 3.2.
 set -u

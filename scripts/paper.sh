@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# For scripts that reproduce a paper's figure, which source it: their command line, and the text.
+# Functions of the scripts that reproduce a paper's figure, which source this file.
 #
 #   read_command "$@"     $folder, and the arrays front (for ablate.sh) and common (for ./train)
 #   find_corpus           $corpus: the one given, else tiny Shakespeare, else '': the built-in grammar
-#   claim_folder          makes $folder an ablation's folder that may hold further files; ends the script
-#                         if it holds something else
+#   claim_folder          makes $folder an ablation's folder, to which further files may be added; ends the
+#                         script if it holds something else
 #   whole_number NAME DEFAULT  prints the value of --NAME= in $common as a whole number, else the default
-#   check_probes DEFAULT  ends the script if --probe-interval=0 leaves it nothing to draw
+#   check_probes DEFAULT  ends the script if --probe-interval=0 leaves nothing to draw
 #   probed_steps STEP     prints three steps at which every run in $folder was probed, as 0,50,300: the
 #                         first, the one nearest to STEP, and the last
 #   picture NAME OPTION...  draws the runs in $folder as NAME.png there, its numbers as NAME.csv

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Pictures of runs: scripts/plot.py RUN... draws the losses in run folders' log.csv, with --probes
-what norms, gradients, attention and updates did, from their probes.csv.
+"""Pictures of runs: scripts/plot.py RUN... draws the losses in the runs' log.csv, or with --probes the
+norms, gradients, attention and updates in their probes.csv.
 
 A RUN is a folder that ./train --out made, or a folder of such folders (runs/, or an ablation's folder,
-whose runs stand in runs/ inside it). Runs that differ in nothing but the seed are one line: their mean
-with a band. Lines are named by the options that differ; outside of ablations by the runs' folders. A
-run under way can be drawn, and with --watch is drawn again and again as it goes.
+which has its runs in runs/). Runs that differ in the seed only are one line: their mean with a band.
+Lines are named by the options that differ; outside of ablations by the runs' folders. A run under way
+can be drawn too; --watch draws it again as its log grows.
 """
 import argparse
 import csv
@@ -15,37 +15,34 @@ import signal
 import sys
 
 import runs as run_folders
+import system_python
 from runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
                   variants, varying, without_copies)
 
 interrupt = signal.getsignal(signal.SIGINT)
 if interrupt is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ctrl-C while modules are read: no traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback after ctrl-C while modules load
 if "--show" not in sys.argv:
-    os.environ.pop("MPLBACKEND", None)  # a kind of window, which need not exist here
-try:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if __name__ == "__main__" and sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"plot: {sys.executable}: {error} (scripts/deps.sh plot installs it)")
+    os.environ.pop("MPLBACKEND", None)  # a user's toolkit for windows may not exist here
+if __name__ == "__main__":
+    system_python.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from charts import NARROW, Panel, draw_charts  # noqa: E402 (they need both)
-from groups import Facet, Group  # noqa: E402
-from looks import literal, looks, shorten  # noqa: E402
-from plot_options import UsageError, read_command  # noqa: E402
-from probe_charts import draw_probes  # noqa: E402
-from probes import probed  # noqa: E402
-from series import Table  # noqa: E402
-from watching import watch  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from charts import NARROW, Panel, draw_charts
+from groups import Facet, Group
+from looks import literal, looks, shorten
+from plot_options import UsageError, read_command
+from probe_charts import draw_probes
+from probes import probed
+from series import Table
+from watching import watch
 
 
 @functools.lru_cache(maxsize=None)
 def say(text):
-    """Says it once, however often --watch finds it."""
+    """Prints a message, each only once, even if --watch finds it again."""
     print(f"plot: {text}", file=sys.stderr)
 
 
@@ -53,8 +50,7 @@ def say(text):
 
 def labels_of(found, names, by_folder):
     """The labels of variants [(key, runs)]: the values of these options. With by_folder, outside of
-    ablations, where nobody chose which options differ: the folders' names, if these tell the variants
-    apart."""
+    ablations: the folders' names, if these are different."""
     if by_folder and not all(in_ablation(run) for _, members in found for run in members):
         labels = [folder_label(members) for _, members in found]
         if all(labels) and len(set(labels)) == len(labels):
@@ -64,8 +60,7 @@ def labels_of(found, names, by_folder):
 
 
 def groups_of(runs, names, by_run, by_folder=False):
-    """The groups of a chart. A group's label is made of the values of `names`, or with by_folder of
-    its folders' names where that serves."""
+    """The groups of a chart, labelled by labels_of(); with by_run each run is a group of its own."""
     if by_run:
         labels = [run.name for run in runs]
         if len(set(labels)) < len(labels):
@@ -93,15 +88,15 @@ def lines_by_run(runs, options):
     same = twins(runs)
     if same:
         say(f"{same[0].folder} and {same[1].folder} have the same options and seed: a line for each "
-            "run (--by=variant takes them together)")
+            "run (--by=variant puts them in one line)")
     return bool(same)
 
 
-def swept_option(runs, names, wanted, least=2):
-    """The option of a sweep: the one wanted, else the rate if it varies, else the one with the most
-    values; None if no number has `least` values."""
+def swept_option(runs, names, wanted, count_min=2):
+    """The option of a sweep: the wanted one, or else the learning rate if it varies, or else the one
+    with the most values; None if no numeric option has at least `count_min` values."""
     values = {name: {run.options[name] for run in runs} for name in names}
-    values = {name: of for name, of in values.items() if len(of) >= least and
+    values = {name: of for name, of in values.items() if len(of) >= count_min and
               all(isinstance(value, (int, float)) for value in of)}
     if wanted and wanted not in values:
         raise RunError(f"--sweep={wanted}: these runs do not differ in a number of that name "
@@ -125,13 +120,13 @@ def chosen_charts(runs, names, by_run, options):
 
 
 def panels_of(runs, options):
-    """The charts with their groups; settles which option a sweep is about."""
+    """The charts with their groups. Sets options.sweep to the option of a sweep."""
     by_run = lines_by_run(runs, options)
     names = varying(runs) if all(run.options for run in runs) else []
     if options.sweep and options.sweep not in names and all(options.sweep in run.options
                                                             for run in runs):
         if len({run.options[options.sweep] for run in runs}) > 1:
-            names = [*names, options.sweep]  # follows from another, but is what is asked for
+            names = [*names, options.sweep]  # it follows from another option, but was asked for
     if options.columns:
         return [Panel("curves", facets_of(runs, names, options.columns))]
     if options.lines == ["eval-train"] and not any(run.measured("eval_train_loss") for run in runs):
@@ -155,7 +150,8 @@ def panels_of(runs, options):
 
 
 def facets_of(runs, names, columns):
-    """The columns of a picture: what differs in other options is lines, which look alike everywhere."""
+    """The columns of a picture. The other options that differ make lines, with the same looks in all
+    columns."""
     for name in columns:
         if not all(name in run.options for run in runs):
             raise RunError(f"--columns={name}: not an option of these runs")
@@ -209,7 +205,7 @@ def compose(runs, options, table):
 
 
 def write_picture(figure, output, dpi):
-    """All of the picture or nothing: someone may be looking at the file."""
+    """Writes the picture. A viewer sees the old file or the new one."""
     ending = os.path.splitext(output)[1][1:].lower()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
     temporary = f"{output}.tmp"
@@ -304,7 +300,7 @@ def main():
         return 1
     except KeyboardInterrupt:
         if sys.stdout.isatty():
-            print()  # behind the line of --watch
+            print()  # ends the line of --watch
         return 130
 
 

@@ -19,7 +19,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (--help lists the options)")
 
 
-def one_of(*names):
+def some_of(*names):
+    """A parser of comma lists of these names."""
     def parse(text):
         chosen = text.split(",")
         unknown = [name for name in chosen if name not in names]
@@ -30,7 +31,7 @@ def one_of(*names):
 
 
 def words(text):
-    """A comma list."""
+    """The words of a comma list."""
     if not all(text.split(",")):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME,...")
     return text.split(",")
@@ -78,13 +79,13 @@ def settings(text):
 
 
 def check_probes(options, parser):
-    """Refuses what does not go with --probes, or not without."""
+    """Refuses options that cannot be used with --probes, and those that need it."""
     kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
-    alien = {"chart", "sweep", "baseline", "lines", "x", "log_y", "watch"} if kinds else \
+    excluded = {"chart", "sweep", "baseline", "lines", "x", "log_y", "watch"} if kinds else \
         {"metrics", "sites", "steps"}
-    if alien & given:
-        name = min(alien & given).replace("_", "-")
+    if excluded & given:
+        name = min(excluded & given).replace("_", "-")
         raise UsageError(f"--{name}: {'not' if kinds else 'goes'} with --probes")
     if len(draws) > 1:
         raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
@@ -104,72 +105,85 @@ def check_differences(options):
 
 
 def check_together(options):
-    """Refuses what does not go together whatever is drawn."""
+    """Refuses other combinations of options."""
     if options.watch and (options.show or options.each or options.table):
-        raise UsageError("--watch: not with --show, --each or --table (a viewer of the picture shows "
-                         "it anew)")
+        raise UsageError("--watch: not with --show, --each or --table (look at the picture with a "
+                         "viewer that reloads it)")
     if options.each and (options.output or options.table or options.show):
         raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
     if (options.log_x and options.xlim and options.xlim[0] <= 0 or
             options.log_y and options.ylim and options.ylim[0] <= 0):
-        raise UsageError("--xlim, --ylim: a logarithmic axis begins above 0")
+        raise UsageError("--xlim, --ylim: a logarithmic axis starts above 0")
     if not 20 <= options.dpi <= 2000:
         raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
 
 
-def read_command(arguments):
-    parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
-                    description="Draw the losses of runs, or their probes.")
-    add = parser.add_argument
+def add_options(add):
+    """Declares the options; `add` is the parser's add_argument."""
     add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     add("-o", "--output", metavar="FILE", help="picture to write, .png, .svg or .pdf (default: "
-        "loss.png, or with --probes its name, in the RUN, in this folder for several)")
-    add("--chart", type=one_of(*CHARTS), metavar="CHART,...",
+        "loss.png, or with --probes its name; in RUN, or in this folder for several RUNs)")
+    add("--title", help="title above the picture")
+    add("--size", type=size, metavar="WxH", help="inches (default: as the charts need)")
+    add("--dpi", type=float, default=200, help="dots per inch of a .png (default: 200)")
+    add("--table", metavar="FILE", help="write the numbers that are drawn as CSV; - is standard output")
+    add("--show", action="store_true", help="show a window (a picture is written only with -o)")
+    add("--watch", action="store_true", help="draw again as the logs grow, until the runs have ended")
+    add("--each", action="store_true",
+        help="a picture for each folder of runs: RUN and the folders in it; each inside its folder")
+
+
+def add_chart_options(add):
+    """Declares the options that choose what is drawn."""
+    add("--chart", type=some_of(*CHARTS), metavar="CHART,...",
         help="curves (losses over time), dots (final losses, every seed), sweep (final loss against "
-             "an option), differences (of final losses to --baseline, seed by seed), side by side; "
-             "below each other in a narrow picture (default: curves, with dots beside if there are "
-             "variants with several seeds and room; sweep if a numeric option has three values or more)")
+             "an option), differences (of final losses to --baseline, seed by seed); several are side "
+             "by side, or below each other in a narrow picture (default: sweep if a numeric option "
+             "has three values or more, else curves, with dots if variants have several seeds)")
     add("--baseline", type=settings, metavar="NAME=VALUE,...",
         help="the variant that --chart=differences compares with, such as norm=ln; each variant is "
              "compared with the one that agrees in all other options")
     add("--sweep", metavar="OPTION", help="the option of ./train of a sweep, such as learning-rate")
-    add("--probes", type=one_of(*KINDS), metavar="KIND,...",
-        help="what ./train --probe-interval measured, a column for each variant: over steps distance "
-             "(of batch to running statistics), discrepancy (the same in deviations), terms (of the "
-             "gradient, through the statistics), updates (relative to weights); over depth layers "
-             "(stream, sub-layers, gradients); by head attention")
+    add("--probes", type=some_of(*KINDS), metavar="KIND,...",
+        help="what ./train --probe-interval measured, a column for each variant. Over steps: distance "
+             "(of batch statistics to running ones), discrepancy (the same, relative to deviations), "
+             "terms (of the gradient, through the statistics), updates (relative to weights). Over "
+             "depth: layers (stream, sub-layers, gradients). By head: attention")
     add("--metrics", type=words, metavar="NAME,...", help="only these rows (model/lab/probe.h)")
     add("--sites", type=words, metavar="NAME,...", help="only these norms or weights, such as ln_1")
     add("--steps", type=whole_numbers, metavar="N,...",
         help="probed steps, for layers (default: first and last) and attention (last)")
     add("--columns", type=words, metavar="OPTION,...",
-        help="a column for each value of these options of ./train, of curves or --probes=layers; what "
-             "differs otherwise is lines")
+        help="a column for each value of these options of ./train, for curves or --probes=layers; a "
+             "line for each value of the others")
+
+
+def add_line_options(add):
+    """Declares the options of lines and axes."""
     add("--by", choices=["variant", "run"], help="a line for each variant or for each run (default: "
         "variant, if no two runs have the same options and seed)")
     add("--center", choices=["mean", "median"], default="mean", help="over seeds (default: mean)")
     add("--band", choices=["range", "sd", "none"], default="range",
-        help="over seeds: from the lowest to the highest (default), a standard deviation, none")
-    add("--lines", type=one_of(*LINES), default=list(LINES), metavar=",".join(LINES),
-        help="the losses among the curves: of the batches trained on, of the validation part, of the "
-             "training part as ./train --eval-train measured it (default: all that there are)")
-    add("--smooth", type=odd, metavar="N", help="training losses are running means of so many logged "
-        "values (default: a fiftieth of them; 1: as logged)")
+        help="over seeds: lowest to highest (range, default), one standard deviation (sd), no band")
+    add("--lines", type=some_of(*LINES), default=list(LINES), metavar=",".join(LINES),
+        help="losses of the curves: train (of the training batches), val (of the validation part), "
+             "eval-train (of the training part, from ./train --eval-train) (default: all that exist)")
+    add("--smooth", type=odd, metavar="N", help="draw training losses as running means over N logged "
+        "values (default: a fiftieth of all; 1: as logged)")
     add("--x", choices=["step", "tokens", "seconds"], default="step",
         help="horizontal axis of the curves (default: step)")
     add("--log-x", action="store_true", help="logarithmic steps, tokens, seconds or option")
     add("--log-y", action="store_true", help="logarithmic losses")
     add("--xlim", type=span, metavar="LOW:HIGH", help="part of the curves to show")
     add("--ylim", type=span, metavar="LOW:HIGH", help="losses to show in curves and sweep")
-    add("--title", help="title above the picture")
-    add("--size", type=size, metavar="WxH", help="inches (default: as the charts need)")
-    add("--dpi", type=float, default=200, help="dots an inch of a .png (default: 200)")
-    add("--table", metavar="FILE", help="write the numbers that are drawn as CSV; - is standard output")
-    add("--show", action="store_true", help="show a window (a picture is written only with -o)")
-    add("--watch", action="store_true",
-        help="draw again as the logs grow, until the runs have ended")
-    add("--each", action="store_true",
-        help="a picture for each RUN folder of runs and each folder of runs in it, inside that folder")
+
+
+def read_command(arguments):
+    parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
+                    description="Draw the losses of runs, or their probes.")
+    add_options(parser.add_argument)
+    add_chart_options(parser.add_argument_group("what is drawn").add_argument)
+    add_line_options(parser.add_argument_group("lines and axes").add_argument)
     options = parser.parse_args(arguments)
     options.sweep = options.sweep and options.sweep.removeprefix("--")
     check_probes(options, parser)

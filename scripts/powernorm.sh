@@ -4,11 +4,10 @@
 # Usage: scripts/powernorm.sh [--out=DIR] [--seeds=N] [--jobs=N] [OPTION of ./train]... [CORPUS]
 #
 # Trains bn and pn, Post-LN, three seeds each, on the corpus and on the same characters in random order
-# (the control: the paper's is a vision model), and draws the distances of the batch's mean and variance
-# to the running ones and the gradient terms that flow through them. Leaves DIR/powernorm.png,
-# powernorm.csv (the numbers drawn), the shuffled text and the runs; DIR is runs/powernorm if none is given. The corpus is
-# tiny Shakespeare if none is given; the built-in grammar has no control. Interrupted, the same command
-# goes on.
+# (the control; the paper's is a vision model). Draws the distances between the batch's mean and variance
+# and the running ones, and the gradient terms that flow through them. DIR (default: runs/powernorm) then
+# holds powernorm.png, powernorm.csv (the numbers drawn), the shuffled text and the runs. The default corpus
+# is tiny Shakespeare; the built-in grammar has no control. If interrupted, the same command continues.
 
 # shellcheck source=SCRIPTDIR/paper.sh
 . "$(dirname "$0")/paper.sh"

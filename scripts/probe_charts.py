@@ -1,7 +1,7 @@
-"""What scripts/plot.py --probes draws: probes over steps by layer, by layer at some steps, by head.
+"""The pictures of scripts/plot.py --probes: probes over steps, over layers at some steps, or by head.
 
-A picture is a grid: a row for each metric, a column for each facet, which is a variant (or a run, or
-what --columns makes); every panel of a row has the same axes. Values over seeds are means with bands.
+A picture is a grid: a row for each metric, a column for each facet (a variant, a run, or what --columns
+makes). The panels of a row have the same axes. Values over seeds are means with bands.
 """
 from collections import namedtuple
 import itertools
@@ -14,11 +14,11 @@ from matplotlib.patches import Patch
 
 from groups import BANDS, draw_line, runs_of, seeds_of
 from legends import Legend, put_below
-from looks import (COLOURS, GREY, LINES, PALE, fit_labels, how_it_stands, line_of, literal, looks, note,
-                   set_font, shade)
+from looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, set_font, shade,
+                   status_of)
 from probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from runs import RunError
-from series import sound
+from series import Point, sound
 
 ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
 MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")
@@ -33,47 +33,47 @@ METRICS = {
     "g_var": "gradient term of the\nvariance, ‖g_var‖",
     "update_ratio": "‖update‖ / ‖weights‖",
     "stream_rms": "residual stream\n(root mean square)",
-    "output_rms": "what a sub-layer adds\n(root mean square)",
-    "stream_grad": "gradient by the stream\n(L2 norm)",
-    "grad_norm": "gradient by weights\n(L2 norm)",
+    "output_rms": "output of a sub-layer\n(root mean square)",
+    "stream_grad": "gradient of the stream\n(L2 norm)",
+    "grad_norm": "gradient of the weights\n(L2 norm)",
     "entropy": "entropy (nats)",
     "logit_max": "largest logit",
-    "saturated": "share of queries with\na weight above 0.99",
+    "saturated": "fraction of queries with\na weight above 0.99",
 }
 
-# A row of panels: sites () are all that the metric has; `part` is what these are part of.
+# A row of panels. `sites`: () for all sites of the metric; `part`: the part of the model, for the label.
 Row = namedtuple("Row", "metric sites part", defaults=((), ""))
 Kind = namedtuple("Kind", "draw rows")
 
 CHART = "probes"    # in the table
 PANEL = (2.6, 2.1)  # inches
 SHOWN = 8           # entries of layers in the legend
-CELLS = 72          # with more cells the heat map has no numbers in them
+CELLS = 72          # a heat map with more cells shows no numbers in them
 
 
-# ---- what panels share ---------------------------------------------------------------------------
+# ---- parts of every panel ------------------------------------------------------------------------
 
 def title_of(facet, more=""):
     group = facet.group
     seeds = f", {len(group.runs)} seeds" if len(group.runs) > 1 and len(facet.parts) == 1 else ""
-    text = literal(group.label + seeds + how_it_stands(group.runs) + more)
+    text = literal(group.label + seeds + status_of(group.runs) + more)
     return textwrap.fill(text, 34)
 
 
 def positive(curve):
-    """The curve for a logarithmic axis, which has no zero: a band that reaches there ends at the
-    curve's lowest point."""
+    """The curve for a logarithmic axis, which has no zero: a band that reaches zero ends at the lowest
+    point of the curve."""
     lowest = min(curve.y[curve.y > 0], default=np.nan)
     return curve._replace(y=np.where(curve.y > 0, curve.y, np.nan),
                           low=np.where(curve.low > 0, curve.low, np.minimum(lowest, curve.high)))
 
 
 def magnitude_axis(row):
-    """A logarithmic axis with numbers to read, over the values of a row of panels."""
+    """Gives a row of panels a logarithmic axis with readable numbers."""
     axis = row[0].yaxis
     row[0].set_yscale("log")
     low, high = row[0].get_ylim()
-    if low <= 0:  # nothing is above zero
+    if low <= 0:  # no value is above zero
         low, high = row[0].set_ylim(0.1, 1)
     decades = math.log10(high / low)
     few = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)
@@ -126,8 +126,8 @@ def place_text(layer, site):
 
 
 def styles_of(places):
-    """A style for each (layer, site): the colour by layer, from dark to bright, black outside; the
-    line's by site. And the legend's entries."""
+    """A style for each (layer, site), and the legend's entries. The colour follows the layer, from
+    dark to bright, black outside of the layers; the line style follows the site."""
     layers = sorted({layer for layer, _ in places if layer is not None})
     inside = sorted({site for layer, site in places if layer is not None})
     outside = sorted({site for layer, site in places if layer is None})
@@ -205,7 +205,7 @@ def over_layers(grid, facets, rows, options, table):
                 table.add_curve(CHART, whose, f"{row.metric} {site} step {step}", curve)
     names = list(dict.fromkeys(key[2] for key in lines))
     sites = sorted({key[-1] for key in lines} - {STREAM}) or [STREAM]
-    # What there is most of goes by colour, the next by the line's style, the last by the marker.
+    # The kind with the most values sets the colour, the next the line style, the last the marker.
     ways = [("line", names), ("step", steps), ("site", sites)]
     ways = sorted((way for way in ways if len(way[1]) > 1), key=lambda way: -len(way[1]))
     ranks = [[str(i) if name == "site" and len(values) <= len(COLOURS) else i
@@ -242,7 +242,7 @@ def over_layers(grid, facets, rows, options, table):
 # ---- by layer and head ---------------------------------------------------------------------------
 
 def heat(grid, facets, rows, options, table):
-    """Maps of layers and heads, in the same colours along a row."""
+    """Draws maps of layers and heads, with the same colour scale along a row."""
     runs = runs_of([facet.group for facet in facets])
     steps = chosen_steps(runs, options, (-1,))
     columns = list(itertools.product(facets, steps))
@@ -261,7 +261,7 @@ def heat(grid, facets, rows, options, table):
                                 vmax=high)
             for (layer, head), value in np.ndenumerate(cells):
                 table.add(CHART, facet.group.label,
-                          f"{row.metric} step {step} layer {layer}", x=head, y=float(value))
+                          f"{row.metric} step {step} layer {layer}", Point(x=head, y=float(value)))
                 if cells.size <= CELLS and math.isfinite(value):
                     dark = value - low < 0.6 * (high - low)
                     axes.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize="small",
@@ -275,7 +275,7 @@ def heat(grid, facets, rows, options, table):
         axes.set_title(title_of(facet, f", step {step}"), fontsize="medium")
     for axes, (facet, _) in zip(grid[-1], columns):
         several = len(sound(facet.group.runs)) > 1
-        axes.set_xlabel("head, from its lowest value up" if several else "head")
+        axes.set_xlabel("head, in the order of values" if several else "head")
     return []
 
 
@@ -295,7 +295,7 @@ KINDS = {
 
 
 def rows_of(runs, options):
-    """The rows to draw: those of the metrics and sites that are wanted."""
+    """The rows to draw: those of the chosen metrics and sites."""
     rows = [row for kind in options.probes for row in KINDS[kind].rows]
     known = list(dict.fromkeys(row.metric for row in rows))
     wanted = options.metrics or known
@@ -320,7 +320,7 @@ def rows_of(runs, options):
 
 
 def draw_probes(figure, facets, options, table):
-    """Draws into the empty figure, which becomes as large as its panels and their legend need."""
+    """Draws into the empty figure and makes it as large as its panels and their legend need."""
     set_font(options.size)
     runs = runs_of([facet.group for facet in facets])
     draw = KINDS[options.probes[0]].draw

@@ -1,7 +1,7 @@
-"""probes.csv as scripts see it, what ./train --probe-interval=K measured; the numbers behind pictures.
+"""Reads probes.csv, which ./train --probe-interval=K writes, and computes the lines of its pictures.
 
-model/lab/probe.h says what the metrics are. A last row without its end is left out, as in log.csv; a run
-that was resumed measures again what came after its checkpoint, and the last of such rows counts.
+model/lab/probe.h defines the metrics. A last row that is incomplete is left out, as in log.csv. A
+resumed run measures again what came after its checkpoint; the last of such rows counts.
 """
 import csv
 import math
@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 
+import checksums
 from runs import NotStarted, RunError, read_text
 from series import merge, smooth, sound
 
@@ -57,12 +58,14 @@ class Probes:
 
 
 def probed(runs, say):
-    """The runs with probes, which become run.probes; and whether some have none: say(text) tells."""
+    """The runs with probes, which become run.probes; and whether some have none. say(text) reports
+    those."""
     found = []
     for run in runs:
         try:
             run.probes = Probes(run.folder)
             found.append(run)
+            checksums.check(run.folder, "probes.csv", say)
         except RunError as error:
             say(str(error))
     return found, len(found) < len(runs)
@@ -80,14 +83,15 @@ def lines_over_steps(runs, row, options, width):
 
 
 def depth_of(site, layer):
-    """How many layers a token has behind it: each counts half for attention, half for the MLP."""
+    """The number of layers that a token has passed: attention counts half a layer, and so does the
+    MLP."""
     if layer is None:
         return 0 if site == "embd" else None
     return layer + (1 if site.startswith(("mlp", "ln_2")) else 0.5)
 
 
 def lines_over_layers(runs, row, step, options):
-    """{site: curve}; the residual stream is one line through its sites."""
+    """{site: curve}. The residual stream is one line through its sites."""
     logs = {}
     for run in sound(runs):
         points = {}
@@ -103,8 +107,8 @@ def lines_over_layers(runs, row, step, options):
 
 
 def head_map(runs, metric, step, options):
-    """(layers, heads) over seeds, or None. Head 0 of one seed has nothing to do with head 0 of
-    another: with several seeds the heads of each layer stand in the order of their values."""
+    """(layers, heads) over seeds, or None. Head 0 of one seed is unrelated to head 0 of another: with
+    several seeds the heads of each layer are in the order of their values."""
     maps = []
     for run in sound(runs):
         found = {(layer, int(site.split(".")[1])): values[step]

@@ -1,17 +1,17 @@
-"""What the options of a run mean for comparisons: which only watch, which follow from another, which
-have no effect. This is the only place that names them; model/lab/config.c declares the options.
+"""Which options of a run matter for comparisons, and which only watch, follow from other options or have
+no effect. Only this file names them; model/lab/config.c declares the options.
 
-An option that is unknown here is taken to matter.
+An option that is unknown here is assumed to matter.
 """
 import math
 
-# These change what is measured, shown or kept, and not what is learned. (--max-tokens is stored as
-# the --max-iters that it asks for.)
+# These change what is measured, shown or stored, but not what is learned. (--max-tokens is stored as the
+# --max-iters that it results in.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
 
-# Left to "auto", ./train computes these from other options and stores the result.
+# With the value "auto", ./train computes these from other options and stores the result.
 DERIVED = {
     "min-lr": lambda options: options["learning-rate"] / 10,
     "lr-decay-iters": lambda options: options["max-iters"],
@@ -67,7 +67,7 @@ def is_active(name, options):
 
 
 def is_derived(name, options):
-    """Whether the option has the value that ./train gives it by itself."""
+    """Whether the option has the value that ./train computes for it."""
     try:
         return math.isclose(options[name], DERIVED[name](options), rel_tol=1e-6)
     except (KeyError, TypeError):
@@ -75,8 +75,8 @@ def is_derived(name, options):
 
 
 def equal_tokens(runs):
-    """Whether one --max-tokens gives every run its --max-iters: the fewest updates that train on at
-    least that many."""
+    """Whether a single --max-tokens results in the --max-iters of every run: the smallest number of
+    updates that train on at least that many tokens."""
     try:
         batches = [run["batch-size"] * run["block-size"] * run["grad-accum"] for run in runs]
         return max((run["max-iters"] - 1) * size for run, size in zip(runs, batches)) < \
@@ -86,9 +86,9 @@ def equal_tokens(runs):
 
 
 def differing(runs):
-    """The options whose effective values differ among the runs, each run a dictionary of options.
-    An option that has no effect in a run does not count there, and one that follows its rule in
-    every run says nothing new, nor does the number of updates where all have as many tokens."""
+    """The options whose values differ among the runs, each run a dictionary of options. An option does
+    not count in runs where it has no effect. Left out are options that follow from others in every run,
+    and the number of updates if all runs train on the same number of tokens."""
     names = []
     for name in runs[0] if runs else ():
         if name == "max-iters" and equal_tokens(runs):

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs Criterion test programs one after the other and counts: run_tests.sh PROGRAM...
+# Runs Criterion test programs one after another and counts: run_tests.sh PROGRAM...
 #
-# A program that passes is one line. Of one that fails, its failed assertions are shown, and the names
-# of all failed tests come last but one. The last line is "N passed, N failed", with ", N skipped" if
-# some were. All that a program printed stays beside it, as PROGRAM.log.
+# A program that passes is one line. If one fails, its failed assertions are shown, and the names of all
+# failed tests are listed before the last line. The last line is "N passed, N failed", with ", N skipped"
+# if some were. The whole output of a program is in PROGRAM.log beside it.
 #
-# A test that is skipped says so in a line that begins with [SKIP]; Criterion itself leaves it out.
+# A skipped test prints a line that starts with [SKIP]; Criterion itself does not count it.
 # FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*'.
 # A leak that a sanitizer or the log reports is a failure too, since Criterion prints it and passes.
 # Exit status 0 only if something ran and nothing failed.
 set -u
 passed=0 failed=0 skipped=0 names=''
-# A job for each core, each with one thread: more would fight over the cores. Tests of the threads
-# themselves set their number, and wait without spinning where that is more than there are cores.
+# One job per core, each with one thread: more would compete for the cores. Tests of the threads
+# themselves set their number, and threads wait without spinning, since there may be more than cores.
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 SCRIPTS=$(cd "$(dirname "$0")" && pwd) # for the tests of scripts
 export SCRIPTS
@@ -26,7 +26,7 @@ for program in "$@"; do
     count() { sed -n "s/.*$1: *\([0-9]*\).*/\1/p" <<<"$line"; }
     good=$(count Passing) bad=$(count Failing) # a crash is among those that fail
     left_out=$(grep -ac '^\[SKIP\]' "$program.log")
-    # Assertions, and what sanitizers say; the log has the rest.
+    # Assertions and messages of sanitizers; the log has the rest.
     grep -aE '^\[(----|FAIL|CRSH|ERR |WARN)\]|Sanitizer|runtime error:|unexpected leak' "$program.log" |
         grep -avE '^\[----\] Criterion v'
     bad_names=$(sed -nE 's/^\[(FAIL|CRSH)\] ([^ ]*::[^ :]*).*/\2/p' "$program.log" | sort | uniq -c |

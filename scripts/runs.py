@@ -1,9 +1,8 @@
-"""Run folders as scripts see them: logs, options, how a run ended, and which runs are one variant.
+"""Reads run folders: logs, options, how a run ended, and which runs are one variant.
 
-A run is a folder that ./train --out makes. A variant is the runs that differ in nothing but their
-seed; run_options.py says which options cannot make a difference. What a run has not left yet is no
-error: without summary.json it is under way (or was killed), and a last line of log.csv without its
-end is left out.
+A run is a folder that ./train --out makes. A variant is the runs that differ in their seed only;
+run_options.py says which options make no difference. A run may be under way: summary.json may be
+missing, and an incomplete last line of log.csv is left out.
 """
 import csv
 import json
@@ -11,6 +10,7 @@ import math
 import os
 import re
 
+import checksums
 from run_options import differing, is_active
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
@@ -24,15 +24,15 @@ class RunError(Exception):
 
 
 class NotStarted(RunError):
-    """The run has left no number yet."""
+    """The run has logged nothing yet."""
 
 
 class Run:
     """A run's folder as it is now.
 
-    columns      {name: [number]} of log.csv; NaN where a cell is empty, infinity where the log has a
-                 NaN or an infinity: both mean that training diverged
-    options      {name: number or text}; empty if the folder does not tell
+    columns      {name: [number]} of log.csv: NaN for an empty cell; infinity for a NaN or an infinity
+                 of the log, both of which mean that training diverged
+    options      {name: number or text}; empty if the folder has neither summary.json nor config.ini
     status       done, diverged, interrupted or running
     diverged_at  the step, or None
     entropy      of the built-in grammar, or None
@@ -108,7 +108,7 @@ def read_log(path):
                for value in row]
         if not math.isfinite(row[step]):
             raise RunError(f"{path}: damaged: line {number} has no step")
-        # A run that was resumed does again what came after its checkpoint.
+        # A resumed run repeats the steps after its checkpoint.
         while rows and rows[-1][step] >= row[step]:
             rows.pop()
         rows.append(row)
@@ -170,7 +170,7 @@ def is_run(folder):
 
 
 def runs_inside(folder):
-    """The run folders of FOLDER/runs, of FOLDER itself if there are none; not of their folders."""
+    """The run folders in FOLDER/runs, or in FOLDER itself if there are none; not those deeper down."""
     for parent in (os.path.join(folder, "runs"), folder):
         try:
             names = sorted(os.listdir(parent), key=natural)
@@ -183,8 +183,8 @@ def runs_inside(folder):
 
 
 def read_runs(folders, say):
-    """The runs that can be read of run folders and folders of runs, and whether something is wrong
-    with others: say(text) tells what. A run in a folder of runs may still be about to start."""
+    """The runs in these run folders and folders of runs, and whether some could not be read; say(text)
+    reports those. In a folder of runs, a run that has not started is no failure."""
     runs, failed, waiting = [], False, []
     for folder in folders:
         inside = [] if is_run(folder) else runs_inside(folder)
@@ -195,6 +195,7 @@ def read_runs(folders, say):
         for path in inside or [folder]:
             try:
                 runs.append(Run(path))
+                checksums.check(path, "log.csv", say)
             except NotStarted as error:
                 waiting.append(str(error))
                 failed |= not inside
@@ -207,7 +208,7 @@ def read_runs(folders, say):
 
 
 def varying(runs, seed=False):
-    """The options in which the runs differ and that make a difference, norm and placement first."""
+    """The options that differ among the runs and matter, norm and placement first."""
     names = [name for name in differing([run.options for run in runs]) if seed or name != "seed"]
     return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
 
@@ -231,21 +232,21 @@ def order(value):
 
 
 def label_of(run, names):
-    """The values of these options, each with its name if it does not speak for itself; without those
-    that have no effect."""
+    """The values of these options, without those that have no effect. Values other than those of norm,
+    placement and corpus follow the option's name."""
     names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
     return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
                      else f"{name} {value_text(run.options[name])}" for name in names)
 
 
 def in_ablation(run):
-    """Whether the run stands in the folder of an ablation (scripts/ablate.sh)."""
+    """Whether the run is in the folder of an ablation (scripts/ablate.sh)."""
     return os.path.isfile(os.path.join(os.path.abspath(run.folder), "..", "..", "grid.txt"))
 
 
 def folder_label(runs):
-    """The folder's name of one run; of several, what their names share once the seed at the end is
-    taken off, or None."""
+    """The folder's name of one run. For several runs: their common name without the seed at the end,
+    or None."""
     names = {re.sub(f"[-_.]?(s|seed)?[-_=]?{run.options.get('seed')}$", "", run.name)
              for run in runs} if len(runs) > 1 else {runs[0].name}
     name = names.pop()
@@ -272,8 +273,8 @@ def twins(runs):
 
 
 def without_copies(runs, say):
-    """The runs without those that differ from another only in options that have no effect there:
-    they are the same run again. say(text) tells."""
+    """The runs without copies: runs that differ from another one only in options that have no effect
+    there. say(text) reports them."""
     if not all(run.options for run in runs):
         return runs
     names = varying(runs, seed=True)
@@ -281,9 +282,9 @@ def without_copies(runs, say):
     seen, kept = {}, []
     for run in runs:
         other = seen.setdefault(key_of(run, names), run)
-        apart = [name for name in unused if other.options[name] != run.options[name]]
-        if apart:
-            say(f"{run.folder} is left out: it differs from {other.folder} only in {apart[0]}, which "
+        different = [name for name in unused if other.options[name] != run.options[name]]
+        if different:
+            say(f"{run.folder} is left out: it differs from {other.folder} only in {different[0]}, which "
                 "has no effect there")
         else:
             kept.append(run)

@@ -1,36 +1,40 @@
-"""The numbers behind the charts: means over seeds, bands, smoothing, scales; and the table of them."""
+"""The numbers that the charts draw: means over seeds, bands, smoothing, scales; and the table of them."""
 from collections import namedtuple
 import math
 
 import numpy as np
 
-LOST = 1.2  # losses so many times the untrained model's are off the scale
+CAP = 1.2  # losses above this multiple of the untrained model's are off the scale
 
-# Over seeds: `runs` says of how many each point is; low and high are NaN without a band.
+# Arrays over the points of a line. `runs` counts the runs at each point; low and high are NaN where
+# there is no band.
 Curve = namedtuple("Curve", "x y low high runs")
+
+# One point for the table; "" is an empty cell.
+Point = namedtuple("Point", Curve._fields, defaults=("",) * len(Curve._fields))
 
 
 class Table:
-    """What is drawn, a row a point."""
+    """The numbers that were drawn, a row for each point."""
 
-    header = ["chart", "line", "series", "x", "y", "low", "high", "runs"]
+    header = ["chart", "line", "series", *Point._fields]
 
     def __init__(self):
         self.rows = []
 
-    def add(self, chart, line, series, x="", y="", low="", high="", runs=""):
+    def add(self, chart, line, series, point):
         numbers = ["" if value != value else f"{value:.9g}" if isinstance(value, float) else value
-                   for value in (x, y, low, high, runs)]
+                   for value in point]
         self.rows.append([chart, line, series, *numbers])
 
     def add_curve(self, chart, line, series, curve):
         for *point, runs in zip(*curve):
-            self.add(chart, line, series, *map(float, point), int(runs))
+            self.add(chart, line, series, Point(*map(float, point), int(runs)))
 
 
 def smooth(values, width):
-    """Running mean over `width` (odd) values around each; towards both ends over as many as there
-    are on either side, so that a steep start keeps its place."""
+    """The running mean over `width` (odd) values centred on each. Near the ends fewer values count,
+    equally many on both sides, so that a steep start is not shifted."""
     i = np.arange(len(values))
     half = np.minimum(np.minimum(i, i[::-1]), width // 2)
     sums = np.concatenate([[0.0], np.cumsum(values)])
@@ -42,7 +46,7 @@ def middle(values, center):
 
 
 def spread(values, centers, band):
-    """The ends of the band over the first axis, NaN where there are no two values."""
+    """The ends of the band over the first axis, NaN where there are fewer than two values."""
     few = np.isfinite(values).sum(axis=0) < 2
     if band == "none" or few.all():
         return np.full_like(centers, np.nan), np.full_like(centers, np.nan)
@@ -56,15 +60,15 @@ def spread(values, centers, band):
 
 
 def sound(runs):
-    """Those that did not diverge; all if all did."""
+    """The runs that did not diverge; all runs if all did."""
     return [run for run in runs if run.status != "diverged"] or runs
 
 
 def final_runs(runs):
-    """The runs whose last losses stand for them all: those that came to their end, else those on
-    their way; none if all diverged."""
-    going = [run for run in runs if run.status != "diverged" and run.losses()]
-    return [run for run in going if run.status == "done"] or going
+    """The runs whose last losses represent the group: those that are done, or else those that are
+    unfinished; none if all diverged."""
+    alive = [run for run in runs if run.status != "diverged" and run.losses()]
+    return [run for run in alive if run.status == "done"] or alive
 
 
 def curve_of(runs, x, column, center, band, width=1):
@@ -80,8 +84,9 @@ def curve_of(runs, x, column, center, band, width=1):
 
 
 def merge(logs, center, band):
-    """The curve of several logs, each (steps, x, values), at the steps that all of them have that
-    reach there: a row that only one run has, for it was stopped there, would be a jump."""
+    """The curve over several logs, each (steps, x, values). A step counts only if every log that
+    extends beyond it has it: a row that one run alone has, because it was stopped there, would make
+    the mean jump."""
     if not logs:
         return Curve(*(np.empty(0) for _ in Curve._fields))
     steps = np.unique(np.concatenate([log[0] for log in logs]))
@@ -99,15 +104,15 @@ def merge(logs, center, band):
 
 
 def loss_cap(runs):
-    """The loss from which on nothing is shown."""
+    """The loss above which nothing is shown."""
     firsts = [losses[0] for losses in (run.losses() for run in runs) if losses]
     firsts = firsts or [loss for run in runs for loss in run.columns["train_loss"][:1]
                         if math.isfinite(loss)]
-    return LOST * max(firsts, default=math.inf)
+    return CAP * max(firsts, default=math.inf)
 
 
 def limits(values, cap, logarithmic):
-    """An axis for these values as far as they are below the cap."""
+    """The limits of an axis that shows these values up to the cap."""
     values = [value for value in values if math.isfinite(value) and value <= cap]
     if logarithmic:
         values = [value for value in values if value > 0]

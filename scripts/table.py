@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The table of runs: scripts/table.py FOLDER | RUN... prints one row per variant, in Markdown.
 
-FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ; a RUN is the folder
-of a run, or a folder of runs. Of RUNs, options count that make a difference (run_options.py), and where
-every variant is one run, a column names it. A variant's row: final validation loss (median, mean and
-standard deviation, range over seeds), best validation loss, runs that are done, diverged or failed,
-seconds of a run. Losses are those of runs that are done, in nats per character.
+FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ. A RUN is the folder of
+a run, or a folder of runs; then the options count that make a difference (run_options.py), and if every
+variant is a single run, a column names it. A row holds the final validation loss (median, mean and
+standard deviation, range over seeds), the best validation loss, the numbers of runs that are done,
+diverged or failed, and the seconds of a run. Losses are those of runs that are done, in nats per
+character.
 """
 import argparse
 import csv
@@ -16,6 +17,7 @@ import signal
 import statistics
 import sys
 
+import checksums
 from run_options import differing, is_active
 from runs import is_run, runs_inside
 
@@ -23,11 +25,17 @@ RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "sec
            "tokens_per_second"]
 
 
+def say(text):
+    print(f"table: {text}", file=sys.stderr)
+
+
 def read_summary(run):
-    """The run's summary.json, or None while there is none."""
+    """The run's summary.json, or None while there is none. Warns if the run's log was changed."""
     try:
         with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
-            return json.load(file)
+            summary = json.load(file)
+        checksums.check(run, "log.csv", say)
+        return summary
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -35,7 +43,7 @@ def read_summary(run):
 
 
 def read_status(folder, name):
-    """The exit status of an ablation's run, or None: it is under way, or was killed unseen."""
+    """The exit status of an ablation's run, or None if it is under way or its script was killed."""
     try:
         with open(os.path.join(folder, "driver", name + ".status"), encoding="utf-8") as file:
             words = file.read().split()
@@ -45,7 +53,7 @@ def read_status(folder, name):
 
 
 def record(name, options, summary, status):
-    """What is known of a run: name, options, seed, exit_status, exit_reason, results."""
+    """A run as a dictionary: name, options, seed, exit_status, exit_reason, results."""
     reason = summary["exit_reason"] if summary else None
     if reason in ("done", "diverged"):
         status = 3 if reason == "diverged" else 0
@@ -57,7 +65,7 @@ def record(name, options, summary, status):
 
 
 def read_ablation(folder):
-    """The runs of grid.txt, with the options as they were given."""
+    """The runs in grid.txt, with their options as given there."""
     runs = []
     with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -80,7 +88,7 @@ def read_runs(folders):
     for folder in paths:
         summary = read_summary(folder)
         if summary is None:
-            print(f"table: {folder}: has not ended", file=sys.stderr)
+            say(f"{folder}: has not ended")
             continue
         options = dict(summary["options"])
         runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, None))
@@ -93,21 +101,21 @@ def read_runs(folders):
 
 
 def varied(runs):
-    """The names of options in which the runs differ, seed left out; norm and placement if none."""
+    """The options in which the runs differ, without the seed; norm and placement if there are none."""
     names = [name for name in (runs[0]["options"] if runs else {}) if name != "seed"
              and len({str(run["options"][name]) for run in runs}) > 1]
     return names or ["norm", "placement"]
 
 
 def text_of(value):
-    """An option's value; the corpus is None where it is the built-in grammar."""
+    """An option's value as text. None is the corpus of the built-in grammar."""
     if value is None:
         return "grammar"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def write_results(path, runs):
-    """One row per run; a reader sees the old file or the new one."""
+    """Writes one row per run as CSV. A reader sees the old file or the new one."""
     names = varied(runs)
     rows = [["run", *names, "seed", "exit_status", "exit_reason", *RESULTS]]
     for run in runs:
@@ -125,7 +133,7 @@ def write_results(path, runs):
 
 
 def mean_and_spread(losses):
-    """One loss has no spread."""
+    """Mean and standard deviation; a single loss has none."""
     spread = f" ± {statistics.stdev(losses):.4f}" if len(losses) > 1 else ""
     return f"{statistics.mean(losses):.4f}{spread}"
 
@@ -160,17 +168,17 @@ def print_table(runs, by_hand):
         print("| " + " | ".join(cells) + " |")
     for key, group in groups.items():
         if len({run["seed"] for run in group}) < len(group):
-            print(f"table: several runs of {', '.join(key)} have the same seed", file=sys.stderr)
+            say(f"several runs of {', '.join(key)} have the same seed")
     unfinished = sum(run["exit_reason"] not in ("done", "diverged", "failed") for run in runs)
     if unfinished:
-        print(f"table: {unfinished} of {len(runs)} runs have not ended", file=sys.stderr)
+        say(f"{unfinished} of {len(runs)} runs have not ended")
     if len({run.get("corpus_crc32") for run in runs} - {None}) > 1 and "corpus" not in names:
-        print("table: the runs saw different texts: the corpus changed in between", file=sys.stderr)
+        say("the runs were trained on different texts: the corpus changed in between")
 
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        print(f"table: {message} (--help lists the options)", file=sys.stderr)
+        say(f"{message} (--help lists the options)")
         sys.exit(2)
 
 

@@ -3,9 +3,9 @@
 so that `tensorboard --logdir=runs` shows them; with --out=DIR into DIR/NAME.
 
 A RUN is a folder that ./train --out made, or a folder of such folders. Each column of log.csv becomes
-a scalar over the step; the options become hyperparameters, beside the last validation loss. Done again,
-it replaces what it wrote. A row's wall time is taken from the log file's own: the last row came last.
-It writes with tensorboardX's SummaryWriter, or PyTorch's, which is the same.
+a scalar over the step. The options become hyperparameters, with the last validation loss as their
+metric. A second call replaces the files of the first. Wall times are computed from the log's seconds
+and the time at which the file was last written. It uses SummaryWriter of tensorboardX or PyTorch.
 """
 import argparse
 import glob
@@ -18,7 +18,7 @@ import sys
 from runs import RunError, read_runs, value_text
 
 SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
-SUFFIX = ".normlab"  # tells its event files from others
+SUFFIX = ".normlab"  # of the names of its event files
 
 
 def say(text):
@@ -31,7 +31,7 @@ def refuse(message):
 
 
 def find_writer():
-    """The module with SummaryWriter, and the function that makes hyperparameters' records."""
+    """The module with SummaryWriter, and the function that makes the records of hyperparameters."""
     missing = []
     for name in ("tensorboardX", "torch.utils.tensorboard"):
         try:
@@ -81,7 +81,7 @@ def main():
                         help="write into DIR/NAME instead of the run's own folder")
     parser.error = refuse
     options = parser.parse_args()
-    logging.disable(logging.WARNING)  # a NaN is what a run that diverged has to show
+    logging.disable(logging.WARNING)  # it warns of NaN, which a diverged run has
     try:
         module, hparams = find_writer()
         runs, failed = read_runs(options.run, say)

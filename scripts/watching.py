@@ -1,4 +1,4 @@
-"""scripts/plot.py --watch: draws runs again as their logs grow, and says on the terminal how it goes."""
+"""scripts/plot.py --watch: draws runs again as their logs grow, and prints their progress."""
 import os
 import shutil
 import sys
@@ -8,8 +8,8 @@ from runs import NotStarted, Run, RunError, is_run, runs_inside
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LOOK = 1.0       # seconds between looks at the logs
-SHARE = 0.1      # of a core, at most, for drawing: the runs need it
-SETTLED = 5.0    # a folder of runs has ended when no new run has begun for so long
+CORE_MAX = 0.1   # the maximum fraction of a core for drawing: the runs need the rest
+SETTLED = 5.0    # a folder of runs has ended if no new run has started for this many seconds
 
 
 def text_curve(values, width=40):
@@ -23,11 +23,11 @@ def text_curve(values, width=40):
 
 
 def progress_of(runs):
-    """A line about the run whose log grew last."""
+    """A line on the run whose log grew last."""
     under_way = [run for run in runs if run.status == "running"]
     run = max(under_way or runs, key=lambda run: os.path.getmtime(os.path.join(run.folder, "log.csv")))
-    most = run.options.get("max-iters")
-    text = f"{run.name}  step {run.columns['step'][-1]:.0f}" + (f" of {most}" if most else "")
+    updates = run.options.get("max-iters")
+    text = f"{run.name}  step {run.columns['step'][-1]:.0f}" + (f" of {updates}" if updates else "")
     losses = [run.columns["train_loss"][row] for row in run.measured("train_loss")]
     if losses:
         text += f"  {text_curve(losses)}  train {losses[-1]:.3f}"
@@ -39,7 +39,7 @@ def progress_of(runs):
 
 
 def show(text, last):
-    """One line that changes on a terminal, else a line each time."""
+    """Prints the text: on a terminal in place of the last one, elsewhere as a new line."""
     if sys.stdout.isatty():
         columns = shutil.get_terminal_size().columns
         print(f"\r\033[K{text[:columns - 1]}", end="\n" if last else "", flush=True)
@@ -48,7 +48,7 @@ def show(text, last):
 
 
 def look(folders):
-    """The runs that have begun, and what changes when one of them goes on."""
+    """The runs that have started, and a state that changes whenever one of them makes progress."""
     runs, state = [], []
     for folder in folders:
         for path in [folder] if is_run(folder) else runs_inside(folder):
@@ -74,19 +74,19 @@ def watch(folders, draw, output):
     known, since = None, time.monotonic()
     single = all(map(is_run, folders))
     while True:
-        begin = time.monotonic()
+        start = time.monotonic()
         runs, state = look(folders)
         waits = any(len(entry) == 2 for entry in state)
         ended = bool(runs) and not waits and all(run.status != "running" for run in runs)
         if state != known:
-            known, since = state, begin
+            known, since = state, start
             if runs:
                 draw(runs)
             show(progress_of(runs) if runs else "waiting for the first row of a log",
                  last=ended and single)
-        if ended and (single or begin - since > SETTLED):
+        if ended and (single or start - since > SETTLED):
             if not single and sys.stdout.isatty():
                 print()
             return 0
-        took = time.monotonic() - begin
-        time.sleep(max(LOOK, took * (1 / SHARE - 1)))
+        took = time.monotonic() - start
+        time.sleep(max(LOOK, took * (1 / CORE_MAX - 1)))

@@ -3,10 +3,10 @@
 #
 # Usage: scripts/xiong.sh [--out=DIR] [--seeds=N] [--jobs=N] [OPTION of ./train]... [CORPUS]
 #
-# Trains models of 3, 6 and 12 layers in both placements, three seeds each, and draws the gradient's
-# norm by every MLP's last matrix at the start, half-way through the warm-up and at the end. Leaves
-# DIR/xiong.png, xiong.csv (the numbers drawn) and the runs; DIR is runs/xiong if none is given. The
-# corpus is tiny Shakespeare if none is given. Interrupted, the same command goes on.
+# Trains models of 3, 6 and 12 layers in both placements, three seeds each. Draws the norm of the gradient
+# with respect to every MLP's last matrix, at the start, half-way through the warm-up and at the end. DIR
+# (default: runs/xiong) then holds xiong.png, xiong.csv (the numbers drawn) and the runs. The default corpus
+# is tiny Shakespeare. If interrupted, the same command continues.
 
 # shellcheck source=SCRIPTDIR/paper.sh
 . "$(dirname "$0")/paper.sh"

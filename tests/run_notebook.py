@@ -2,22 +2,19 @@
 """Runs the cells of a notebook as one program, without Jupyter: run_notebook.py FILE [PICTURES]
 
 Pictures that the cells show are written to the folder PICTURES, as 1.png, 2.png, ..., or dropped."""
-import importlib
 import json
 import os
 import sys
 
-try:
-    importlib.import_module("torch")
-    import matplotlib
-except ImportError as error:
-    # The first python3 on PATH may be a user's own, while scripts/deps.sh installs for the system's.
-    system = "/usr/bin/python3"
-    if sys.executable != system and os.access(system, os.X_OK):
-        os.execv(system, [system, *sys.argv])
-    sys.exit(f"run_notebook: {sys.executable}: {error} (scripts/deps.sh plot golden installs it)")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+import system_python
+
+system_python.require("run_notebook", "plot golden", "torch", "matplotlib")
+
+import matplotlib
+
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 
 def show():

@@ -88,7 +88,7 @@ Test(ablate, an_interrupt_lets_runs_save) {
     held_wait("a/runs/ln-post-s1/log.csv", 2);
     struct ending ending = process_end(driver, SIGTERM);
     expect_status(&ending, 143);
-    expect_part(ending.err, "interrupted: 0 of 2 runs have ended; the same command goes on");
+    expect_part(ending.err, "interrupted: 0 of 2 runs have ended; the same command continues");
     expect_exit_reason("a/runs/ln-pre-s1", "interrupted");
     expect_exit_reason("a/runs/ln-post-s1", "interrupted");
 }
@@ -207,7 +207,7 @@ Test(ablate, a_second_driver_is_refused) {
     held_wait("begun", 1);
     struct ending ending = ABLATE("--norm=ln", "--seeds=1", "--out=a", "--", RUN);
     expect_status(&ending, 1);
-    expect_part(ending.err, "ablate: a: another ablate.sh is at work there (process ");
+    expect_part(ending.err, "ablate: a: another ablate.sh is running there (process ");
     held_release();
     ending = process_end(driver, 0);
     expect_status(&ending, 0);

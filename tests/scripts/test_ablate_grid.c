@@ -19,7 +19,7 @@ static void enter(void) {
     cr_assert(realpath(getenv("TRAIN"), real));
     setenv("REAL", real, 1);
     command_put("train", "#!/bin/bash\n"
-                         "case $* in *--out=a/runs/* | *--config=*) ;;\n"
+                         "case $* in *--out=a/runs/* | *--config=* | *--help=*) ;;\n"
                          "*) echo \"$4 $5\" >>tried ;;\n"
                          "esac\n"
                          "exec \"$REAL\" \"$@\"\n");
@@ -94,6 +94,27 @@ Test(ablate_grid, an_alias_is_no_list_of_its_own) {
     cr_expect_str_eq(file_text("a/grid.txt", NULL),
                      "ln-pre-learning-rate=1e-3-s1 --norm=ln --placement=pre --learning-rate=1e-3 "
                      "--seed=1 " RUN "\n");
+}
+
+/* The folder of a run has the short name, whichever name the grid has. */
+Test(ablate_grid, long_names_of_norms_are_their_short_ones) {
+    struct ending ending = script("ablate.sh --norm=layernorm --placement=preln,peri --seeds=1 "
+                                  "--qk-norm=rmsnorm,off --list --out=a -- " RUN);
+    expect_status(&ending, 0);
+    expect_part(ending.out, "4 runs: norm ln x placement pre peri x qk-norm rms off x seed 1");
+    expect_part(file_text("a/grid.txt", NULL),
+                "ln-pre-qk-norm=rms-s1 --norm=ln --placement=pre --qk-norm=rms --seed=1 ");
+    ending = script("ablate.sh --norm=ln --placement=pre,peri --seeds=1 --qk-norm=off,rms --list "
+                    "--out=a -- " RUN);
+    expect_status(&ending, 0);
+    expect_part(ending.out, "a/grid.txt, 4 runs\n");
+    ending = script("ablate.sh --norm,placement=batchnorm:postln,dyt:pre --seeds=1 --list --out=b "
+                    "-- " RUN);
+    expect_status(&ending, 0);
+    expect_part(ending.out, "2 runs: norm,placement bn:post dyt:pre x seed 1");
+    ending = script("ablate.sh --norm=ln,bn,layernorm --out=c -- " RUN);
+    cr_expect(ending.status == STATUS_USAGE);
+    cr_expect_str_eq(ending.err, "ablate: ln,bn,ln: 'ln' is there twice\n");
 }
 
 Test(ablate_grid, wrong_tied_lists) {

@@ -26,7 +26,8 @@ Test(demo, three_norms_in_one_picture) {
         snprintf(folder, sizeof folder, "runs/demo/%s", norms[i]);
         double loss = strtod(json_member(summary_of(folder), "val_loss"), NULL);
         double entropy = strtod(json_member(summary_of(folder), "grammar_entropy"), NULL);
-        snprintf(part, sizeof part, "\n  %-4s  %.4f, %.4f over it", norms[i], loss, loss - entropy);
+        snprintf(part, sizeof part, "\n  %-4s  %.4f, %.4f above it", norms[i], loss,
+                 loss - entropy);
         expect_part(ending.out, part);
         snprintf(part, sizeof part, "demo: run %d of 3: ./train --norm=%s --max-iters=1000 ", i + 1,
                  norms[i]);
@@ -90,15 +91,16 @@ Test(demo, its_words_follow_from_the_numbers) {
     cr_expect(ending.status == 1); // since there is no picture
     const char *words = words_of(&ending);
     cr_expect(
-        !strncmp(words,
-                 "Validation losses began near 4.04 nats per character. After 200 updates, over "
-                 "the entropy\nof the grammar, 0.5000, which no model can beat on average:\n"
-                 "  ln    1.5000, 1.0000 over it\n"
-                 "  bn    2.0000, 1.5000 over it (1.5 times as far as ln)\n"
-                 "  none  2.5000, 2.0000 over it (2.0 times as far as ln)\n"
-                 "ln was as good at step 100 as none at step 200.\n"
-                 "What to try next:\n",
-                 strlen(words) - strlen(strstr(words, "  scripts/"))),
+        !strncmp(
+            words,
+            "Validation losses started near 4.04 nats per character. On average no model can be "
+            "below the\nentropy of the grammar, 0.5000. After 200 updates:\n"
+            "  ln    1.5000, 1.0000 above it\n"
+            "  bn    2.0000, 1.5000 above it (1.5 times as far as ln)\n"
+            "  none  2.5000, 2.0000 above it (2.0 times as far as ln)\n"
+            "ln was as good at step 100 as none at step 200.\n"
+            "What to try next:\n",
+            strlen(words) - strlen(strstr(words, "  scripts/"))),
         "%s", words);
 }
 
@@ -111,9 +113,10 @@ Test(demo, its_words_know_ties_and_divergence) {
     struct ending ending = script("demo.sh");
     const char *words = words_of(&ending);
     expect_part(words, "ln diverged at step 7.\n");
-    expect_part(words, "  bn    1.5000, 1.0000 over it\n  none  1.5100, 1.0100 over it (1.0 times");
-    expect_part(words, "bn and none are less than 0.02 apart: one seed cannot tell them from each "
-                       "other.\nWhat to try next:\n");
+    expect_part(words,
+                "  bn    1.5000, 1.0000 above it\n  none  1.5100, 1.0100 above it (1.0 times");
+    expect_part(words, "bn and none differ by less than 0.02: one seed cannot tell which is "
+                       "better.\nWhat to try next:\n");
 }
 
 Test(demo, a_failure_ends_it) {
@@ -127,8 +130,8 @@ Test(demo, a_failure_ends_it) {
 Test(demo, wrong_commands) {
     static const char *const wrong[][2] = {
         {"text.txt", "demo: text.txt: not an option of ./train as --NAME=VALUE\n"},
-        {"--norm=rms", "demo: --norm=rms: the demo chooses it itself (./train takes it)\n"},
-        {"--out=a", "demo: --out=a: the demo chooses it itself (./train takes it)\n"}};
+        {"--norm=rms", "demo: --norm=rms: the demo sets it itself (use ./train)\n"},
+        {"--out=a", "demo: --out=a: the demo sets it itself (use ./train)\n"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct ending ending = script("demo.sh %s", wrong[i][0]);
         cr_expect(ending.status == 2, "%s: %d", wrong[i][0], ending.status);

@@ -144,7 +144,7 @@ Test(deps, make_builds_with_apples_compiler) {
     libomp_put();
     struct ending ending = bash(MAKE "-Bn build/cc-native/float/data/die.o");
     cr_assert(ending.status == 0, "%s", ending.err);
-    expect_part(ending.out, "cc -std=gnu11 -O3 -mcpu=native ");
+    expect_part(ending.out, "cc -std=gnu11 -I. -O3 -mcpu=native ");
     expect_part(ending.out, " -Xpreprocessor -fopenmp -I/");
     cr_expect(!strstr(ending.out, "-lomp"), "%s", ending.out);
     ending = bash(MAKE "-Bn train | grep -e '-o build/cc-native/train '");
@@ -155,7 +155,7 @@ Test(deps, make_builds_with_a_gcc_by_its_number) {
     command_put("gcc-12", "#!/bin/sh\nexec real-gcc \"$@\"\n");
     struct ending ending = bash(MAKE "-Bn build/gcc-12-native/float/data/die.o");
     cr_assert(ending.status == 0, "%s", ending.err);
-    expect_part(ending.out, "gcc-12 -std=gnu11 -O3 -march=native ");
+    expect_part(ending.out, "gcc-12 -std=gnu11 -I. -O3 -march=native ");
     ending = bash(MAKE "-Bn CC=cc build/cc-native/float/data/die.o");
     expect_part(ending.out, "cc -std=gnu11 ");
 }
@@ -164,7 +164,7 @@ Test(deps, make_elsewhere_takes_fopenmp) {
     command_put("uname", "#!/bin/sh\necho Linux\n");
     struct ending ending = bash(MAKE "-Bn CC=real-gcc build/real-gcc-native/float/data/die.o");
     cr_assert(ending.status == 0, "%s", ending.err);
-    expect_part(ending.out, "real-gcc -std=gnu11 -O3 -march=native ");
+    expect_part(ending.out, "real-gcc -std=gnu11 -I. -O3 -march=native ");
     expect_part(ending.out, " -fopenmp ");
     cr_expect(!strstr(ending.out, "-Xpreprocessor") && !*ending.err, "%s", ending.err);
 }

@@ -66,7 +66,7 @@ Test(plot_differences, intervals_are_students) {
     const char *picture = file_text("a.svg", NULL);
     expect_part(picture, ">final validation loss minus that of ln (nats per character)<");
     expect_part(picture, ">mean, 99 % Student-t interval<");
-    expect_part(picture, ">arrow: the interval goes on<");
+    expect_part(picture, ">arrow: the interval continues<");
     cr_expect(!strstr(picture, "common seed"));
 }
 
@@ -106,6 +106,41 @@ Test(plot_differences, the_baseline_agrees_in_everything_else) {
     ending = script("plot.py . --baseline=norm=bn,bn-momentum=1e-1 -o b.svg --table=-");
     expect_success(&ending);
     expect_line(ending.out, "differences,\"ln, pre\",difference,1,-0.25,,,");
+}
+
+/* The style of the first dot of this variant in a picture of it and the baseline ln, pre. */
+static void dot_style(const char *picture, const char *colour, char *style, size_t size) {
+    char stroke[32];
+    snprintf(stroke, sizeof stroke, "; stroke: %s", colour);
+    const char *at = strstr(picture, stroke);
+    cr_assert(at, "no dot of %s", colour);
+    while (strncmp(at, "<use ", 5)) at--;
+    const char *marker = strchr(at, '#'), *fill = strstr(at, "fill: ");
+    snprintf(style, size, "%.11s %.13s", marker, fill);
+}
+
+/* Dots have no line style, so the marker tells placements apart. */
+Test(plot_differences, ten_placements_have_ten_markers) {
+    static const char *const places[] = {"pre",      "post", "sandwich", "peri", "reordered",
+                                         "deepnorm", "mix",  "residual", "keel", "lns"};
+    enum { PLACES = sizeof places / sizeof *places };
+    mkdir("runs", 0777);
+    for (int i = 0; i < PLACES; i++) {
+        pair_put("ln", places[i], 0.1, 2 + 0.01 * i);
+        pair_put("bn", places[i], 0.1, 3 + 0.02 * i);
+    }
+    struct ending ending = script("plot.py runs --baseline=norm=ln -o a.svg");
+    expect_success(&ending);
+    const char *at = file_text("a.svg", NULL);
+    char style[2 * PLACES][32];
+    int dots = 0;
+    for (; dots < 2 * PLACES && (at = strstr(at, "; stroke: #0072b2")); at++, dots++)
+        dot_style(at, "#0072b2", style[dots], sizeof *style);
+    cr_assert(dots == 2 * PLACES, "%d dots", dots);
+    for (int i = 0; i < dots; i++)
+        for (int j = 0; j < i; j++)
+            cr_expect((i / 2 == j / 2) == !strcmp(style[i], style[j]), "%s and %s: %s, %s",
+                      places[i / 2], places[j / 2], style[i], style[j]);
 }
 
 Test(plot_differences, too_few_seeds_are_said) {

@@ -156,7 +156,7 @@ Test(plot_probes, heads_of_seeds_go_by_their_values) {
     const char *table = file_text("a.csv", NULL);
     expect_line(table, "probes,\"ln, pre\",entropy step 0 layer 0,0,2,,,");
     expect_line(table, "probes,\"ln, pre\",entropy step 0 layer 0,1,4,,,");
-    expect_part(file_text("a.svg", NULL), ">head, from its lowest value up<");
+    expect_part(file_text("a.svg", NULL), ">head, in the order of values<");
 }
 
 Test(plot_probes, depths_are_lines_in_a_column_for_each_placement) {

@@ -42,6 +42,26 @@ Test(torch, golden_numbers, .init = folder_enter, .fini = folder_leave) {
     if (ending.status == 0) expect_part(ending.out, "files agree with PyTorch");
 }
 
+/* A notebook continues after it: normlab.load() does not end Python. */
+Test(torch, a_missing_or_damaged_run_is_an_exception, .init = folder_enter, .fini = folder_leave) {
+    file_put("damaged", "no model", 8);
+    text_put(".", "load.py",
+             "import normlab\n"
+             "for run in 'nosuch', 'damaged':\n"
+             "    try:\n"
+             "        normlab.load(run)\n"
+             "    except (FileNotFoundError, ValueError) as error:\n"
+             "        print(isinstance(error, OSError), error)\n");
+    struct ending ending =
+        bash("export PYTHONPATH=$SCRIPTS; for python in python3 /usr/bin/python3; do\n"
+             "$python -c 'import torch' 2>error && exec $python load.py; done; cat error >&2; "
+             "exit 1");
+    expect_agreement(&ending);
+    if (ending.status) return;
+    expect_part(ending.out, "True [Errno 2] No such file or directory: 'nosuch'\n");
+    expect_part(ending.out, "False damaged: not a whole safetensors file: ");
+}
+
 /* Its assertions compare LayerNorm and BatchNorm by hand with the model's. */
 Test(torch, the_notebook_runs, .init = folder_enter, .fini = folder_leave) {
     struct ending ending = script("../tests/run_notebook.py %s/normlab.ipynb .", getenv("SCRIPTS"));

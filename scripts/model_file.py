@@ -1,0 +1,138 @@
+"""Reads and writes a model's file, model.safetensors or any other safetensors file.
+
+read() checks the checksums that ./train wrote into the file, then uses one of two readers. Copy either
+into a program of your own: read_plain() needs numpy only, read_package() the safetensors package.
+
+A file that is missing raises FileNotFoundError (an OSError), a damaged or unsuitable one ModelError.
+"""
+import contextlib
+import json
+import os
+import zlib
+
+FAILED, USAGE = 1, 2  # exit status
+
+
+class ModelError(ValueError):
+    """What is wrong with a model, as one line for the user. `status` is the exit status of a program
+    that ends with it."""
+
+    def __init__(self, message, status=FAILED):
+        super().__init__(message)
+        self.status = status
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+CHECKSUM = b'{"__metadata__":{"header_crc32":"'
+
+
+def check_checksums(path):
+    """Raises ValueError if the file does not match the checksums that ./train wrote into it
+    (data/files/safetensors.c). A file of another program has none."""
+    with open(path, "rb") as file:
+        data = file.read()
+    first, at = 8 + int.from_bytes(data[:8], "little"), len(CHECKSUM)
+    header = data[8:first]
+    if not header.startswith(CHECKSUM):
+        return
+    if header[at:at + 8] != b"%08x" % zlib.crc32(header[:at] + b"0" * 8 + header[at + 8:]):
+        raise ValueError("its header was changed")
+    stored = json.loads(header)["__metadata__"].get("data_crc32")
+    if stored not in (None, f"{zlib.crc32(data[first:]):08x}"):
+        raise ValueError("its data was changed")
+
+
+def read_plain(path):
+    """The texts and the numpy arrays of a safetensors file, with numpy only."""
+    dtypes = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bf2", "I64": "<i8", "I32": "<i4",
+              "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    first = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:first])
+    texts = dict(header.pop("__metadata__", {}))
+    arrays = {}
+    for name, entry in header.items():
+        start, end = entry["data_offsets"]
+        numbers = numbers_of(data[first + start:first + end], dtypes[entry["dtype"]])
+        arrays[name] = numbers.reshape(entry["shape"])
+    return texts, arrays
+
+
+def numbers_of(data, dtype):
+    """Bytes as a numpy array. numpy has no bfloat16, which is the upper half of a float."""
+    import numpy
+    if dtype == "bf2":
+        return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    return numpy.frombuffer(data, dtype)
+
+
+def read_package(path):
+    """The same as PyTorch tensors, with the safetensors package."""
+    from safetensors import safe_open
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}
+
+
+def read(run, reader="plain"):
+    """(path, texts, arrays) of a run's folder or of a safetensors file. The arrays are numpy's, or
+    PyTorch's with the reader "safetensors"."""
+    path = os.path.join(run, "model.safetensors") if os.path.isdir(run) else os.fspath(run)
+    try:
+        check_checksums(path)
+        return path, *(read_plain if reader == "plain" else read_package)(path)
+    except (OSError, ImportError):
+        raise
+    except Exception as error:  # the package has its own, and a damaged header can raise any
+        raise ModelError(f"{path}: not a whole safetensors file: "
+                         f"{type(error).__name__}: {error}") from None
+
+
+# ---- texts --------------------------------------------------------------------------------------
+
+def number_of(texts, name, default):
+    """A text as a number of the default's type, the default if there is no such text."""
+    try:
+        return type(default)(texts.get(name, default))
+    except ValueError:
+        raise ModelError(f"{name}: {texts[name]!r} is no number") from None
+
+
+def symbols_of(texts):
+    """The code points or bytes that the ids 0, 1, 2, ... are."""
+    if "vocabulary" not in texts:
+        raise ModelError("the model's file holds no vocabulary", USAGE)
+    try:
+        return [int(symbol) for symbol in texts["vocabulary"].split()]
+    except ValueError:
+        raise ModelError("vocabulary: is no list of numbers") from None
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+def write(path, texts, arrays):
+    """Writes numpy arrays as 32-bit floats. A reader sees the old file or the new one."""
+    arrays = {name: array.astype("<f4") for name, array in arrays.items()}
+    header, at = {"__metadata__": texts}, 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": array.shape,
+                        "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    header = json.dumps(header).encode()
+    header += b" " * (-len(header) % 8)
+    temporary = path + ".tmp"
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelError(f"{path}: is no regular file", USAGE)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            for array in arrays.values():
+                file.write(array.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise ModelError(f"{path}: {error.strerror}") from None
