@@ -104,7 +104,7 @@ static bool save(struct training *t, bool last) {
     // an interrupt may have left one, which must not be behind the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
     if (t->config.checkpoint_interval || training_stopped || stale) {
-        run_seal(&t->run);
+        run_write_checksums(&t->run);
         save_as(t, "checkpoint.safetensors", &t->adam);
     }
     if (last) save_as(t, "model.safetensors", NULL);

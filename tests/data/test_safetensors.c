@@ -265,7 +265,7 @@ Test(safetensors, texts_and_names_come_back) {
         cr_assert(text, "no %s", want[0]);
         cr_expect_str_eq(text, want[1]);
     }
-    cr_expect(safetensors_find(&opening.file, array.name) && opening.file.sealed);
+    cr_expect(safetensors_find(&opening.file, array.name) && opening.file.header_checked);
     cr_expect(!safetensors_text(&opening.file, "x") && !safetensors_find(&opening.file, "x"));
     safetensors_close(&opening.file);
 }
@@ -277,7 +277,7 @@ Test(safetensors, arrays_by_offset_whatever_their_order) {
                "\"empty\":{\"dtype\":\"I64\",\"shape\":[3,0],\"data_offsets\":[8,8]},"
                "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}   ",
                data, sizeof data);
-    cr_assert(file.array_count == 3 && !file.text_count && !file.sealed);
+    cr_assert(file.array_count == 3 && !file.text_count && !file.header_checked);
     cr_expect_str_eq(file.arrays[0].name, "a");
     cr_expect_str_eq(file.arrays[1].name, "empty");
     const struct stored *c = safetensors_find(&file, "c"),
@@ -323,7 +323,7 @@ Test(safetensors, a_file_that_gets_shorter_while_it_is_open) {
     safetensors_open(&file, "model");
     cr_assert(!truncate("model", (off_t)size - 1));
     const struct death *death = caught(read_many, &file);
-    cr_expect_str_eq(death->line, "model: not a whole safetensors file: it is cut short");
+    cr_expect_str_eq(death->line, "model: not a valid safetensors file: it is cut short");
     safetensors_close(&file);
 }
 
@@ -342,8 +342,8 @@ Test(safetensors, what_is_no_file) {
     cr_assert(!mkdir("folder", 0777) && !mkfifo("fifo", 0666) && !symlink("loop", "loop"));
     expect_refused("missing", "missing: No such file or directory");
     expect_refused("folder", "folder: Is a directory");
-    expect_refused("fifo", "fifo: is no regular file");
-    expect_refused("/dev/null", "/dev/null: is no regular file");
+    expect_refused("fifo", "fifo: is not a regular file");
+    expect_refused("/dev/null", "/dev/null: is not a regular file");
     expect_refused("loop", "loop: Too many levels of symbolic links");
 }
 
@@ -388,7 +388,7 @@ static void open_promises(void *unused) {
         memcpy(bytes + 8, promise[i].header, header);
         struct opening opening = {.bytes = bytes, .size = 8 + header};
         const char *problem = problem_of(&opening);
-        snprintf(line, sizeof line, "it: not a whole safetensors file: %s", promise[i].problem);
+        snprintf(line, sizeof line, "it: not a valid safetensors file: %s", promise[i].problem);
         if (!problem || strcmp(problem, line) != 0)
             die(STATUS_MACHINE, "%s, not %s", problem ? problem : "none", line);
     }
@@ -432,7 +432,7 @@ static char *trained(const char *name, size_t *size, size_t *header) {
     *header = (unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8;
     struct opening opening = {.bytes = bytes, .size = *size};
     const char *problem = problem_of(&opening);
-    cr_assert(!problem && opening.file.sealed, "%s", problem);
+    cr_assert(!problem && opening.file.header_checked, "%s", problem);
     safetensors_close(&opening.file);
     return bytes;
 }
@@ -447,8 +447,8 @@ Test(safetensors, a_model_cut_short_anywhere) {
         const char *problem = problem_of(&opening);
         cr_assert(problem, "%zu bytes of %zu are enough", length, size);
         cr_assert_str_eq(problem,
-                         length < 8 ? "it: not a whole safetensors file: it is shorter than 8 bytes"
-                                    : "it: not a whole safetensors file: it is cut short");
+                         length < 8 ? "it: not a valid safetensors file: it is shorter than 8 bytes"
+                                    : "it: not a valid safetensors file: it is cut short");
         free(part);
     }
     static const char *const uses[] = {"--generate=run", "--evaluate=run"};
@@ -457,7 +457,7 @@ Test(safetensors, a_model_cut_short_anywhere) {
         for (int i = 0; i < 2; i++) {
             struct ending ending = train("%s", uses[i]);
             expect_refusal(&ending, STATUS_MACHINE,
-                           "train: run/model.safetensors: not a whole safetensors file: it is ");
+                           "train: run/model.safetensors: not a valid safetensors file: it is ");
         }
     }
 }
@@ -470,7 +470,7 @@ Test(safetensors, a_checkpoint_cut_short) {
         file_put("run/checkpoint.safetensors", bytes, length);
         struct ending ending = train("--resume=run");
         expect_refusal(&ending, STATUS_MACHINE,
-                       "train: run/checkpoint.safetensors: not a whole safetensors file: it is ");
+                       "train: run/checkpoint.safetensors: not a valid safetensors file: it is ");
     }
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
     cr_expect(file_there("run/summary.json"));
@@ -491,7 +491,7 @@ Test(safetensors, a_bit_of_the_header_flipped) {
         const char *problem = problem_of(&opening);
         if (!problem) {
             bool of_name = at >= first && at < first + strlen("header_crc32");
-            cr_assert(of_name && !opening.file.sealed, "byte %zu, bit %zu", at, bit % 8);
+            cr_assert(of_name && !opening.file.header_checked, "byte %zu, bit %zu", at, bit % 8);
             safetensors_close(&opening.file);
             if (unsealed++ % 20 == 0) {
                 file_put("run/model.safetensors", bytes, size);
@@ -519,5 +519,5 @@ Test(safetensors, a_checkpoint_without_its_seal) {
     ending = train("--resume=run");
     expect_refusal(
         &ending, STATUS_MACHINE,
-        "run/checkpoint.safetensors: not a whole safetensors file: its header was changed");
+        "run/checkpoint.safetensors: not a valid safetensors file: its header was changed");
 }

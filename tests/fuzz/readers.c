@@ -82,7 +82,7 @@ static void read_config(const char *path) {
             double value =
                 o->kind == OPTION_INT ? (double)*option_int(o, &config) : *option_real(o, &config);
             bool automatic = value == OPTION_AUTO && !strcmp(o->start, "auto");
-            check(automatic || (value >= o->least && value <= o->most), o->name);
+            check(automatic || (value >= o->min && value <= o->max), o->name);
         }
         if (o->scope == OPTION_OF_CALL) continue;
         const char *one = option_value(o, &config, text[0], sizeof text[0]);
