@@ -27,8 +27,8 @@ static inline uint64_t random_bits(uint64_t key, uint64_t counter) {
     return random_mix(key + (counter + 1) * 0x9e3779b97f4a7c15u);
 }
 
-/* The key of the stream for a `purpose` (a tensor's name, "batch", ...) and an `index` (a step, ...).
-   Each combination of seed, purpose and index has its own. */
+/* The key of the stream for a `purpose` (a tensor's name, "batch", ...) and an `index` (a step,
+   ...). Each combination of seed, purpose and index has its own. */
 static inline uint64_t random_key(uint64_t seed, const char *purpose, uint64_t index) {
     uint64_t key = random_mix(seed + 0x9e3779b97f4a7c15u);
     for (; *purpose; purpose++) key = random_mix(key ^ (unsigned char)*purpose);
@@ -40,13 +40,15 @@ static inline double random_uniform(uint64_t key, uint64_t counter) {
     return (double)(random_bits(key, counter) >> 11) * 0x1p-53;
 }
 
-/* Standard normal (Box and Muller 1958), from two numbers of the stream that no other counter uses. */
+/* Standard normal (Box and Muller 1958), from two numbers of the stream that no other counter
+   uses. */
 static inline double random_normal(uint64_t key, uint64_t counter) {
     double radius = sqrt(-2 * log(1 - random_uniform(key, 2 * counter)));
     return radius * cos(6.283185307179586 * random_uniform(key, 2 * counter + 1));
 }
 
-/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n / 2^64). */
+/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n /
+   2^64). */
 static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) {
     return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
 }

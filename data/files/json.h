@@ -10,9 +10,9 @@
 /* `text` with quotes as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *text);
 
-/* A position in a JSON text. Each function skips blanks, reads what it is named after, and moves the
-   position after it. If the text has something else there, the function returns false (or NULL),
-   sets `problem` to a message, and leaves `at` where the problem is. */
+/* A position in a JSON text. Each function skips blanks, reads what it is named after, and moves
+   the position after it. If the text has something else there, the function returns false (or
+   NULL), sets `problem` to a message, and leaves `at` where the problem is. */
 struct json {
     char *at, *end;
     const char *problem;
@@ -29,8 +29,8 @@ char *json_text(struct json *json);
 bool json_count(struct json *json, uint64_t *count);
 
 /* Whether another member or element follows: called after '{' or '[' (with `first`) and after each
-   member or element. Reads the comma, or the closing bracket and returns false. If there is neither,
-   it returns false and sets `problem`. */
+   member or element. Reads the comma, or the closing bracket and returns false. If there is
+   neither, it returns false and sets `problem`. */
 bool json_more(struct json *json, char closing, bool first);
 
 #endif

@@ -315,8 +315,9 @@ static bool same_value(const struct option *o, const char *one, const char *othe
     return !strcmp(one, other);
 }
 
-/* Dies if an argument before `now` rules it out: `now` is a second operand, or it contradicts an alias
-   for a value, such as --preln. `r` starts at the first argument; `end` is the one after `now`. */
+/* Dies if an argument before `now` rules it out: `now` is a second operand, or it contradicts an
+   alias for a value, such as --preln. `r` starts at the first argument; `end` is the one after
+   `now`. */
 static void check_repeated(struct reader r, const struct argument *now, int end) {
     struct argument earlier;
     const struct option *o = meant(r.table, now->row);

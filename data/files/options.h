@@ -55,12 +55,13 @@ struct option {
 
 enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and option_describe()
 
-/* Three sources of values, each of which overrides earlier values. options_start() sets every option
-   to its default. options_read() reads a file with lines of "name = value"; if it has a checksum and
-   was changed, it is used and a notice says so, since people may edit it. options_arguments() reads
-   argv, after the file that argv names by an OPTION_FILE. If argv gives an option twice, the last
-   value counts; but an alias for a value may not contradict another value. Wrong usage dies with
-   status 2 and a message with the option and its range, or a likely name. */
+/* Three sources of values, each of which overrides earlier values. options_start() sets every
+   option to its default. options_read() reads a file with lines of "name = value"; if it has a
+   checksum and was changed, it is used and a notice says so, since people may edit it.
+   options_arguments() reads argv, after the file that argv names by an OPTION_FILE. If argv gives
+   an option twice, the last value counts; but an alias for a value may not contradict another
+   value. Wrong usage dies with status 2 and a message with the option and its range, or a likely
+   name. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
@@ -74,7 +75,8 @@ const struct option *options_find(const struct option *table, const char *name);
 /* Whether --help knows this topic: a heading's name, an option's, or "all". */
 bool options_topic(const struct option *table, const char *name);
 
-/* Whether argv, which options_arguments() has accepted, gives the option, by its name or an alias. */
+/* Whether argv, which options_arguments() has accepted, gives the option, by its name or an
+   alias. */
 bool options_given(const struct option *table, const struct option *option, int argc, char **argv);
 
 /* Whether the settings meet a condition: "NAME=VALUE|VALUE": the option has one of these values;
@@ -86,21 +88,21 @@ bool options_hold(const struct option *table, const void *settings, const char *
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,
                  const char *value);
 
-/* Dies with status 2 and both values if an option of the model, or with `scope` OPTION_OF_RUN also of
-   the run, is different in `stored`, which messages call `where`. */
+/* Dies with status 2 and both values if an option of the model, or with `scope` OPTION_OF_RUN also
+   of the run, is different in `stored`, which messages call `where`. */
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where);
 
-/* Writes "name = value" for every option that options_read() accepts, and as the last line a comment
-   with the CRC-32 of the lines above. */
+/* Writes "name = value" for every option that options_read() accepts, and as the last line a
+   comment with the CRC-32 of the lines above. */
 #define OPTIONS_CHECKSUM "# crc32 of the lines above: "
 void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* The same as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);
 
-/* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for a
-   row without a value. */
+/* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for
+   a row without a value. */
 const char *option_value(const struct option *option, const void *settings, char *text,
                          size_t size);
 

@@ -38,8 +38,8 @@ void option_describe(const struct manual *m, const struct option *o, char *text)
         snprintf(text + used, OPTION_NOTE - used, ", range %g to %g", o->min, o->max);
 }
 
-/* Writes `text` in lines of at most WIDTH columns, of which the first `indent` are blank. The cursor is
-   already at column `indent` of the first line. */
+/* Writes `text` in lines of at most WIDTH columns, of which the first `indent` are blank. The
+   cursor is already at column `indent` of the first line. */
 static void put_wrapped(FILE *file, const char *text, size_t indent) {
     size_t column = indent;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* Writes the word to `text` (size bytes) in a form that a POSIX shell reads back: unchanged if it is
-   plain, otherwise in single quotes. Returns the length; a longer text is cut to size - 1 bytes. */
+/* Writes the word to `text` (size bytes) in a form that a POSIX shell reads back: unchanged if it
+   is plain, otherwise in single quotes. Returns the length; a longer text is cut to size - 1
+   bytes. */
 size_t quote_word(const char *word, char *text, size_t size);
 
 #endif

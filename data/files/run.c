@@ -150,8 +150,8 @@ static void check_checksums(const struct run *run) {
 }
 
 /* Keeps the first `length` bytes of a table, to which rows are added next. If that is less than its
-   checksum covers, the checksum of the kept bytes is written first, so that a kill in between does no
-   harm. An empty table gets its header. */
+   checksum covers, the checksum of the kept bytes is written first, so that a kill in between does
+   no harm. An empty table gets its header. */
 static void cut(struct run *run, FILE *file, int table, size_t length) {
     const char *name = table_names[table];
     if (length < run->checksum[table].bytes) {
@@ -227,13 +227,14 @@ void run_lock(struct run *run, const char *folder) {
     if (run_has(run, "log.csv")) open_log(run);
 }
 
-/* Whether the first `bytes` bytes of a table may stay: the checksum covers them, or there is none. */
+/* Whether the first `bytes` bytes of a table may stay: the checksum covers them, or there is
+   none. */
 static bool may_stay(const struct run *run, int table, size_t bytes) {
     return !run->checksum[table].bytes || bytes <= run->checksum[table].bytes;
 }
 
-/* The length of the header and of the rows of updates before `step`, which stay in the log; *seconds
-   is set to the time in the last of them. Nothing is changed. */
+/* The length of the header and of the rows of updates before `step`, which stay in the log;
+   *seconds is set to the time in the last of them. Nothing is changed. */
 static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
     char *line = NULL;
     size_t size = 0, kept = 0;

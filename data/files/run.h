@@ -1,7 +1,7 @@
 /* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
    files and the checkpoint. Files other than the two tables log.csv and probes.csv are written to a
-   temporary name, synced and renamed, and then the folder is synced. So a kill or a power failure at
-   any moment leaves the old file or the new one. Every failure dies with status 1 and names the
+   temporary name, synced and renamed, and then the folder is synced. So a kill or a power failure
+   at any moment leaves the old file or the new one. Every failure dies with status 1 and names the
    file.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
@@ -26,14 +26,14 @@ struct run {
    Dies with status 2 if `out` contains a run, unless `force`. */
 void run_open(struct run *run, const char *out, const char *name, bool force);
 
-/* Locks the run in `folder`, so that no other process resumes it while it is read. Does nothing to a
-   folder without a log. */
+/* Locks the run in `folder`, so that no other process resumes it while it is read. Does nothing to
+   a folder without a log. */
 void run_lock(struct run *run, const char *folder);
 
-/* Resumes the locked run after `step` updates: removes later rows and an incomplete last row from the
-   log, and the files that the run wrote at its end; the checkpoint stays. Returns the seconds in the
-   last row that stays, 0 if there is none. Before anything changes, dies if a table does not match
-   its checksum in log.crc32. If that file is missing, a notice says so. */
+/* Resumes the locked run after `step` updates: removes later rows and an incomplete last row from
+   the log, and the files that the run wrote at its end; the checkpoint stays. Returns the seconds
+   in the last row that stays, 0 if there is none. Before anything changes, dies if a table does not
+   match its checksum in log.crc32. If that file is missing, a notice says so. */
 double run_resume(struct run *run, int64_t step);
 
 void run_close(struct run *run);

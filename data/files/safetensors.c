@@ -10,7 +10,8 @@
    Files written here start with two texts in `__metadata__`: `header_crc32`, the CRC-32 of the
    header with eight zeros in its place, and `data_crc32`, the CRC-32 of the data. Other programs
    take them for texts like any other and may copy them to files with other bytes. So header_crc32
-   counts only at the place where it is written here, and data_crc32 only if header_crc32 is right. */
+   counts only at the place where it is written here, and data_crc32 only if header_crc32 is
+   right. */
 #include "data/files/safetensors.h"
 #include "data/crc32.h"
 #include "data/die.h"

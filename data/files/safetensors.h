@@ -44,8 +44,9 @@ struct safetensors {
     size_t array_count;
 };
 
-/* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it has
-   checksums, the whole file is read once to check them. Dies with status 1 and says what is wrong. */
+/* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it
+   has checksums, the whole file is read once to check them. Dies with status 1 and says what is
+   wrong. */
 void safetensors_open(struct safetensors *file, const char *path);
 
 /* The same from an open stream that can seek. */
@@ -61,8 +62,8 @@ size_t stored_count(const struct stored *array); // of elements
 bool stored_is_numeric(const struct stored *array);
 const char *stored_type_name(const struct stored *array);
 
-/* Reads the array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64, with
-   INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
+/* Reads the array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64,
+   with INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
 void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
 

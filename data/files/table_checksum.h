@@ -1,5 +1,5 @@
-/* Checksums of the tables that a run writes row by row. The file log.crc32 in the run's folder has a
-   line for each table, as the table was when the last checkpoint was written:
+/* Checksums of the tables that a run writes row by row. The file log.crc32 in the run's folder has
+   a line for each table, as the table was when the last checkpoint was written:
 
      log.csv BYTES CRC32
      probes.csv BYTES CRC32
@@ -28,8 +28,8 @@ struct table_checksum {
    read (errno is set) or the file is shorter (errno is 0). The checksum is then unchanged. */
 bool table_checksum_extend(struct table_checksum *checksum, int descriptor, uint64_t bytes);
 
-/* Write the text of log.crc32 to a stream, and read it. Reading returns false if the text differs in
-   any way from what would be written. */
+/* Write the text of log.crc32 to a stream, and read it. Reading returns false if the text differs
+   in any way from what would be written. */
 void table_checksums_write(FILE *stream, const struct table_checksum checksums[TABLES]);
 bool table_checksums_read(FILE *stream, struct table_checksum checksums[TABLES]);
 

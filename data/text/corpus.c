@@ -5,6 +5,7 @@
 #include "data/die.h"
 #include "data/memory.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,6 +3,7 @@
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
+#include "data/text/writer.h"
 #include "model/lab/config.h"
 #include <errno.h>
 #include <math.h>
