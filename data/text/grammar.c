@@ -30,13 +30,11 @@
      always there; no two words differ only in case. So the text with capitals and the text with the
      marks '^' determine each other.
    - A word is in one row of the lexicon, which tells its class. Its form tells its number ("the"
-   has
-     the number of its noun). So rules that differ only in number can be told apart, and number can
-     be ignored from here on.
+     has the number of its noun). So rules that differ only in number can be told apart, and number
+     can be ignored from here on.
    - A noun takes at most one modifier, directly after it. Modifiers start with "that", a
-   preposition
-     or an opening bracket. Nothing else that may follow a noun phrase starts with these. So what
-     starts like a modifier after a noun is one, and belongs to that noun.
+     preposition or an opening bracket. Nothing else that may follow a noun phrase starts with
+     these. So what starts like a modifier after a noun is one, and belongs to that noun.
    - "that" after a verb of thinking starts its clause. After a noun it starts a relative clause,
      whose subject is the noun if a verb comes next, and whose object it is if a determiner does.
    - A verb's class says whether a noun phrase, a clause or neither follows. Only verbs of the last
