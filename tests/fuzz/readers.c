@@ -143,8 +143,9 @@ static void read_corpus(const char *path) {
 static void read_items(const char *path) {
     for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) {
         struct corpus corpus;
-        corpus_read(&corpus, path,
-                    &(struct corpus_options){.level = level, .val_fraction = 0.1, .kind = &corpus_items});
+        corpus_read(
+            &corpus, path,
+            &(struct corpus_options){.level = level, .val_fraction = 0.1, .kind = &corpus_items});
         check_items(&corpus);
         corpus_free(&corpus);
     }
