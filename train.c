@@ -104,7 +104,7 @@ static bool save(struct training *t, bool last) {
     // an interrupt may have left one, which must not be behind the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
     if (t->config.checkpoint_interval || training_stopped || stale) {
-        run_seal(&t->run);
+        run_write_checksums(&t->run);
         save_as(t, "checkpoint.safetensors", &t->adam);
     }
     if (last) save_as(t, "model.safetensors", NULL);
@@ -139,16 +139,16 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     bool probed = interval && step % interval == 0;
     double loss = 0, share = 0; // of a batch in the update's targets
     if (t->config.profile) profile_resume();
-    struct drawn drawn = training_draw(t, step);
+    const struct batch_count all = training_count(t, step);
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++) {
         uint64_t count = step * accum + i;
-        if (i > 0) corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
+        corpus_sample(&t->corpus, t->config.seed, count, &t->batch);
         profile_lap(PROFILE_BATCH);
         t->model.probing = probed && i + 1 == accum;
         model_forward(&t->model, &t->batch, true, count);
         // so many like this one make the update
-        double batches = (double)drawn.targets / (double)batch_targets(&t->batch);
+        double batches = (double)all.targets / (double)batch_targets(&t->batch);
         share = 1 / batches;
         loss += model_backward(&t->model, &t->batch, count, share) / batches;
     }
@@ -156,8 +156,8 @@ static double update(struct training *t, int64_t step, double lr, double *norm) 
     if (probed) probe_keep(&t->probe, &t->model);
     if (isfinite(loss) && isfinite(*norm)) {
         adam_step(&t->adam, &t->model.lists.param, lr, *norm);
-        t->outcome.tokens += (int64_t)drawn.targets;
-        t->outcome.pads += (int64_t)drawn.pads;
+        t->outcome.tokens += (int64_t)all.targets;
+        t->outcome.pads += (int64_t)all.pads;
     }
     profile_stop();
     if (probed)
@@ -245,15 +245,15 @@ static void say_corpus(struct training *t) {
     const struct corpus *corpus = &t->corpus;
     const struct config *config = &t->config;
     char items[128] = "";
-    if (corpus->items)
+    if (t->outcome.items.all)
         snprintf(items, sizeof items,
-                 "%zu items, %zu of them validate, the longest has %zu: ", corpus->items,
-                 corpus->items - corpus->train, t->outcome.items.longest);
-    progress_say(
-        &t->progress, "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
-        corpus->name, items, corpus->characters, corpus->vocabulary.V - (corpus->items > 0),
-        norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
-        model_parameters(&t->model), (long long)config->threads);
+                 "%zu items, %zu of them validate, the longest has %zu: ", corpus->units,
+                 corpus->units - corpus->train, t->outcome.items.longest);
+    progress_say(&t->progress,
+                 "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
+                 corpus->name, items, corpus->characters, corpus->distinct,
+                 norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+                 model_parameters(&t->model), (long long)config->threads);
     if (t->outcome.items.cut)
         progress_say(&t->progress,
                      "%zu items have no room for all of their characters and their end in a block "

@@ -1,11 +1,10 @@
-/* Sixteen bytes at a time by tables ("slicing", Kounavis and Berry 2005): by_place[k][b] is the CRC
-   of byte b with k zero bytes after it. */
+/* Sixteen bytes at a time, by table lookups ("slicing", Kounavis and Berry 2005). */
 #include "data/crc32.h"
 #include <string.h>
 
 enum { PIECE = 16 };
 
-static uint32_t by_place[PIECE][256];
+static uint32_t by_place[PIECE][256]; // [k][b]: the CRC of byte b followed by k zero bytes
 
 static void make_tables(void) {
     for (uint32_t i = 0; i < 256; i++) {

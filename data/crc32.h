@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of bytes that come in pieces: `crc` is 0 for the first piece, then the last result. The
-   first call makes tables, so it must not run in two threads at once. */
+/* The CRC of data that is given in pieces: `crc` is 0 for the first piece, and the previous result
+   for each later one. The first call fills tables, so two threads must not make it at once. */
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t count);
 
 #endif

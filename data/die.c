@@ -12,7 +12,7 @@ void die(int status, const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     for (char *c = line; *c; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?'; // a name may hold anything
+        if (iscntrl((unsigned char)*c)) *c = '?'; // a file name may contain any byte
     fflush(stdout);
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr); // over a live progress line
     fprintf(stderr, "train: %s\n", line);

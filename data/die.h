@@ -6,7 +6,7 @@ enum {
     STATUS_OK = 0,       // done
     STATUS_MACHINE = 1,  // a file, memory or the machine failed
     STATUS_USAGE = 2,    // wrong usage or impossible values
-    STATUS_DIVERGED = 3, // training met NaN or infinity
+    STATUS_DIVERGED = 3, // training produced NaN or infinity
 };
 
 /* Prints "train: " and the formatted message as one line on standard error, then exits with

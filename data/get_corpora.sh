@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
 # Gets real corpora into data/corpora/ (`make data`): each is one UTF-8 text file for ./train.
 #
-# Three come from Debian packages: from the installed one, else from the package unpacked in a
-# temporary folder (no rights needed), else by installing it. The fourth is downloaded and its
-# checksum compared.
+# Three come from Debian packages: the installed package, else the package unpacked in a temporary
+# folder (which needs no special rights), else the package after installing it. The fourth is
+# downloaded and checked against its checksum.
 set -eu
 set -o pipefail
-export LC_ALL=C # all tools see bytes, so that sorting and matching are the same everywhere
+export LC_ALL=C # tools work on bytes, so that sorting and matching are the same everywhere
 
 usage() {
     cat <<'EOF'
 Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare]...
 
-  bible        kjv.txt              the King James Bible, a verse a line
+  bible        kjv.txt              the King James Bible, a verse on each line
   poems        poems-zh.txt         Tang and Song poems in Chinese: title, author, verses, empty line
-  words        words.txt            English words, one a line
+  words        words.txt            English words, one on each line
   shakespeare  tinyshakespeare.txt  tiny Shakespeare, as nanoGPT uses it
 
-Without names: all four. Poems and words are put into a fixed random order, because the end of a
-corpus validates and the end of a sorted list is unlike the rest of it.
-A file that is there already stays as it is; --force makes it anew. What cannot be had is said in
-one line and the rest goes on. At the end: path, characters, bytes, different characters.
+Without names: all four. Poems and words are shuffled, always in the same way, because the end of a
+corpus is the validation part and the end of a sorted list differs from the rest.
+A file that exists is kept; --force creates it again. If one cannot be obtained, a line says why and
+the others follow. At the end the script prints path, characters, bytes and different characters.
 
 Environment: CORPORA_DIR (folder to write to), SHAKESPEARE_URL (another address of that file).
-Exit status: 0 all that was asked for is there, 1 something is not, 2 wrong usage.
+Exit status: 0 all that were asked for are there, 1 one is missing, 2 wrong usage.
 EOF
 }
 
@@ -34,14 +34,14 @@ shakespeare_sha256=86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc56
 
 say() { echo "get_corpora: $*" >&2; }
 
-# A function that cannot do its work leaves the reason in $why and returns 1.
+# A function that fails sets $why to the reason and returns 1.
 fail() {
     why=$*
     return 1
 }
 
-# from_debian FILE PACKAGE...: makes the packages' files readable below the folder $root; FILE is
-# one of them.
+# from_debian FILE PACKAGE...: sets $root to a folder under which the packages' files can be read; FILE
+# is one of them.
 from_debian() {
     local file=$1
     shift
@@ -63,7 +63,7 @@ install() { # install PACKAGE...
     message=$("$here/../scripts/deps.sh" "$@" 2>&1 | tail -n 1) || fail "${message#deps: }"
 }
 
-# Lines in a fixed random order: by Lehmer's generator, whose values do not repeat.
+# Shuffles lines, always in the same way: sorted by values of Lehmer's generator, which do not repeat.
 shuffle() {
     awk 'BEGIN { x = 20240229 } { x = x * 16807 % 2147483647; printf "%d\t%s\n", x, $0 }' |
         sort -n | cut -f 2-
@@ -71,10 +71,10 @@ shuffle() {
 
 get_bible() {
     from_debian usr/lib/bible.data bible-kjv bible-kjv-text || return
-    if ! print_bible; then # an unpacked program may lack a library that an installed one brings
+    if ! print_bible; then # the unpacked program may lack a library that its installation provides
         root=
         install bible-kjv bible-kjv-text || return
-        print_bible || fail "the program bible of Debian's bible-kjv printed not all of the 31102 verses"
+        print_bible || fail "the program bible of Debian's bible-kjv did not print all 31102 verses"
     fi
 }
 
@@ -83,9 +83,9 @@ print_bible() {
         [ "$(wc -l <"$tmp/text")" -eq 31102 ]
 }
 
-# The package holds fortune's files: items between lines of `%`, coloured by terminal escapes.
-# tang300 and song100 begin an item with its title and author; the Song lyrics stand among the
-# proverbs and manuals of `chinese`, and only they end in an indented `-- author《title》`.
+# The package has files of fortune: items separated by lines of `%`, with terminal colours. In tang300
+# and song100 an item starts with title and author. The Song lyrics are in `chinese`, among proverbs
+# and manuals; only they end with an indented `-- author《title》`.
 get_poems() {
     local dir=usr/share/games/fortunes
     from_debian "$dir/tang300" fortunes-zh || return
@@ -115,7 +115,7 @@ get_poems() {
         END { end_item() }' "$dir/tang300" "$dir/song100" "$dir/chinese" |
         shuffle | awk '{ gsub(/\001/, "\n"); print separator $0; separator = "\n" }' >"$tmp/text" ||
         fail "the files of Debian's fortunes-zh are not as expected" || return
-    [ -s "$tmp/text" ] || fail "Debian's fortunes-zh holds no poems any more"
+    [ -s "$tmp/text" ] || fail "Debian's fortunes-zh contains no poems"
 }
 
 get_words() {
@@ -131,7 +131,7 @@ get_shakespeare() {
         fail "$shakespeare_url: $(tail -n 1 "$tmp/curl") (try later, or put the file at $out/tinyshakespeare.txt)" || return
     sum=$(sha256sum "$tmp/text" 2>/dev/null || shasum -a 256 "$tmp/text")
     [ "${sum%% *}" = "$shakespeare_sha256" ] ||
-        fail "$shakespeare_url: SHA-256 is ${sum%% *}, not $shakespeare_sha256 (another file came)"
+        fail "$shakespeare_url: SHA-256 is ${sum%% *}, not $shakespeare_sha256 (the file has changed)"
 }
 
 file_of() {
@@ -152,7 +152,7 @@ get() { # get NAME: writes the corpus to $tmp/text
     esac
 }
 
-# Prints characters and different characters of a text; fails where it is not UTF-8.
+# Prints the numbers of characters and of different characters of a text; fails if it is not UTF-8.
 count() {
     iconv -f UTF-8 -t UTF-32BE "$1" 2>/dev/null | od -An -v -t x4 | awk '
         { n += NF; for (i = 1; i <= NF; i++) different += !seen[$i]++ }
@@ -186,7 +186,7 @@ for name in $names; do
     if [ ! -s "$file" ] || [ "$force" = 1 ]; then
         rm -rf "${tmp:?}"/*
         if ! get "$name" 2>/dev/null; then
-            printf '%4096s' ' ' 2>/dev/null >"$tmp/room" || why="$out: no room left to write to"
+            printf '%4096s' ' ' 2>/dev/null >"$tmp/room" || why="$out: no space left"
             say "$name: $why"
             status=1
             continue
@@ -196,7 +196,7 @@ for name in $names; do
         source=$file
     fi
     if ! counts=$(count "$source"); then
-        say "$name: $file is not UTF-8 text (make it anew with --force)"
+        say "$name: $file is not UTF-8 text (create it again with --force)"
         status=1
         continue
     fi

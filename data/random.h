@@ -1,12 +1,13 @@
-/* Counter-based random numbers: value number `counter` of the stream `key`, with no state to carry.
+/* Counter-based random numbers: number `counter` of the stream `key`. There is no state.
 
-   A stream is keyed by what it is for: seed + tensor name for an initial weight, seed + step for a
-   batch, seed + step + layer for a dropout mask. So changing the norm changes neither the other
-   weights' start nor the data, any value can be had again in the backward pass, and nothing depends
-   on the number of threads.
+   A stream is keyed by its purpose: seed + tensor name for an initial weight, seed + step for a
+   batch, seed + step + layer for a dropout mask. So changing the norm changes neither the initial
+   values of other weights nor the data; the backward pass can compute any value again; and nothing
+   depends on the number of threads.
 
-   The generator is SplitMix64 (Steele, Lea and Flood 2014) read at a position: mix(key + counter
-   g), g the odd integer nearest to 2^64 / golden ratio. */
+   The generator is SplitMix64 (Steele, Lea and Flood 2014), read at any position:
+
+     mix(key + (counter + 1) g),   g the odd integer nearest to 2^64 / golden ratio. */
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -26,8 +27,8 @@ static inline uint64_t random_bits(uint64_t key, uint64_t counter) {
     return random_mix(key + (counter + 1) * 0x9e3779b97f4a7c15u);
 }
 
-/* The key of a stream: `purpose` (a tensor's name, "batch", ...) and `index` (a step, ...) told
-   apart from every other purpose and index of the same seed. */
+/* The key of the stream for a `purpose` (a tensor's name, "batch", ...) and an `index` (a step,
+   ...). Each combination of seed, purpose and index has its own. */
 static inline uint64_t random_key(uint64_t seed, const char *purpose, uint64_t index) {
     uint64_t key = random_mix(seed + 0x9e3779b97f4a7c15u);
     for (; *purpose; purpose++) key = random_mix(key ^ (unsigned char)*purpose);
@@ -39,21 +40,22 @@ static inline double random_uniform(uint64_t key, uint64_t counter) {
     return (double)(random_bits(key, counter) >> 11) * 0x1p-53;
 }
 
-/* Standard normal (Box and Muller 1958); uses two values of the stream, none of them shared. */
+/* Standard normal (Box and Muller 1958), from two numbers of the stream that no other counter
+   uses. */
 static inline double random_normal(uint64_t key, uint64_t counter) {
     double radius = sqrt(-2 * log(1 - random_uniform(key, 2 * counter)));
     return radius * cos(6.283185307179586 * random_uniform(key, 2 * counter + 1));
 }
 
-/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n / 2^64).
- */
+/* Uniform integer in [0, n), n > 0: the high word of a 64 x 64 bit product (bias below n /
+   2^64). */
 static inline uint64_t random_below(uint64_t key, uint64_t counter, uint64_t n) {
     return (uint64_t)((unsigned __int128)random_bits(key, counter) * n >> 64);
 }
 
-/* Where i < n goes in a random permutation of 0 .. n-1, one for each key: a Feistel network of four
-   rounds (Luby and Rackoff 1988) on the smallest even number of bits that holds n, applied again
-   until the result is below n (Black and Rogaway 2002, "cycle walking"). */
+/* The image of i < n under a random permutation of 0 .. n-1, one for each key: a Feistel network of
+   four rounds (Luby and Rackoff 1988) on the smallest even number of bits that can represent n - 1,
+   applied repeatedly until the result is below n ("cycle walking", Black and Rogaway 2002). */
 static inline uint64_t random_permuted(uint64_t key, uint64_t i, uint64_t n) {
     unsigned half = 1;
     while (half < 32 && n > (uint64_t)1 << 2 * half) half++;

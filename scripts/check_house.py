@@ -117,7 +117,7 @@ def main():
     for path in files:
         folder = str(path.parent)
         if folder not in ALLOWED:
-            errors.append(f"{path}: {folder}/ has no line in scripts/check_includes.py")
+            errors.append(f"{path}: {folder}/ has no line in scripts/check_house.py")
             continue
         module = str(path.with_suffix(""))
         for number, target in includes(path):

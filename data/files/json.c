@@ -32,25 +32,26 @@ bool json_done(struct json *json) {
     return json->at == json->end;
 }
 
-static bool looks(struct json *json, char c) {
+static bool next_is(struct json *json, char c) {
     return !json_done(json) && *json->at == c;
 }
 
 bool json_take(struct json *json, char c) {
-    static const char *const missing[128] = {['{'] = "no {", ['}'] = "no }", ['['] = "no [",
-                                             [']'] = "no ]", [':'] = "no :", ['"'] = "no \""};
-    if (!looks(json, c)) return fail(json, missing[(unsigned char)c & 127]);
+    static const char *const problem[128] = {
+        ['{'] = "expected {", ['}'] = "expected }", ['['] = "expected [",
+        [']'] = "expected ]", [':'] = "expected :", ['"'] = "expected \""};
+    if (!next_is(json, c)) return fail(json, problem[(unsigned char)c & 127]);
     json->at++;
     return true;
 }
 
 bool json_more(struct json *json, char closing, bool first) {
-    if (looks(json, closing)) {
+    if (next_is(json, closing)) {
         json->at++;
         return false;
     }
     if (first) return true;
-    if (!looks(json, ',')) return fail(json, "neither a comma nor the end of a list");
+    if (!next_is(json, ',')) return fail(json, "neither a comma nor the end of a list");
     json->at++;
     return true;
 }
@@ -68,7 +69,7 @@ static int32_t hexadecimal(struct json *json) {
     return code;
 }
 
-/* The code point behind "\u", which may be a pair of surrogates; -1 if there is none. */
+/* The code point after "\u", which may be a pair of surrogates; -1 if it is invalid. */
 static int32_t escaped(struct json *json) {
     int32_t code = hexadecimal(json);
     if (code < 0xd800 || code >= 0xe000) return code;
@@ -91,14 +92,14 @@ char *json_text(struct json *json) {
             json->at += 2;
             code = found ? meant[found - marks] : mark == 'u' ? escaped(json) : -1;
             if (code <= 0) {
-                fail(json, "an escape that means no character");
+                fail(json, "an invalid escape");
                 return NULL;
             }
         } else {
             size_t at = 0;
             code = utf8_decode((unsigned char *)json->at, (size_t)(json->end - json->at), &at);
             if (code < ' ') {
-                fail(json, code < 0 ? "no UTF-8" : "a control character in a string");
+                fail(json, code < 0 ? "not UTF-8" : "a control character in a string");
                 return NULL;
             }
             json->at += at;
@@ -106,7 +107,7 @@ char *json_text(struct json *json) {
         to += utf8_encode((uint32_t)code, to);
     }
     if (json->at == json->end) {
-        fail(json, "a string without end");
+        fail(json, "an unterminated string");
         return NULL;
     }
     json->at++;
@@ -119,9 +120,9 @@ bool json_count(struct json *json, uint64_t *count) {
     const char *first = json->at;
     for (*count = 0; json->at < json->end && *json->at >= '0' && *json->at <= '9'; json->at++) {
         *count = *count * 10 + (uint64_t)(*json->at - '0');
-        if (*count >> 53) return fail(json, "too large a number");
+        if (*count >> 53) return fail(json, "a number that is too large");
     }
-    if (json->at == first) return fail(json, "no whole number");
-    if (*first == '0' && json->at - first > 1) return fail(json, "a number that begins with 0");
+    if (json->at == first) return fail(json, "expected a whole number");
+    if (*first == '0' && json->at - first > 1) return fail(json, "a number that starts with 0");
     return true;
 }

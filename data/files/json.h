@@ -10,26 +10,27 @@
 /* `text` with quotes as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *text);
 
-/* A place in a JSON text. Each function takes what stands there, blanks before it skipped, and
-   moves behind it; if it is not there, it returns false (or NULL) and says in `problem` what is
-   missing, `at` staying where that was found out. */
+/* A position in a JSON text. Each function skips blanks, reads what it is named after, and moves
+   the position after it. If the text has something else there, the function returns false (or
+   NULL), sets `problem` to a message, and leaves `at` where the problem is. */
 struct json {
     char *at, *end;
     const char *problem;
 };
 
 bool json_take(struct json *json, char c); // a bracket, a comma, a colon
-bool json_done(struct json *json);         // whether nothing but blanks is left
+bool json_done(struct json *json);         // whether only blanks are left
 
-/* A string as UTF-8 ended by 0, without \u0000. Written over the string itself, which is never
-   shorter. */
+/* A string as UTF-8, terminated by 0; \u0000 is refused. It is decoded in place, since it is never
+   longer than its JSON form. */
 char *json_text(struct json *json);
 
-/* A whole number from 0 to 2^53 - 1, which every reader of JSON tells from its neighbours. */
+/* A whole number from 0 to 2^53 - 1, the range in which JSON numbers are exact for every reader. */
 bool json_count(struct json *json, uint64_t *count);
 
-/* After '{' or '[' (first) or a member or element of it: whether another one follows. False at the
-   closing bracket, which is taken, and, with a `problem`, where neither is. */
+/* Whether another member or element follows: called after '{' or '[' (with `first`) and after each
+   member or element. Reads the comma, or the closing bracket and returns false. If there is
+   neither, it returns false and sets `problem`. */
 bool json_more(struct json *json, char closing, bool first);
 
 #endif

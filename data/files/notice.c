@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static char lines[16384] = "\n"; // a newline before and after each
+static char lines[16384] = "\n"; // of all notes, with a newline before and after each
 static enum { WAIT, SHOW, DROP } mode;
 
 void notice(const char *format, ...) {
@@ -15,7 +15,7 @@ void notice(const char *format, ...) {
     vsnprintf(line + used, sizeof line - used - 1, format, arguments);
     va_end(arguments);
     for (char *c = line + used; *c; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?'; // a file's name may hold anything
+        if (iscntrl((unsigned char)*c)) *c = '?'; // a file name may contain any byte
     strcat(line, "\n");
     if (strstr(lines, line) || strlen(lines) + strlen(line) > sizeof lines) return;
     strcat(lines, line + 1);

@@ -1,14 +1,16 @@
-/* Lines on standard error that are not errors, such as "note: x.ini was changed". They wait until
-   it is known whether --quiet silences them, and so never come before an error of the start. */
+/* Notes on standard error that are not errors, such as "note: x.ini was changed". They are held
+   back until it is known whether --quiet silences them; if the program ends with an error before
+   that, they are not shown. */
 #ifndef NOTICE_H
 #define NOTICE_H
 
 #include <stdbool.h>
 
-/* One line, without its end. The same line is shown once. */
+/* Takes one line without "note: " and newline. The same line is shown only once. */
 void notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Shows the lines that wait and all later ones at once; or with `shown` false none of them. */
+/* Shows the lines held back and from now on each line at once; if not `shown`, drops all of
+   them. */
 void notice_start(bool shown);
 
 #endif

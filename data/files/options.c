@@ -3,6 +3,7 @@
 #include "data/die.h"
 #include "data/files/notice.h"
 #include "data/files/suggest.h"
+#include "data/memory.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -27,13 +28,13 @@ static const struct option *meant(const struct option *table, const struct optio
     return o->kind == OPTION_ALIAS ? find(table, o->start, strcspn(o->start, "=")) : o;
 }
 
-/* The value that the row stands for, "pre" of an alias for "placement=pre"; NULL: none. */
+/* The value that an alias gives, "pre" if it is short for "placement=pre"; NULL for other rows. */
 static const char *fixed_value(const struct option *o) {
     const char *equals = o->kind == OPTION_ALIAS ? strchr(o->start, '=') : NULL;
     return equals ? equals + 1 : NULL;
 }
 
-/* Dies; `where` is "--" on the command line, "FILE:LINE: " in a file. */
+/* Dies: no option has this name. `where` is "--" on the command line, "FILE:LINE: " in a file. */
 static _Noreturn void unknown(const struct option *table, const char *where, const char *name) {
     struct suggestions found = {0};
     char text[256];
@@ -47,10 +48,10 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
     const char *automatic = o->start && !strcmp(o->start, "auto") ? ", or auto" : "";
     if (o->kind == OPTION_INT)
         die(STATUS_USAGE, "%s%s=%s: must be a whole number from %.0f to %.0f%s", where, o->name,
-            value, o->least, o->most, automatic);
+            value, o->min, o->max, automatic);
     if (o->kind == OPTION_REAL)
         die(STATUS_USAGE, "%s%s=%s: must be a number from %g to %g%s", where, o->name, value,
-            o->least, o->most, automatic);
+            o->min, o->max, automatic);
     if (option_is_text(o) || o->kind == OPTION_HELP)
         die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
@@ -68,10 +69,10 @@ static bool is_switch(const char *value) {
     return !strcmp(value, "on") || !strcmp(value, "off");
 }
 
-/* Whether the text is a whole number, as digits or as in 2.5e3; then *number is it. */
+/* Reads a whole number, as digits or as in 2.5e3; false if the text is not one. */
 static bool parse_whole(const char *text, int64_t *number) {
     char *end;
-    if (text[strspn(text, "0123456789+-.eE")]) return false; // strtold() reads more: nan, 0x1p3
+    if (text[strspn(text, "0123456789+-.eE")]) return false; // strtold() accepts more: nan, 0x1p3
     errno = 0;
     *number = strtoll(text, &end, 10);
     if (end != text && !*end) return errno != ERANGE;
@@ -99,8 +100,8 @@ static void set_number(const struct option *o, void *settings, const char *where
     if (!automatic) {
         if (whole ? !parse_whole(value, &integer) : !parse_real(value, &number))
             refuse(o, where, value);
-        if (whole ? integer < (int64_t)o->least || integer > (int64_t)o->most
-                  : !(number >= o->least && number <= o->most))
+        if (whole ? integer < (int64_t)o->min || integer > (int64_t)o->max
+                  : !(number >= o->min && number <= o->max))
             refuse(o, where, value);
     }
     if (whole)
@@ -109,7 +110,7 @@ static void set_number(const struct option *o, void *settings, const char *where
         *option_real(o, settings) = number;
 }
 
-/* Sets the option that `row` is or stands for. */
+/* Sets the option of the row, or the one that the row is an alias for. */
 static void set(const struct option *table, const struct option *row, void *settings,
                 const char *where, const char *value) {
     const struct option *o = meant(table, row);
@@ -148,8 +149,8 @@ static void set(const struct option *table, const struct option *row, void *sett
     }
 }
 
-/* The text of a value in a config file: as it stands, or between quotes with \ before " and \.
-   Changes `value`; NULL if a quote is missing. */
+/* The text of a value in a config file: the text itself, or the text between quotes, with \ before
+   " and \. Changes `value`; NULL if a quote is missing. */
 static char *unquoted(char *value) {
     if (*value != '"') return value;
     char *to = value, *from = value + 1;
@@ -171,11 +172,10 @@ struct text {
     char value[];
 };
 
-/* A copy of a text that a file gave. It stays in use, so it lives as long as the program. */
+/* A copy of a text from a file. Settings point to it, so it is kept until the program ends. */
 static const char *kept(const char *value) {
     static struct text *last;
-    struct text *text = malloc(sizeof *text + strlen(value) + 1);
-    if (!text) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    struct text *text = memory_take(1, sizeof *text + strlen(value) + 1, "the options");
     strcpy(text->value, value);
     text->before = last;
     last = text;
@@ -185,7 +185,7 @@ static const char *kept(const char *value) {
 bool options_load(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
-    char *line = NULL, where[512], seal[64] = "";
+    char *line = NULL, where[512], checksum[64] = "";
     size_t size = 0;
     ssize_t length;
     uint32_t crc = 0; // of the lines before
@@ -194,9 +194,9 @@ bool options_load(const struct option *table, void *settings, const char *path) 
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
         if (strlen(line) != (size_t)length)
             die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
-        if (*seal || !strncmp(line, OPTIONS_SEAL, strlen(OPTIONS_SEAL))) {
-            snprintf(seal, sizeof seal, OPTIONS_SEAL "%08x\n", crc);
-            changed |= strcmp(line, seal) != 0;
+        if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {
+            snprintf(checksum, sizeof checksum, OPTIONS_CHECKSUM "%08x\n", crc);
+            changed |= strcmp(line, checksum) != 0;
         }
         crc = crc32_of(crc, line, (size_t)length);
         while (length > 0 && isspace((unsigned char)line[length - 1])) line[--length] = 0;
@@ -213,7 +213,7 @@ bool options_load(const struct option *table, void *settings, const char *path) 
         if (!o) unknown(table, where, name);
         if (!fixed_value(o)) o = meant(table, o);
         if (o->scope == OPTION_OF_CALL || !option_takes_value(o))
-            die(STATUS_USAGE, "%s%s: stands on the command line only", where, name);
+            die(STATUS_USAGE, "%s%s: is allowed on the command line only", where, name);
         value = unquoted(value);
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
         set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
@@ -229,19 +229,19 @@ void options_read(const struct option *table, void *settings, const char *path) 
         notice("%s was changed after the program wrote it: its checksum differs", path);
 }
 
-/* One thing that argv says: the row that it names, and the value, NULL if it has none. */
+/* One argument: the row that it names, and its value, NULL if it has none. */
 struct argument {
     const struct option *row;
     const char *value;
     bool named; // not an operand
 };
 
-/* What has been read of argv so far. */
+/* How far argv has been read. */
 struct reader {
     const struct option *table;
     int argc, next;
     char **argv;
-    bool operands; // after "--"
+    bool operands; // "--" was read: the rest are operands
 };
 
 static struct reader reader_of(const struct option *table, int argc, char **argv) {
@@ -256,8 +256,8 @@ static const struct option *named_row(const struct option *table, const char *ar
             if (o->letter && argument[1] == o->letter && !argument[2]) return o;
         o = find(table, argument + 1, strcspn(argument + 1, "="));
         if (o)
-            die(STATUS_USAGE, "%s: options begin with -- (did you mean -%s?)", argument, argument);
-        die(STATUS_USAGE, "%s: options begin with -- (--help=all lists them)", argument);
+            die(STATUS_USAGE, "%s: options start with -- (did you mean -%s?)", argument, argument);
+        die(STATUS_USAGE, "%s: options start with -- (--help=all lists them)", argument);
     }
     size_t length = strcspn(argument + 2, "=");
     o = find(table, argument + 2, length);
@@ -267,7 +267,7 @@ static const struct option *named_row(const struct option *table, const char *ar
     unknown(table, "--", name);
 }
 
-/* Whether the next word is the value of an option that may go without one. */
+/* Whether the next word is the value of an option for which a value is optional. */
 static bool next_is_value(const struct reader *r, const struct option *o) {
     if (r->next == r->argc) return false;
     const char *word = r->argv[r->next];
@@ -275,7 +275,7 @@ static bool next_is_value(const struct reader *r, const struct option *o) {
     return o->kind == OPTION_HELP && options_topic(r->table, word);
 }
 
-/* The next argument; false at the end, which is also after an option that stops. */
+/* Reads the next argument; false at the end. An option that stops ends the arguments. */
 static bool next_argument(struct reader *r, struct argument *a) {
     if (r->next < r->argc && !r->operands && !strcmp(r->argv[r->next], "--")) {
         r->operands = true;
@@ -293,15 +293,14 @@ static bool next_argument(struct reader *r, struct argument *a) {
     a->row = named_row(r->table, word);
     const struct option *o = meant(r->table, a->row);
     bool takes = option_takes_value(o) && !fixed_value(a->row);
-    bool may_go_without = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
+    bool optional = o->kind == OPTION_SWITCH || o->kind == OPTION_HELP;
     const char *equals = strchr(word, '=');
-    if (equals && !takes && !may_go_without)
-        die(STATUS_USAGE, "--%s: takes no value", a->row->name);
+    if (equals && !takes && !optional) die(STATUS_USAGE, "--%s: takes no value", a->row->name);
     if (equals)
         a->value = equals + 1;
-    else if (may_go_without && !next_is_value(r, o))
+    else if (optional && !next_is_value(r, o))
         a->value = o->kind == OPTION_SWITCH ? "on" : NULL;
-    else if (takes || may_go_without) {
+    else if (takes || optional) {
         if (r->next == r->argc)
             die(STATUS_USAGE, "--%s: needs a value (--%s=...)", a->row->name, a->row->name);
         a->value = r->argv[r->next++];
@@ -316,8 +315,9 @@ static bool same_value(const struct option *o, const char *one, const char *othe
     return !strcmp(one, other);
 }
 
-/* Dies if an argument before `now` said what `now` may not say again: a second operand, or another
-   value where an alias like --preln names one. The reader is at the start. */
+/* Dies if an argument before `now` rules it out: `now` is a second operand, or it contradicts an
+   alias for a value, such as --preln. `r` starts at the first argument; `end` is the one after
+   `now`. */
 static void check_repeated(struct reader r, const struct argument *now, int end) {
     struct argument earlier;
     const struct option *o = meant(r.table, now->row);

@@ -11,7 +11,7 @@
 
 enum option_kind {
     OPTION_END,
-    OPTION_HEADING, // the rows that follow are the topic `name` of --help, `help` is its title
+    OPTION_HEADING, // the rows after it are the topic `name` of --help, with the title `help`
     OPTION_FLAG,    // int64_t, 1 if given
     OPTION_STOP,    // a flag after which nothing more is read (--version)
     OPTION_HELP,    // the same with a topic, --help=TOPIC: const char *, "" if there is no topic
@@ -20,20 +20,20 @@ enum option_kind {
     OPTION_REAL,    // double
     OPTION_CHOICE,  // int64_t, index of a name
     OPTION_TEXT,    // const char *, NULL if not given
-    OPTION_OPERAND, // the same, given without a name too
-    OPTION_FILE,    // the same, names a file of options that stand before all others
-    OPTION_ALIAS,   // `start` is "name=value", for which it is short, or another option's name
+    OPTION_OPERAND, // the same; the name may be left out
+    OPTION_FILE,    // the same; a file of options, which all other arguments override
+    OPTION_ALIAS,   // short for `start`, which is "name=value" or another option's name
 };
 
-/* The value of an INT or REAL option that the program chooses itself unless given. */
+/* The value of an INT or REAL option that the program chooses itself unless it is given. */
 enum { OPTION_AUTO = -1 };
 
-/* What an option says something about. A run that goes on, or a model that is used, keeps what it
-   is bound to: see options_agree(). */
+/* What an option determines. A resumed run or a stored model keeps the options that are part of it:
+   see options_agree(). */
 enum option_scope {
     OPTION_OF_RUN,   // what a run learns
     OPTION_OF_MODEL, // what the model is
-    OPTION_FREE,     // how long, how often, what is shown: may change when a run goes on
+    OPTION_FREE,     // how long, how often, what is shown: may change when a run is resumed
     OPTION_OF_CALL,  // one call of the program: not in config files
 };
 
@@ -41,69 +41,72 @@ struct option {
     const char *name;
     enum option_kind kind;
     size_t offset;                  // of the value in the settings
-    const char *start;              // its default, as it would be typed; "auto" is OPTION_AUTO
-    double least, most;             // range of an INT or REAL
-    const char *(*choice)(int64_t); // names of a CHOICE by index; NULL behind the last
-    const char *metavar;            // what --help calls the value, if not N, X or the choices
-    const char *help;               // up to the first ';' it makes a line on the first page
+    const char *start;              // the default, as it would be typed; "auto" is OPTION_AUTO
+    double min, max;                // range of an INT or REAL
+    const char *(*choice)(int64_t); // the name of choice i of a CHOICE; NULL after the last
+    const char *metavar;            // the value's name in --help, if not N, X or the choices
+    const char *help;               // the first page shows it up to the first ';'
     enum option_scope scope;
-    const char *(*synonym)(int64_t); // another name of choice i, or NULL; never written
-    const char *needs;               // options_hold() says whether it has something to do
-    bool basic;                      // on the first page of --help
-    char letter;                     // -h
+    const char *(*synonym)(int64_t); // another name of choice i, or NULL; read but never written
+    const char *needs; // it has an effect only if this condition of options_hold() holds
+    bool basic;        // on the first page of --help
+    char letter;       // -h
 };
 
-enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // room for what is said of an option
+enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and option_describe()
 
-/* Each sets options, over what was set before: every one to its default; to what a file says, lines
-   of "name = value"; to what argv says, a file that it names by an OPTION_FILE first. Of an option
-   that is given twice the last value counts, but an alias for a value may not contradict another
-   value. Wrong usage dies with status 2 and says which option, its range or a likely name. A file
-   that has a checksum and was changed gives a notice: a person may edit it. */
+/* Three sources of values, each of which overrides earlier values. options_start() sets every
+   option to its default. options_read() reads a file with lines of "name = value"; if it has a
+   checksum and was changed, it is used and a notice says so, since people may edit it.
+   options_arguments() reads argv, after the file that argv names by an OPTION_FILE. If argv gives
+   an option twice, the last value counts; but an alias for a value may not contradict another
+   value. Wrong usage dies with status 2 and a message with the option and its range, or a likely
+   name. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
 
-/* options_read() without its notice: false if the file was changed after the program wrote it. */
+/* options_read() without the notice; false if the file was changed after the program wrote it. */
 bool options_load(const struct option *table, void *settings, const char *path);
 
-/* The row of this name, NULL if there is none; headings have none. */
+/* The row of this name, or NULL. The names of headings do not count. */
 const struct option *options_find(const struct option *table, const char *name);
 
 /* Whether --help knows this topic: a heading's name, an option's, or "all". */
 bool options_topic(const struct option *table, const char *name);
 
-/* Whether argv, which has been read, names the option, itself or by an alias. */
+/* Whether argv, which options_arguments() has accepted, gives the option, by its name or an
+   alias. */
 bool options_given(const struct option *table, const struct option *option, int argc, char **argv);
 
-/* Whether the settings meet a condition: "NAME=VALUE|VALUE" one of these values, "NAME" any value,
-   "!..." not so. */
+/* Whether the settings meet a condition: "NAME=VALUE|VALUE": the option has one of these values;
+   "NAME": it has a value; "!...": the rest does not hold. */
 bool options_hold(const struct option *table, const void *settings, const char *condition);
 
-/* One option as a file would set it; false if there is none of this name. `where` stands before the
-   name in messages. */
+/* Sets one option, as a file would; false if a file cannot set an option of this name. Messages put
+   `where` before the name. */
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,
                  const char *value);
 
-/* Dies with status 2, naming both values, if an option that a model, or with OPTION_OF_RUN a run,
-   is bound to is not what it was in `stored`, which `where` names. */
+/* Dies with status 2 and both values if an option of the model, or with `scope` OPTION_OF_RUN also
+   of the run, is different in `stored`, which messages call `where`. */
 void options_agree(const struct option *table, const void *stored, const void *settings,
                    enum option_scope scope, const char *where);
 
-/* Writes "name = value" for every option of the run, as options_read() reads it, and as the last
-   line a comment with the CRC-32 of the lines above. */
-#define OPTIONS_SEAL "# crc32 of the lines above: "
+/* Writes "name = value" for every option that options_read() accepts, and as the last line a
+   comment with the CRC-32 of the lines above. */
+#define OPTIONS_CHECKSUM "# crc32 of the lines above: "
 void options_write(const struct option *table, const void *settings, FILE *file);
 
 /* The same as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);
 
-/* The value as text in `text` (size bytes); NULL for a TEXT that is not given or a row without
- * value. */
+/* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for
+   a row without a value. */
 const char *option_value(const struct option *option, const void *settings, char *text,
                          size_t size);
 
-/* Where the value lies, and what can be said of a row. */
+/* Where the value is, and properties of a row. */
 int64_t *option_int(const struct option *option, void *settings);
 double *option_real(const struct option *option, void *settings);
 const char **option_text(const struct option *option, void *settings);

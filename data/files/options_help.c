@@ -33,13 +33,13 @@ void option_describe(const struct manual *m, const struct option *o, char *text)
     if (option_takes_value(o) && o->start)
         used += (size_t)snprintf(text + used, OPTION_NOTE - used, "; default %s", o->start);
     if (o->kind == OPTION_INT)
-        snprintf(text + used, OPTION_NOTE - used, ", range %.0f to %.0f", o->least, o->most);
+        snprintf(text + used, OPTION_NOTE - used, ", range %.0f to %.0f", o->min, o->max);
     if (o->kind == OPTION_REAL)
-        snprintf(text + used, OPTION_NOTE - used, ", range %g to %g", o->least, o->most);
+        snprintf(text + used, OPTION_NOTE - used, ", range %g to %g", o->min, o->max);
 }
 
-/* `text` in lines of at most WIDTH columns, each after `indent` columns; the first line stands
-   there already. */
+/* Writes `text` in lines of at most WIDTH columns, of which the first `indent` are blank. The
+   cursor is already at column `indent` of the first line. */
 static void put_wrapped(FILE *file, const char *text, size_t indent) {
     size_t column = indent;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
@@ -77,7 +77,7 @@ void options_list_title(const struct option *table, const char *topic, char *tex
     snprintf(text, OPTION_FORM, "%s is one of:", o && o->metavar ? o->metavar : "It");
 }
 
-/* The rows of a heading, which the table goes on with, and the list that closes the topic. */
+/* The rows after a heading, up to the next one, and the list at the end of the topic. */
 static void put_topic(const struct manual *m, const struct option *heading, FILE *file) {
     char text[OPTION_NOTE], title[OPTION_FORM];
     fprintf(file, "%s:\n", heading->help);
@@ -94,7 +94,7 @@ static void put_topic(const struct manual *m, const struct option *heading, FILE
     }
 }
 
-/* The values of a choice that its form does not show. */
+/* The values of a choice, for a form that shows a placeholder instead. */
 static void put_values(const struct option *o, FILE *file) {
     char text[OPTION_NOTE];
     size_t used = (size_t)snprintf(text, sizeof text, "Values:");
@@ -109,7 +109,7 @@ static void put_values(const struct option *o, FILE *file) {
     put_wrapped(file, text, 2);
 }
 
-/* The names of all topics, blanks between. */
+/* The names of all topics, separated by blanks. */
 static void topics_text(const struct option *table, char *text, size_t size) {
     size_t used = (size_t)snprintf(text, size, "all");
     for (const struct option *o = table; o->kind != OPTION_END; o++)

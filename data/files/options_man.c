@@ -3,9 +3,9 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { WIDTH = 76 }; // of lines of roff, which man fills anew
+enum { WIDTH = 76 }; // of the lines of roff; man breaks them again
 
-/* `length` bytes of text as roff takes them literally. */
+/* Writes `length` bytes of text so that roff prints them unchanged. */
 static void put_roff(FILE *file, const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         if (text[i] == '\\')
@@ -21,8 +21,8 @@ static void put_roff(FILE *file, const char *text, size_t length) {
     }
 }
 
-/* Text in lines. A sentence ends its line, so that roff can space it; a line that starts as a
-   request does not start one. */
+/* Writes text in lines. A line ends after a sentence, so that roff can space it. A word that would
+   start a request at the start of a line is escaped. */
 static void put_text(FILE *file, const char *text) {
     size_t column = 0;
     for (const char *word = text; *word; word += strspn(word, " ")) {
@@ -43,7 +43,7 @@ static void put_text(FILE *file, const char *text) {
     if (column) fputc('\n', file);
 }
 
-/* A form such as "--name=N": what is typed as it stands in bold, what it stands for in italics. */
+/* Writes a form such as "--name=N": what is typed literally in bold, placeholders in italics. */
 static void put_form(FILE *file, const struct option *o) {
     char form[OPTION_FORM];
     option_form(o, form);
@@ -59,7 +59,7 @@ static void put_form(FILE *file, const struct option *o) {
     fputs("\\fR\n", file);
 }
 
-/* The list that closes the topic that starts with this heading. */
+/* Writes the list at the end of the topic with this heading. */
 static void put_entries(const struct manual *m, const struct option *heading, FILE *file) {
     char text[OPTION_NOTE], title[OPTION_FORM];
     const char *name;
@@ -113,7 +113,7 @@ void options_man(const struct manual *m, FILE *file) {
     }
 }
 
-/* The words that complete a value, and how file names do. */
+/* Writes the words that complete a value. */
 static void put_values(const struct option *table, const struct option *o, FILE *file) {
     const char *separator = "";
     for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++, separator = " ")
@@ -126,6 +126,7 @@ static void put_values(const struct option *table, const struct option *o, FILE 
     }
 }
 
+/* How compgen completes file names as the value: "-f", "-d", or "" if it is no file. */
 static const char *files_of(const struct option *o) {
     if (!o->metavar || !option_is_text(o)) return "";
     return strstr(o->metavar, "FILE") ? "-f" : strstr(o->metavar, "DIR") ? "-d" : "";
@@ -170,7 +171,7 @@ void options_completion(const struct manual *m, FILE *file) {
     fputs("'\n"
           "    COMPREPLY=()\n"
           "    ((COMP_CWORD == 0)) || before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-          "    # bash parts --name=value at \"=\", unless COMP_WORDBREAKS lacks it\n"
+          "    # bash splits --name=value at \"=\", unless COMP_WORDBREAKS lacks it\n"
           "    if [[ $word == = ]]; then\n"
           "        name=$before word=''\n"
           "    elif [[ $before == = ]]; then\n"
@@ -193,7 +194,7 @@ void options_completion(const struct manual *m, FILE *file) {
             fprintf(file, "    --%s) values='", o->name);
             put_values(m->table, o, file);
             fprintf(file, "'%s%s", *files ? " files=" : "", files);
-            if (o->kind == OPTION_SWITCH) // alone it is on, and a corpus may follow
+            if (o->kind == OPTION_SWITCH) // without a value it is on, and a corpus may follow
                 fprintf(file, "; [[ $before != --%s ]] || files=-f", o->name);
             fputs(" ;;\n", file);
         }

@@ -60,7 +60,8 @@ const char *option_value(const struct option *o, const void *settings, char *tex
         return text;
     case OPTION_REAL:
         if (*option_real(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
-        for (int digits = 6; digits <= 17; digits++) { // the fewest that read back as the same
+        for (int digits = 6; digits <= 17;
+             digits++) { // the fewest from which the same number is read back
             snprintf(text, size, "%.*g", digits, *option_real(o, s));
             if (strtod(text, NULL) == *option_real(o, s)) break;
         }
@@ -110,7 +111,7 @@ void options_write(const struct option *table, const void *settings, FILE *file)
     if (memory) put_options(table, settings, memory);
     if (!memory || fclose(memory)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
     fwrite(lines, 1, length, file);
-    fprintf(file, OPTIONS_SEAL "%08x\n", crc32_of(0, lines, length));
+    fprintf(file, OPTIONS_CHECKSUM "%08x\n", crc32_of(0, lines, length));
     free(lines);
 }
 

@@ -45,7 +45,7 @@ void progress_format(const struct progress_state *s, size_t columns, char *line,
              (long long)s->step, (long long)s->steps, s->loss, s->tokens_per_second, left);
     const char *shown = strlen(full) <= columns ? full : full + strlen(bar);
     size_t length = strlen(shown);
-    if (length > columns) { // back to the end of a field, which two blanks follow
+    if (length > columns) { // cut after a whole field; two blanks follow each
         for (length = columns; length && strncmp(shown + length, "  ", 2) != 0;) length--;
         if (!length) length = columns;
     }
@@ -56,7 +56,7 @@ void progress_step(struct progress *progress, const struct progress_state *state
     if (!progress->live || state->seconds - progress->last < 0.1) return;
     progress->last = state->seconds;
     char line[LINE];
-    // a line that fills the last column would make some terminals go to the next line
+    // some terminals wrap a line that fills the last column
     progress_format(state, progress_columns() - 1, line, sizeof line);
     fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);

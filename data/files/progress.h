@@ -1,5 +1,5 @@
-/* What a person sees while the program trains, on standard error: on a terminal one live line under
-   lines that stay, elsewhere plain lines only. */
+/* Progress of training on standard error: lines that stay and, on a terminal, a live line below
+   them. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
@@ -25,14 +25,14 @@ struct progress progress_start(bool quiet);
 void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The live line, drawn at most ten times a second, in the width of the terminal. */
+/* Draws the live line, at most ten times a second, in the width of the terminal. */
 void progress_step(struct progress *progress, const struct progress_state *state);
 
-/* The live line in `line` (size bytes), at most `columns` long: what does not fit goes, the bar
-   first, then words at the end. */
+/* The live line in `line` (size bytes), at most `columns` long. If it is too long, the bar is left
+   out first, then fields at the end. */
 void progress_format(const struct progress_state *state, size_t columns, char *line, size_t size);
 
-/* Columns of the terminal on standard error; else those that COLUMNS names; else 80. */
+/* The width of the terminal on standard error; without one, the value of COLUMNS, or 80. */
 size_t progress_columns(void);
 
 #endif

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* The word in `text` (size bytes) as a POSIX shell reads it back: as it stands if it is plain, else
-   between single quotes. Returns its length; what has no room is cut. */
+/* Writes the word to `text` (size bytes) in a form that a POSIX shell reads back: unchanged if it
+   is plain, otherwise in single quotes. Returns the length; a longer text is cut to size - 1
+   bytes. */
 size_t quote_word(const char *word, char *text, size_t size);
 
 #endif

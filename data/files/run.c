@@ -32,7 +32,7 @@ static _Noreturn void refuse_log(const struct run *run) {
     refuse(run, "log.csv");
 }
 
-/* A file to read and to write, made if it is missing. */
+/* Opens a table for reading and writing; creates it if it is missing. */
 static FILE *open_table(const struct run *run, const char *name) {
     char path[4096];
     struct stat status;
@@ -40,15 +40,15 @@ static FILE *open_table(const struct run *run, const char *name) {
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r+");
     if (!file || fstat(descriptor, &status)) refuse(run, name);
-    if (!S_ISREG(status.st_mode)) // a read from a FIFO would wait for ever
-        die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    if (!S_ISREG(status.st_mode)) // reading from a FIFO would block
+        die(STATUS_MACHINE, "run: %s: is not a regular file", path);
     return file;
 }
 
-/* Opens the log, made if it is missing, and locks it. */
+/* Opens the log and locks it; creates it if it is missing. */
 static void open_log(struct run *run) {
     run->log = open_table(run, "log.csv");
-    // where the file system has no locks there is none to be had
+    // any other error: the file system has no locks
     if (flock(fileno(run->log), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
@@ -59,8 +59,8 @@ bool run_has(const struct run *run, const char *name) {
     return !access(path, F_OK);
 }
 
-/* Any file that a run would replace or remove, or a log in which more stands than its header, which
-   a run killed at its start may have left. */
+/* Whether the folder has a file that a new run would replace or remove. A log with no more than a
+   header does not count: a run that was killed at its start may have left it. */
 static bool holds_run(const struct run *run) {
     static const char *const names[] = {"config.ini",
                                         "checkpoint.safetensors",
@@ -71,7 +71,8 @@ static bool holds_run(const struct run *run) {
                                         "probes.csv",
                                         "log.crc32",
                                         NULL};
-    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = ""; // one character more than a header
+    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] =
+        ""; // room for a header and one character more
     for (int i = 0; names[i]; i++)
         if (run_has(run, names[i])) return true;
     rewind(run->log);
@@ -93,13 +94,13 @@ void run_remove(const struct run *run, const char *name) {
     remove_files(run, (const char *const[]){name, NULL});
 }
 
-static void write_seals(const struct run *run) {
+static void write_checksums(const struct run *run) {
     struct run_file file = file_create(run, "log.crc32");
-    table_seals_write(file.stream, run->seal);
+    table_checksums_write(file.stream, run->checksum);
     file_commit(&file);
 }
 
-/* A file of the folder to read: its descriptor, or -1 if it is missing. A FIFO does not block. */
+/* Opens a file of the folder for reading: its descriptor, or -1 if it is missing. */
 static int open_regular(const struct run *run, const char *name) {
     char path[4096];
     struct stat status;
@@ -107,12 +108,12 @@ static int open_regular(const struct run *run, const char *name) {
     int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0 && errno == ENOENT) return -1;
     if (descriptor < 0 || fstat(descriptor, &status)) refuse(run, name);
-    if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is no regular file", path);
+    if (!S_ISREG(status.st_mode)) die(STATUS_MACHINE, "run: %s: is not a regular file", path);
     return descriptor;
 }
 
-/* The checksums of the tables; a run of an older version has none. */
-static void read_seals(struct run *run) {
+/* Reads the checksums of the tables. Runs of older versions have none. */
+static void read_checksums(struct run *run) {
     int descriptor = open_regular(run, "log.crc32");
     if (descriptor < 0) {
         notice("%s/log.crc32 is missing: damage in log.csv and probes.csv would not be found",
@@ -121,41 +122,42 @@ static void read_seals(struct run *run) {
     }
     FILE *file = fdopen(descriptor, "r");
     if (!file) refuse(run, "log.crc32");
-    bool whole = table_seals_read(file, run->seal);
+    bool whole = table_checksums_read(file, run->checksum);
     fclose(file);
     if (!whole)
         die(STATUS_MACHINE,
-            "run: %s/log.crc32: is damaged (delete it to go on without a check of log.csv and "
+            "run: %s/log.crc32: is damaged (delete it to continue without checking log.csv and "
             "probes.csv)",
             run->folder);
 }
 
-static void check_seals(const struct run *run) {
+static void check_checksums(const struct run *run) {
     for (int i = 0; i < TABLES; i++) {
         const char *name = table_names[i];
-        struct table_seal found = {0};
-        if (!run->seal[i].bytes) continue;
+        struct table_checksum found = {0};
+        if (!run->checksum[i].bytes) continue;
         int descriptor = open_regular(run, name);
         if (descriptor < 0) refuse(run, name);
-        bool read = table_seal_extend(&found, descriptor, run->seal[i].bytes);
+        bool read = table_checksum_extend(&found, descriptor, run->checksum[i].bytes);
         if (!read && errno) refuse(run, name);
         close(descriptor);
-        if (!read || found.crc32 != run->seal[i].crc32)
+        if (!read || found.crc32 != run->checksum[i].crc32)
             die(STATUS_MACHINE,
                 "run: %s/%s: was changed or damaged after the last checkpoint (delete %s/log.crc32 "
-                "to go on with it as it is)",
+                "to continue with it as it is)",
                 run->folder, name, run->folder);
     }
 }
 
-/* Keeps the first `length` bytes of a table; more rows follow them. Where less is kept than
-   its checksum covers, the checksum of what is kept is written first: a kill in between is safe. */
+/* Keeps the first `length` bytes of a table, to which rows are added next. If that is less than its
+   checksum covers, the checksum of the kept bytes is written first, so that a kill in between does
+   no harm. An empty table gets its header. */
 static void cut(struct run *run, FILE *file, int table, size_t length) {
     const char *name = table_names[table];
-    if (length < run->seal[table].bytes) {
-        run->seal[table] = (struct table_seal){0};
-        if (!table_seal_extend(&run->seal[table], fileno(file), length)) refuse(run, name);
-        write_seals(run);
+    if (length < run->checksum[table].bytes) {
+        run->checksum[table] = (struct table_checksum){0};
+        if (!table_checksum_extend(&run->checksum[table], fileno(file), length)) refuse(run, name);
+        write_checksums(run);
     }
     if (ftruncate(fileno(file), (off_t)length) || fseeko(file, (off_t)length, SEEK_SET))
         refuse(run, name);
@@ -167,31 +169,31 @@ static void cut_log(struct run *run, size_t length) {
     cut(run, run->log, TABLE_LOG, length);
 }
 
-/* Makes the folder and those that it lies in, as mkdir -p; `fresh` fails where it stands already.
- */
+/* Creates the folder and its parents, as mkdir -p. With `fresh`, returns false if it exists. */
 static bool make_folder(char *folder, bool fresh) {
     for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         int failed = mkdir(folder, 0777) && errno != EEXIST && errno != EISDIR ? errno : 0;
         *slash = '/';
-        if (failed) die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(failed));
+        if (failed) die(STATUS_MACHINE, "run: %s: cannot be created: %s", folder, strerror(failed));
     }
     if (!mkdir(folder, 0777)) return true;
     struct stat status;
     if (errno == EEXIST && fresh) return false;
     if (errno == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
-    die(STATUS_MACHINE, "run: %s: cannot be made: %s", folder, strerror(errno));
+    die(STATUS_MACHINE, "run: %s: cannot be created: %s", folder, strerror(errno));
 }
 
-static const char *const of_end[] = {"summary.json",         "summary.json.tmp",
-                                     "sample.txt",           "sample.txt.tmp",
-                                     "model.safetensors",    "model.safetensors.tmp",
-                                     "best.safetensors.tmp", "checkpoint.safetensors.tmp",
-                                     "log.crc32.tmp",        NULL};
+/* What a run writes at its end, and temporary names that a killed run may leave. */
+static const char *const end_files[] = {"summary.json",         "summary.json.tmp",
+                                        "sample.txt",           "sample.txt.tmp",
+                                        "model.safetensors",    "model.safetensors.tmp",
+                                        "best.safetensors.tmp", "checkpoint.safetensors.tmp",
+                                        "log.crc32.tmp",        NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     run->probes = NULL;
-    memset(run->seal, 0, sizeof run->seal);
+    memset(run->checksum, 0, sizeof run->checksum);
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
     if (length >= (int)sizeof run->folder - 32)
@@ -206,12 +208,12 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     open_log(run);
     if (!force && holds_run(run))
         die(STATUS_USAGE,
-            "run: %s: holds a run already (--resume=%s goes on with it, --force writes over it)",
+            "run: %s: contains a run already (--resume=%s continues it, --force replaces it)",
             run->folder, run->folder);
-    // what an earlier run left there would speak of another model; without its options first, so
-    // that a kill in between leaves none for --resume to begin it again with
+    // Files of an earlier run would belong to another model. Its options go first: after a kill in
+    // between, --resume then finds no options to restart that run with.
     remove_files(run, (const char *const[]){"config.ini", NULL});
-    remove_files(run, of_end);
+    remove_files(run, end_files);
     remove_files(run, (const char *const[]){"checkpoint.safetensors", "best.safetensors",
                                             "probes.csv", "log.crc32", NULL});
     cut_log(run, 0);
@@ -219,32 +221,33 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
 
 void run_lock(struct run *run, const char *folder) {
     run->log = run->probes = NULL;
-    memset(run->seal, 0, sizeof run->seal);
+    memset(run->checksum, 0, sizeof run->checksum);
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
         die(STATUS_USAGE, "run: --resume: the name is too long");
     if (run_has(run, "log.csv")) open_log(run);
 }
 
-/* Whether this many bytes of a table may stay: all of them, where nothing is known of it. */
+/* Whether the first `bytes` bytes of a table may stay: the checksum covers them, or there is
+   none. */
 static bool may_stay(const struct run *run, int table, size_t bytes) {
-    return !run->seal[table].bytes || bytes <= run->seal[table].bytes;
+    return !run->checksum[table].bytes || bytes <= run->checksum[table].bytes;
 }
 
-/* The rows of updates before `step` stay in the log: returns their length with the header's, and
-   the seconds of the last of them. Nothing changes. */
+/* The length of the header and of the rows of updates before `step`, which stay in the log;
+   *seconds is set to the time in the last of them. Nothing is changed. */
 static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
     char *line = NULL;
     size_t size = 0, kept = 0;
     for (int number = 1;; number++) {
         ssize_t length = getline(&line, &size, run->log);
         if (length <= 0) break;
-        bool whole = line[length - 1] == '\n'; // not cut short
+        bool whole = line[length - 1] == '\n'; // not cut off
         long long at = -1;
         double elapsed = -1;
         if (number == 1 ? strncmp(line, headers[run->eval_train], (size_t)length) != 0
                         : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
                                     !(elapsed >= 0 && isfinite(elapsed))))
-            die(STATUS_MACHINE, "run: %s/log.csv:%d: is no row of a run's log", run->folder,
+            die(STATUS_MACHINE, "run: %s/log.csv:%d: is not a row of a run's log", run->folder,
                 number);
         if (!whole || !may_stay(run, TABLE_LOG, kept + (size_t)length)) break;
         if (number > 1 && at >= step) break;
@@ -258,15 +261,17 @@ static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
 
 double run_resume(struct run *run, int64_t step) {
     double seconds = 0;
-    if (step > 0) read_seals(run);
+    if (step > 0) read_checksums(run);
     if (!run->log) {
-        check_seals(run); // before a log that is missing is made
+        check_checksums(run); // before a missing log is created
         open_log(run);
     }
     size_t kept = scan_log(run, step, &seconds);
-    check_seals(run);
-    remove_files(run, of_end);
-    if (!step) remove_files(run, (const char *const[]){"log.crc32", NULL}); // no row stays
+    check_checksums(run);
+    remove_files(run, end_files);
+    if (!step)
+        remove_files(run,
+                     (const char *const[]){"log.crc32", NULL}); // it covers rows, and none stays
     cut_log(run, kept);
     return seconds;
 }
@@ -280,8 +285,8 @@ void run_start_probes(struct run *run, int64_t step) {
         ssize_t length = getline(&line, &size, run->probes);
         if (length <= 0 || line[length - 1] != '\n') break;
         if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
-            die(STATUS_MACHINE, "run: %s/probes.csv:%d: is no row of a run's probes", run->folder,
-                number);
+            die(STATUS_MACHINE, "run: %s/probes.csv:%d: is not a row of a run's probes",
+                run->folder, number);
         if (at >= step || !may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
         kept += (size_t)length;
     }
@@ -305,7 +310,7 @@ void run_probe(struct run *run, int64_t step, int layer, const char *site, const
 static void cell(FILE *log, const char *format, double value) {
     fputc(',', log);
     if (isnan(value))
-        fputs("nan", log); // a measurement, and printf may give it a sign
+        fputs("nan", log); // it was measured; printf() might print a sign
     else if (value >= 0)
         fprintf(log, format, value);
 }
@@ -329,14 +334,15 @@ void run_sync(struct run *run) {
     if (run->probes && !sync_file(fileno(run->probes))) refuse(run, "probes.csv");
 }
 
-void run_seal(struct run *run) {
+void run_write_checksums(struct run *run) {
     FILE *const files[TABLES] = {run->log, run->probes};
     struct stat status;
     for (int i = 0; i < TABLES; i++)
-        if (files[i] && (fstat(fileno(files[i]), &status) ||
-                         !table_seal_extend(&run->seal[i], fileno(files[i]), status.st_size)))
+        if (files[i] &&
+            (fstat(fileno(files[i]), &status) ||
+             !table_checksum_extend(&run->checksum[i], fileno(files[i]), status.st_size)))
             refuse(run, table_names[i]);
-    write_seals(run);
+    write_checksums(run);
 }
 
 void run_close(struct run *run) {

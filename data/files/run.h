@@ -1,14 +1,15 @@
 /* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
-   files and the checkpoint. Everything but the log and the probes is written to a temporary name,
-   synced and renamed, and then the folder is synced, so that a kill or a power failure at any
-   moment leaves the old file or the new one; every failure dies with status 1 and names the file.
+   files and the checkpoint. Files other than the two tables log.csv and probes.csv are written to a
+   temporary name, synced and renamed, and then the folder is synced. So a kill or a power failure
+   at any moment leaves the old file or the new one. Every failure dies with status 1 and names the
+   file.
 
-   Whoever writes a run holds a lock on its log, so that there is one at a time; the system drops
-   the lock when the process ends, however it does. */
+   The process that writes a run holds a lock on its log, so that there is only one at a time. The
+   system drops the lock when the process ends, in whatever way. */
 #ifndef RUN_H
 #define RUN_H
 
-#include "data/files/table_seal.h"
+#include "data/files/table_checksum.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,38 +17,38 @@
 struct run {
     char folder[3072];
     FILE *log;
-    FILE *probes;                   // NULL until run_start_probes()
-    bool eval_train;                // the log has a column eval_train_loss; set before it is opened
-    struct table_seal seal[TABLES]; // what log.crc32 holds
+    FILE *probes;    // NULL before run_start_probes()
+    bool eval_train; // the log has a column eval_train_loss; to be set before it is opened
+    struct table_checksum checksum[TABLES]; // the content of log.crc32
 };
 
-/* Makes the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
-   An `out` that holds a run already dies with status 2 unless `force`. */
+/* Creates the folder `out`, or, if that is NULL, runs/`name`, with a number added if that is taken.
+   Dies with status 2 if `out` contains a run, unless `force`. */
 void run_open(struct run *run, const char *out, const char *name, bool force);
 
-/* Locks the run in `folder`, so that nobody else goes on with it while it is read; a folder that
-   holds no run stays as it is. */
+/* Locks the run in `folder`, so that no other process resumes it while it is read. Does nothing to
+   a folder without a log. */
 void run_lock(struct run *run, const char *folder);
 
-/* Goes on with the locked run after `step` updates: later rows, and a row that was not written to
-   its end, leave the log. What the run left at its end goes, the checkpoint stays. Returns the
-   seconds of the last row that stays, 0 if there is none. Before anything changes, it dies if the
-   tables are not as log.crc32 says; without that file they are taken as they are, with a notice. */
+/* Resumes the locked run after `step` updates: removes later rows and an incomplete last row from
+   the log, and the files that the run wrote at its end; the checkpoint stays. Returns the seconds
+   in the last row that stays, 0 if there is none. Before anything changes, dies if a table does not
+   match its checksum in log.crc32. If that file is missing, a notice says so. */
 double run_resume(struct run *run, int64_t step);
 
 void run_close(struct run *run);
 
-/* Whether a file of this name stands in the folder. */
+/* Whether the folder has a file of this name. */
 bool run_has(const struct run *run, const char *name);
 
-/* Removes it if it does. */
+/* Removes the file of this name, if there is one. */
 void run_remove(const struct run *run, const char *name);
 
-/* A row of log.csv; what was not measured is negative. */
+/* A row of log.csv. Values that were not measured are negative. */
 struct log_row {
-    int64_t step;   // updates done before
-    double seconds; // since the start
-    int64_t tokens; // trained on before
+    int64_t step;   // updates done before this row
+    double seconds; // since the start of the run
+    int64_t tokens; // that these updates trained on
     double lr, train_loss, val_loss, grad_norm, tokens_per_second, eval_train_loss;
 };
 
@@ -55,20 +56,20 @@ enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
 
-/* Opens probes.csv, of whose rows those of the updates before `step` stay. */
+/* Opens probes.csv, and removes the rows of update `step` and later ones. */
 void run_start_probes(struct run *run, int64_t step);
 
-/* A row of it: what was measured at update `step`, in a layer if that is not negative. */
+/* Adds a row to it: a value measured at update `step`; `layer` is negative outside the layers. */
 void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
                double value);
 
-/* On the disk, not only on its way there: before a checkpoint that says these rows are done. */
+/* Syncs the tables to the disk: before a checkpoint, which relies on their rows. */
 void run_sync(struct run *run);
 
-/* Writes log.crc32: the checksums of the rows so far. After run_sync(), before a checkpoint. */
-void run_seal(struct run *run);
+/* Writes log.crc32, the checksums of the rows so far: after run_sync(), before a checkpoint. */
+void run_write_checksums(struct run *run);
 
-/* A file of the folder to write to, and its end: file_commit() syncs and renames. */
+/* A file of the folder that is being written. file_commit() syncs it and gives it its name. */
 struct run_file {
     FILE *stream;
     const char *folder; // the run's, not owned

@@ -1,23 +1,29 @@
-/* The format (Hugging Face safetensors): an unsigned little-endian 64-bit length, so many bytes of
-   JSON, padded with spaces to a multiple of 8, then the arrays one after the other without holes.
-   The JSON maps each name to its dtype, shape and [begin, end) offsets behind the header. Numbers
-   are little-endian, as is every machine that this program is built for.
+/* The format (Hugging Face safetensors):
 
-   The files written here begin with two texts under `__metadata__`: `header_crc32`, the CRC-32 of
-   the header with eight zeros in its place, and `data_crc32`, that of all bytes after the header.
-   To others they are texts among the rest. Each is looked for only where the one before it is
-   right, as other programs copy texts to files with other bytes. */
+     8 bytes    the length of the header, unsigned
+     header     JSON, padded with spaces to a multiple of 8 bytes
+     data       the arrays, one after another without gaps
+
+   The header maps each name to a dtype, a shape and the [begin, end) offsets of its bytes in the
+   data. Numbers are little-endian, as every machine is that this program is built for.
+
+   Files written here start with two texts in `__metadata__`: `header_crc32`, the CRC-32 of the
+   header with eight zeros in its place, and `data_crc32`, the CRC-32 of the data. Other programs
+   take them for texts like any other and may copy them to files with other bytes. So header_crc32
+   counts only at the place where it is written here, and data_crc32 only if header_crc32 is
+   right. */
 #include "data/files/safetensors.h"
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/files/element.h"
 #include "data/files/json.h"
+#include "data/memory.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LONGEST_HEADER = 100000000 }; // the format's own limit
+enum { HEADER_MAX = 100000000 }; // bytes; the format's own limit
 
 static const struct {
     const char *name;
@@ -41,8 +47,9 @@ static const struct {
     {"F8_E5M2", 1},
 };
 
-static const char seal[] = "{\"__metadata__\":{\"header_crc32\":\"00000000\"";
-enum { SEAL_DIGITS = 8, SEAL_AT = sizeof seal - 1 - 1 - SEAL_DIGITS };
+/* How a header with a checksum starts, and the place of its digits. */
+static const char checked_start[] = "{\"__metadata__\":{\"header_crc32\":\"00000000\"";
+enum { DIGITS = 8, DIGITS_AT = sizeof checked_start - 1 - 1 - DIGITS };
 
 size_t stored_count(const struct stored *array) {
     size_t count = 1;
@@ -71,7 +78,7 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
     uint32_t data_crc = 0;
     for (size_t i = 0; i < array_count; i++)
         data_crc = crc32_of(data_crc, arrays[i].data, bytes_of(&arrays[i]));
-    fprintf(json, "%s,\"data_crc32\":\"%08x\"", seal, data_crc);
+    fprintf(json, "%s,\"data_crc32\":\"%08x\"", checked_start, data_crc);
     for (size_t i = 0; i < text_count; i++) {
         fputc(',', json);
         json_string(json, texts[i].name);
@@ -92,9 +99,9 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
     fputc('}', json);
     while (ftello(json) % 8) fputc(' ', json);
     if (fclose(json)) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    char digits[SEAL_DIGITS + 1];
+    char digits[DIGITS + 1];
     snprintf(digits, sizeof digits, "%08x", crc32_of(0, header, length));
-    memcpy(header + SEAL_AT, digits, SEAL_DIGITS);
+    memcpy(header + DIGITS_AT, digits, DIGITS);
     for (int i = 0; i < 8; i++) fputc((int)(length >> 8 * i & 255), stream);
     fwrite(header, 1, length, stream);
     for (size_t i = 0; i < array_count; i++)
@@ -103,35 +110,35 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
 }
 
 static _Noreturn void refuse(const struct safetensors *file, const char *why) {
-    die(STATUS_MACHINE, "%s: not a whole safetensors file: %s", file->path, why);
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s", file->path, why);
 }
 
 static _Noreturn void refuse_json(const struct safetensors *file, const struct json *json) {
-    die(STATUS_MACHINE, "%s: not a whole safetensors file: byte %zu of the header: %s", file->path,
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: byte %zu of the header: %s", file->path,
         (size_t)(json->at - file->header), json->problem);
 }
 
 static _Noreturn void refuse_array(const struct safetensors *file, const struct stored *array,
                                    const char *why) {
-    die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: %s", file->path, array->name, why);
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: %s", file->path, array->name, why);
 }
 
-/* Looks whether the header is sealed, and intact. */
-static void check_seal(struct safetensors *file, uint64_t length) {
-    if (length < sizeof seal - 1 || memcmp(file->header, seal, SEAL_AT)) return;
-    char digits[SEAL_DIGITS + 1] = "";
-    uint32_t crc = crc32_of(0, file->header, SEAL_AT);
-    crc = crc32_of(crc, seal + SEAL_AT, SEAL_DIGITS);
-    crc = crc32_of(crc, file->header + SEAL_AT + SEAL_DIGITS, length - SEAL_AT - SEAL_DIGITS);
+/* Compares the header, `length` bytes, with its checksum, if it has one. */
+static void check_header(struct safetensors *file, uint64_t length) {
+    if (length < sizeof checked_start - 1 || memcmp(file->header, checked_start, DIGITS_AT)) return;
+    char digits[DIGITS + 1] = "";
+    uint32_t crc = crc32_of(0, file->header, DIGITS_AT);
+    crc = crc32_of(crc, checked_start + DIGITS_AT, DIGITS);
+    crc = crc32_of(crc, file->header + DIGITS_AT + DIGITS, length - DIGITS_AT - DIGITS);
     snprintf(digits, sizeof digits, "%08x", crc);
-    if (memcmp(file->header + SEAL_AT, digits, SEAL_DIGITS)) refuse(file, "its header was changed");
-    file->sealed = true;
+    if (memcmp(file->header + DIGITS_AT, digits, DIGITS)) refuse(file, "its header was changed");
+    file->header_checked = true;
 }
 
-/* Looks whether the data, `bytes` bytes after the header, is sealed, and intact. */
+/* Compares the data, `bytes` bytes after the header, with its checksum, if it has one. */
 static void check_data(struct safetensors *file, uint64_t bytes) {
-    const char *stored = file->sealed ? safetensors_text(file, "data_crc32") : NULL;
-    char piece[1 << 16], digits[SEAL_DIGITS + 1];
+    const char *stored = file->header_checked ? safetensors_text(file, "data_crc32") : NULL;
+    char piece[1 << 16], digits[DIGITS + 1];
     uint32_t crc = 0;
     if (!stored) return;
     for (size_t count; bytes; bytes -= count) {
@@ -141,15 +148,13 @@ static void check_data(struct safetensors *file, uint64_t bytes) {
     }
     snprintf(digits, sizeof digits, "%08x", crc);
     if (strcmp(stored, digits) != 0) refuse(file, "its data was changed");
-    file->data_sealed = true;
+    file->data_checked = true;
 }
 
-/* Room for one more behind `count` of `size` bytes: twice as much whenever a power of 2 is full. */
+/* The list with room for one more after `count` objects. Its capacity is a power of 2. */
 static void *grown(void *list, size_t count, size_t size) {
     if (count & (count - 1)) return list;
-    list = realloc(list, (count ? 2 * count : 1) * size);
-    if (!list) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    return list;
+    return memory_grow(list, count ? 2 * count : 1, size, "the header of a file");
 }
 
 static int text_by_name(const void *one, const void *other) {
@@ -171,8 +176,8 @@ static void read_texts(struct safetensors *file, struct json *json) {
     if (count) qsort(file->texts, count, sizeof *file->texts, text_by_name);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(file->texts[i - 1].name, file->texts[i].name))
-            die(STATUS_MACHINE, "%s: not a whole safetensors file: %s: stands there twice",
-                file->path, file->texts[i].name);
+            die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: occurs twice", file->path,
+                file->texts[i].name);
 }
 
 static void read_shape(struct safetensors *file, struct json *json, struct stored *array) {
@@ -197,7 +202,8 @@ static void read_array(struct safetensors *file, struct json *json, struct store
                      : !strcmp(key, "shape")        ? SHAPE
                      : !strcmp(key, "data_offsets") ? OFFSETS
                                                     : 0;
-        if (!member || seen & member) refuse_array(file, array, "has other members than it may");
+        if (!member || seen & member)
+            refuse_array(file, array, "has a member that is unknown or occurs twice");
         seen |= member;
         if (member == DTYPE) {
             const char *name = json_text(json);
@@ -205,13 +211,13 @@ static void read_array(struct safetensors *file, struct json *json, struct store
             const int count = sizeof types / sizeof *types;
             for (array->type = 0; array->type < count; array->type++)
                 if (!strcmp(name, types[array->type].name)) break;
-            if (array->type == count) refuse_array(file, array, "is of a type that is not known");
+            if (array->type == count) refuse_array(file, array, "has an unknown type");
         } else if (member == SHAPE) {
             read_shape(file, json, array);
         } else if (!json_take(json, '[') || !json_count(json, &array->begin) ||
                    !json_more(json, ']', false) || !json_count(json, &array->end) ||
                    !json_take(json, ']')) {
-            if (!json->problem) refuse_array(file, array, "has one offset only");
+            if (!json->problem) refuse_array(file, array, "has only one offset");
             refuse_json(file, json);
         }
     }
@@ -231,48 +237,48 @@ static int array_by_name(const void *one, const void *other) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorts the arrays by their place, and pointers to them by name, of which none may stand twice. */
+/* Sorts the arrays by their place, and pointers to them by name. No name may occur twice. */
 static void sort_arrays(struct safetensors *file) {
     size_t count = file->array_count;
     if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
-    file->named = calloc(count + 1, sizeof *file->named);
-    if (!file->named) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    file->named = memory_take(count, sizeof *file->named, "the header of a file");
     for (size_t i = 0; i < count; i++) file->named[i] = &file->arrays[i];
     qsort(file->named, count, sizeof *file->named, array_by_name);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(file->named[i - 1]->name, file->named[i]->name))
-            refuse_array(file, file->named[i], "stands there twice");
+            refuse_array(file, file->named[i], "occurs twice");
 }
 
-/* That the arrays fill `bytes` bytes without holes. */
+/* Dies unless the arrays fill `bytes` bytes without gaps. */
 static void check_arrays(struct safetensors *file, uint64_t bytes) {
     size_t count = file->array_count;
     uint64_t end = 0;
     for (size_t i = 0; i < count; i++) {
         const struct stored *array = &file->arrays[i];
-        if (array->begin != end) refuse_array(file, array, "does not begin where another ends");
+        if (array->begin != end)
+            refuse_array(file, array, "does not start where the previous array ends");
         uint64_t size = types[array->type].size;
         for (int d = 0; d < array->dimensions; d++)
             if (__builtin_mul_overflow(size, array->shape[d], &size))
                 refuse_array(file, array, "is larger than any file");
         if (array->end < array->begin || array->end - array->begin != size)
-            refuse_array(file, array, "has other offsets than its shape asks for");
+            refuse_array(file, array, "has offsets that do not match its shape");
         end = array->end;
     }
-    if (end < bytes) refuse(file, "bytes are left behind the last array");
+    if (end < bytes) refuse(file, "bytes follow the last array");
     if (end > bytes) refuse(file, "it is cut short");
 }
 
 static void read_header(struct safetensors *file, uint64_t length) {
     struct json json = {file->header, file->header + length, NULL};
-    if (file->header[0] != '{') refuse(file, "its header does not begin with {");
+    if (file->header[0] != '{') refuse(file, "its header does not start with {");
     bool described = false;
     json.at++;
     for (bool first = true; json_more(&json, '}', first); first = false) {
         char *name = json_text(&json);
         if (!name || !json_take(&json, ':')) refuse_json(file, &json);
         if (!strcmp(name, "__metadata__")) {
-            if (described) refuse(file, "__metadata__ stands there twice");
+            if (described) refuse(file, "__metadata__ occurs twice");
             described = true;
             read_texts(file, &json);
             continue;
@@ -283,7 +289,7 @@ static void read_header(struct safetensors *file, uint64_t length) {
         file->arrays[file->array_count++] = array;
     }
     if (json.problem) refuse_json(file, &json);
-    if (!json_done(&json)) refuse(file, "its header goes on behind the last }");
+    if (!json_done(&json)) refuse(file, "its header continues after the last }");
 }
 
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
@@ -296,13 +302,12 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
         refuse(file, "it is shorter than 8 bytes");
     uint64_t length = 0, rest = (uint64_t)size - sizeof prefix;
     for (int i = 0; i < 8; i++) length |= (uint64_t)prefix[i] << 8 * i;
-    if (length > LONGEST_HEADER) refuse(file, "its header would have more than 100000000 bytes");
+    if (length > HEADER_MAX) refuse(file, "its header would have more than 100000000 bytes");
     if (length > rest) refuse(file, "it is cut short");
     file->first = sizeof prefix + length;
-    file->header = calloc(length + 1, 1);
-    if (!file->header) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    file->header = memory_take(length + 1, 1, "the header of a file");
     if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
-    check_seal(file, length);
+    check_header(file, length);
     read_header(file, length);
     sort_arrays(file);
     check_arrays(file, rest - length);
@@ -313,8 +318,8 @@ void safetensors_open(struct safetensors *file, const char *path) {
     struct stat status;
     if (stat(path, &status)) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     if (S_ISDIR(status.st_mode)) die(STATUS_MACHINE, "%s: %s", path, strerror(EISDIR));
-    if (!S_ISREG(status.st_mode)) // to open a FIFO would wait for ever
-        die(STATUS_MACHINE, "%s: is no regular file", path);
+    if (!S_ISREG(status.st_mode)) // opening a FIFO would block
+        die(STATUS_MACHINE, "%s: is not a regular file", path);
     FILE *stream = fopen(path, "rb");
     if (!stream) die(STATUS_MACHINE, "%s: %s", path, strerror(errno));
     safetensors_open_stream(file, path, stream);

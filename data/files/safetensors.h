@@ -1,4 +1,4 @@
-/* safetensors files: named arrays behind a JSON header. See safetensors.c. */
+/* safetensors files: a JSON header, then named arrays. See safetensors.c for the format. */
 #ifndef SAFETENSORS_H
 #define SAFETENSORS_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { STORED_DIMENSIONS = 8 }; // at most
+enum { STORED_DIMENSIONS = 8 }; // the maximum number
 
 /* An array, row-major. */
 struct stored {
@@ -16,45 +16,45 @@ struct stored {
     int type; // an enum stored_type
     int dimensions;
     size_t shape[STORED_DIMENSIONS];
-    const void *data;    // to write
-    uint64_t begin, end; // where it lies in the file that it was found in, behind the header
+    const void *data;    // only for writing: the elements
+    uint64_t begin, end; // only after reading: its bytes, counted from the end of the header
 };
 
-/* A text about the file, under `__metadata__`. */
+/* A text about the file, in the member `__metadata__` of the header. */
 struct stored_text {
     const char *name, *text;
 };
 
-/* Writes the file to `stream`; the caller looks for write errors. */
+/* Writes the file to `stream`. The caller checks for write errors. */
 void safetensors_write(FILE *stream, const struct stored_text *texts, size_t text_count,
                        const struct stored *arrays, size_t array_count);
 
 /* A file that is open for reading. */
 struct safetensors {
     FILE *stream;
-    const char *path; // for messages, not owned
-    char *header;     // names and texts lie in it
-    bool sealed;      // it has a checksum, which was right: no bit of the header is another
-    bool data_sealed; // so has its data, and no bit of it is another
-    uint64_t first;   // where the arrays begin
-    struct stored_text *texts; // by name
+    const char *path;          // for messages, not owned
+    char *header;              // names and texts point into it
+    bool header_checked;       // the header has a checksum, which is right
+    bool data_checked;         // the data has one too, which is right
+    uint64_t first;            // the byte at which the arrays start
+    struct stored_text *texts; // sorted by name
     size_t text_count;
-    struct stored *arrays;       // as they lie in the file
-    const struct stored **named; // the same by name
+    struct stored *arrays;       // in the order of the file
+    const struct stored **named; // the same, sorted by name
     size_t array_count;
 };
 
-/* Opens the file and reads its header, and all of it once where it has a checksum. Everything is
-   checked before it is believed: a file that breaks a rule of the format dies with status 1, and
-   the message says which. */
+/* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it
+   has checksums, the whole file is read once to check them. Dies with status 1 and says what is
+   wrong. */
 void safetensors_open(struct safetensors *file, const char *path);
 
-/* The same from a stream that is open and can be sought in. */
+/* The same from an open stream that can seek. */
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream);
 
 void safetensors_close(struct safetensors *file);
 
-/* NULL if the file has none of this name. */
+/* The text or array of this name, or NULL. */
 const char *safetensors_text(const struct safetensors *file, const char *name);
 const struct stored *safetensors_find(const struct safetensors *file, const char *name);
 
@@ -62,8 +62,8 @@ size_t stored_count(const struct stored *array); // of elements
 bool stored_is_numeric(const struct stored *array);
 const char *stored_type_name(const struct stored *array);
 
-/* The array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64, INT64_MIN
-   for what is no integer); dies with status 1 if the file ends early. */
+/* Reads the array's elements as float (STORED_F32), double (STORED_F64) or int64_t (STORED_I64,
+   with INT64_MIN for a value that is not an integer). Dies with status 1 if the file ends early. */
 void safetensors_read(const struct safetensors *file, const struct stored *array,
                       enum stored_type as, void *to);
 

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LONGEST = 40 }; // a longer name is never suggested and has no suggestion
+enum { NAME_MAX_LENGTH = 40 }; // a longer name is never suggested and has no suggestion
 enum { RANK_NONE = 100 };
 
 /* `name` in lower case with '-' for '_'; false if it is empty or too long. */
-static bool normalize(char normal[LONGEST + 1], const char *name) {
+static bool normalize(char normal[NAME_MAX_LENGTH + 1], const char *name) {
     size_t length = strlen(name);
-    if (!length || length > LONGEST) return false;
+    if (!length || length > NAME_MAX_LENGTH) return false;
     for (size_t i = 0; i <= length; i++)
         normal[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
     return true;
@@ -23,7 +23,7 @@ static size_t min(size_t a, size_t b) {
 /* Letters to insert, delete, replace or swap with their neighbour to turn a into b (optimal string
    alignment, Damerau 1964). */
 static size_t distance(const char *a, const char *b) {
-    size_t n = strlen(a), m = strlen(b), d[LONGEST + 1][LONGEST + 1];
+    size_t n = strlen(a), m = strlen(b), d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];
     for (size_t i = 0; i <= n; i++) d[i][0] = i;
     for (size_t j = 0; j <= m; j++) d[0][j] = j;
     for (size_t i = 1; i <= n; i++)
@@ -36,7 +36,7 @@ static size_t distance(const char *a, const char *b) {
     return d[n][m];
 }
 
-/* Whether each word of a, words being separated by '-', starts the word of b in its place. */
+/* Whether each word of a is the start of the word of b at the same place. '-' separates words. */
 static bool starts_words(const char *a, const char *b) {
     while (*a && *b) {
         size_t length = strcspn(a, "-");
@@ -50,7 +50,7 @@ static bool starts_words(const char *a, const char *b) {
     return false;
 }
 
-/* Whether a holds the first letters of b's words, of which there are two or more. */
+/* Whether a consists of the first letters of b's words, and b has two words or more. */
 static bool initials(const char *a, const char *b) {
     size_t words = 0;
     for (; *b; b += *b == '-') {
@@ -61,15 +61,16 @@ static bool initials(const char *a, const char *b) {
     return !*a && words > 1;
 }
 
-/* Whether a is b's last words. */
+/* Whether a is the last word or words of b, which has more. */
 static bool ends_words(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b);
     return m > n && b[m - n - 1] == '-' && !strcmp(b + m - n, a);
 }
 
-/* How far `name` is from what was typed, RANK_NONE if too far. Short names bear fewer mistakes. */
+/* How unlikely `name` is as the meaning of what was typed, RANK_NONE if it is too far from it. The
+   shorter the name, the fewer mistakes are allowed. */
 static int rank_of(const char *typed, const char *name) {
-    char a[LONGEST + 1], b[LONGEST + 1];
+    char a[NAME_MAX_LENGTH + 1], b[NAME_MAX_LENGTH + 1];
     if (!normalize(a, typed) || !normalize(b, name)) return RANK_NONE;
     size_t length = strlen(a), changes = distance(a, b);
     if (changes == 0) return 1;

@@ -1,4 +1,4 @@
-/* What a mistyped name may have meant: of all names the likeliest, by edit distance and as an
+/* What a mistyped name may have meant: the likeliest of all names, by edit distance and as an
    abbreviation. */
 #ifndef SUGGEST_H
 #define SUGGEST_H

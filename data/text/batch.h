@@ -1,4 +1,5 @@
-/* What a corpus hands to a model: B sequences of T character ids, and the id that follows each. */
+/* A batch: B sequences of T character ids, and for each the id that follows it. A corpus fills it,
+   a model reads it. */
 #ifndef BATCH_H
 #define BATCH_H
 
@@ -7,10 +8,22 @@
 
 struct batch {
     size_t B, T;
-    size_t most_B, most_T; // for so much there is room
-    int32_t *ids;          // (B,T)
-    int32_t *targets;      // (B,T), -1 where there is nothing to predict
-    unsigned char *valid;  // (B,T), 0 marks a pad; NULL: no pads
+    size_t B_max, T_max;  // there is memory for this many
+    int32_t *ids;         // (B,T)
+    int32_t *targets;     // (B,T), -1 where there is nothing to predict
+    unsigned char *valid; // (B,T), 0 marks a pad; NULL: no pads
+    unsigned char *marks; // (B_max,T_max) memory that `valid` may point to
 };
+
+/* The number of targets and of pads in a batch. */
+struct batch_count {
+    size_t targets, pads;
+};
+
+/* Memory for batches of up to B x T, without pads so far; freed by batch_free(). */
+struct batch batch_make(size_t B, size_t T);
+void batch_free(struct batch *batch);
+
+size_t batch_targets(const struct batch *batch);
 
 #endif

@@ -1,7 +1,14 @@
-/* The corpus: a text as character ids, split into a training and a validation part.
+/* The corpus: a text as character ids, split into a training and a validation part, and the batches
+   that are taken from it.
 
-   It is one running text, from which batches take blocks, or a list of items, each line one, which
-   batches take whole (items.h). */
+   There are several kinds of corpora. A kind says which units the two parts consist of (characters,
+   items) and how they become batches. Each kind is a struct corpus_kind in a file of its own:
+
+     corpus_text     text.c     running text; batches take blocks of T characters
+     corpus_items    items.c    a list, an item on each line; batches take whole items (items.h)
+     corpus_random   random.c   no text; batches are random characters
+
+   Callers use the functions corpus_*() below; these call the functions of the corpus's kind. */
 #ifndef CORPUS_H
 #define CORPUS_H
 
@@ -9,81 +16,113 @@
 #include "data/text/vocabulary.h"
 
 struct corpus {
+    const struct corpus_kind *kind;
     const char *name;             // for messages
-    struct vocabulary vocabulary; // what occurs
-    int32_t *ids;                 // (length) of this vocabulary, or of a model's
+    struct vocabulary vocabulary; // the symbols that occur
+    int32_t *ids;                 // (length) in this vocabulary, or in a model's
     size_t length;                // of ids
-    size_t characters;            // of the text; of items without their markers
-    size_t train;                 // so many ids, or items, train: the first; the rest validates
-    size_t bytes;                 // of the text
-    uint32_t crc32;               // of its bytes
-    size_t items;                 // 0: running text
-    struct item *item;            // (items)
-    struct pool *pool;            // that batches of items are cut from
-    bool random;                  // no text: every batch is drawn anew, uniformly
+    size_t characters;            // of the text; end markers of items do not count
+    size_t distinct;              // different characters of the text
+    size_t units;                 // that the parts consist of: characters or items
+    size_t train;   // the first `train` units are the training part; the rest validates
+    size_t bytes;   // of the text
+    uint32_t crc32; // of these bytes
+    void *own;      // what the kind keeps, or NULL
 };
 
 struct corpus_options {
+    const struct corpus_kind *kind; // NULL: corpus_text
     int level;                      // LEVEL_CHAR: a character is a code point of UTF-8
-    double val_fraction;            // so many of the characters or items, the last, validate
-    const struct vocabulary *known; // a model's, of the same level; NULL: what occurs
-    bool items;                     // each line is one
-    bool pad_to_block;              // batches of items are as long as a block, not as the longest
-    bool bucket;                    // items of like lengths share a batch
+    double val_fraction;            // the fraction of the units, at the end, that validates
+    const struct vocabulary *known; // a model's, of the same level; NULL: the symbols that occur
+    bool pad_to_block;              // items: a batch is as long as a block, not as its longest item
+    bool bucket;                    // items: those of similar length share a batch
+    size_t batch_size;              // items: take memory for batches of up to this many at once, so
+                                    // that sampling allocates nothing; larger ones do
 };
 
-/* Reads the text at `path` ("-": standard input). What cannot be read, is not text or not in a
-   known vocabulary dies with status 1 and says where. */
+enum corpus_part { CORPUS_TRAINING, CORPUS_VALIDATION };
+
+/* What a kind of corpus does. The functions of the same names below say more. */
+struct corpus_kind {
+    size_t extra_ids;  // ids that init() may add to those of the text
+    size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
+
+    /* Sets corpus->units; may rearrange corpus->ids, which are still symbols, and set
+       corpus->own. */
+    void (*init)(struct corpus *corpus, const struct corpus_options *options);
+    void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
+    void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
+    size_t (*blocks)(const struct corpus *corpus, enum corpus_part part, size_t T);
+
+    /* NULL: batches are full and have no pads. */
+    struct batch_count (*count)(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                                size_t B, size_t T);
+
+    /* These two fill the batch->B sequences of the batch. */
+    void (*sample)(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                   struct batch *batch);
+    void (*slice)(const struct corpus *corpus, size_t count, size_t first, struct batch *batch);
+
+    /* Sets batch->B too. */
+    void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
+};
+
+extern const struct corpus_kind corpus_text, corpus_items, corpus_random;
+
+/* Reads the text at `path` ("-": standard input). Dies with status 1 if the file cannot be read, is
+   not text, or has a character that a known vocabulary lacks, and says where. */
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options);
 
 /* The same from memory: `bytes` bytes of `text`. */
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
                  const struct corpus_options *options);
 
-/* No text: `count` different characters, of which every batch in training is drawn anew, uniformly
-   and independently, and RANDOM_BLOCKS blocks of another draw that validate. No model can predict
-   better than with loss ln(count), unless it sees what it predicts. If a model's vocabulary is
-   known and lacks one of the characters, dies with status 2. */
+/* A corpus of the kind corpus_random, of `count` different characters. Each batch of training is
+   sampled from them, uniformly and independently; RANDOM_BLOCKS fixed blocks validate. No model can
+   predict better than with loss ln(count), unless it sees what it predicts. Dies with status 2 if a
+   model's vocabulary is known and lacks one of the characters. */
 enum { RANDOM_BLOCKS = 1024 };
-void corpus_random(struct corpus *corpus, size_t count, const struct vocabulary *known);
+void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabulary *known);
 
 void corpus_free(struct corpus *corpus);
 
-/* The checksum of a corpus of that path in *crc32; false if no regular file there can be read. */
+/* The CRC-32 of the file at `path` in *crc32; false if it is not a regular file or cannot be
+   read. */
 bool corpus_checksum(const char *path, uint32_t *crc32);
 
 /* Whether the validation part has a character to predict. */
 bool corpus_validates(const struct corpus *corpus);
 
-/* Dies with status 2 unless both parts have a block of T characters or, to validate, at least one
-   character to predict; of items, one each. */
+/* Dies with status 2 unless the training part has a block of T characters and the one after it, and
+   the validation part a character to predict; with items, unless each part has an item. */
 void corpus_check(const struct corpus *corpus, size_t T);
 
-/* Memory for batches of up to B x T; freed by batch_free(). */
-struct batch batch_make(size_t B, size_t T);
-void batch_free(struct batch *batch);
+/* Fills the batch, to its B_max sequences, with batch `number` of the training part. `seed` and
+   `number` alone decide what is in it. */
+void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                   struct batch *batch);
 
-/* The number of targets that there are. */
-size_t batch_targets(const struct batch *batch);
+/* The number of targets and pads that corpus_sample() would put into a batch of up to B x T,
+   without filling one. */
+struct batch_count corpus_count(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                                size_t B, size_t T);
 
-/* Fills the batch with training blocks, number `count` of the order that `seed` gives. The training
-   part is cut into B equal stretches and each sequence of the batch reads its own: in an epoch
-   every block of a stretch once, in random order, the blocks beginning at another random character
-   each epoch. Of items: items_sample(). */
-void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, struct batch *batch);
+/* Whether batches may have pads, and so different numbers of targets. */
+bool corpus_has_pads(const struct corpus *corpus);
 
-/* The validation part in blocks of T that do not overlap; every character but the first is
-   predicted once. corpus_validation() fills `batch` with blocks first, first + 1, ... of the
-   corpus, at most B, sets batch->B to their number and gives the last block's missing characters
-   target -1. Of items a block is one: items_validation(). */
+/* The validation part in blocks: running text in blocks of T that do not overlap, so that every
+   character but the first is predicted once; of items each is a block. corpus_validation() fills
+   `batch` with blocks first, first + 1, ..., at most B, and sets batch->B to their number; `first`
+   is a multiple of B. Where the last block of a text ends early, its targets are -1. */
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
-/* A slice of the training part to measure a model on: `count` of its whole blocks of T, spread
-   evenly over it. The slice does not depend on the batches that training draws. It has at most
-   corpus_training_blocks() blocks. corpus_slice() fills `batch` with blocks first, first + 1, ...
-   of the slice, at most B, and sets batch->B. Of items a block is one; of random characters the
-   slice is another fixed draw. */
+/* A slice of the training part, to measure a model on: `count` of its whole blocks of T, spread
+   evenly over it, with count <= corpus_training_blocks(). The slice does not depend on what
+   corpus_sample() does. corpus_slice() fills `batch` with blocks first, first + 1, ... of the
+   slice, at most B, and sets batch->B. Of items each is a block; of random characters the slice is
+   a fixed sample of its own. */
 size_t corpus_training_blocks(const struct corpus *corpus, size_t T);
 void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
                   struct batch *batch);

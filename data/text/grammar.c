@@ -1,50 +1,56 @@
 /* A probabilistic context-free grammar of English-like prose, a sampler for it and its entropy.
 
-   A model has to look far back in this text: a verb agrees in number with its noun across relative
-   clauses and asides ("the dogs that the cat (...) chases sleep."), as do "itself" and
-   "themselves"; brackets of two kinds and quotes of two kinds close what was opened; "does" and
-   "is" at the start ask for a question mark, "either" for "or", "if" for "then".
+   A model needs a long context in this text. A verb agrees in number with its noun across relative
+   clauses and asides ("the dogs that the cat (...) chases sleep."), and so do "itself" and
+   "themselves". Brackets of two kinds and quotes of two kinds are closed in the order in which they
+   were opened. "does" and "is" at the start need a question mark, "either" needs "or", "if" needs
+   "then".
 
-   Entropy. Sentences are independent, each a derivation D of the start with probability p(D), the
-   product of its choices' probabilities, and a length |D| in characters. By renewal the endless
-   text has the rate
+   Entropy. Sentences are independent. Each is a derivation D of the first head with probability
+   p(D), the product of the probabilities of its choices, and a length |D| in characters. By renewal
+   theory the endless text has the rate
 
        H = E[-ln p(D)] / E|D|   nats per character,
 
-   if the text has no other derivation. With p(r) the probability of rule r of head A, both
-   expectations solve one linear system in the heads, c the rule's -ln p(r) or its characters:
+   if the text has no other derivation. Let p(r) be the probability of rule r of head A. Both
+   expectations solve one linear system in the heads, where c is -ln p(r), or the number of
+   characters that the rule itself writes:
 
        x(A) = sum_r p(r) (c(r) + sum_{heads B in r} x(B)),    (I - M) x = c.
 
-   M(A,B), the expected number of Bs that an A becomes at once, is not negative. So I - M is an
-   M-matrix, with positive pivots in elimination without exchange, just when the spectral radius of
-   M is below 1, that is, when expected sizes are finite (Berman and Plemmons, Nonnegative Matrices
+   M(A,B) is the expected number of heads B in the body of A, and not negative. So I - M is an
+   M-matrix: elimination without exchanges has positive pivots if and only if the spectral radius of
+   M is below 1, that is, if expected lengths are finite (Berman and Plemmons, Nonnegative Matrices
    in the Mathematical Sciences, chapter 6).
 
-   Why a text has one derivation only, reading from the left:
-   - ". ", "? ", "! " and the same with an empty line for the space stand at the end of sentences
-   and nowhere else, so sentences are told apart. Capitals but for names stand at the start of a
-     sentence and behind an opening quote, and there always; no two words differ in case alone. So
-     text with capitals and text with the marks '^' determine each other.
-   - A word is in one row of the lexicon, so it tells its class, and its form tells its number
-   ("the" has the number of its noun). Two rules that differ in number alone are therefore told
-   apart; what is left is to tell apart rules with numbers ignored.
-   - A noun takes one modifier at most, right behind it. Modifiers begin with "that", a preposition
-     or an opening bracket, and nothing else that may follow a noun phrase does; so what begins
-     like a modifier behind a noun is one, and belongs to that noun, the nearest.
-   - "that" behind a verb of thinking begins its clause, behind a noun a relative clause, whose noun
-     is its subject if a verb comes next and its object if a determiner does.
+   Why a text has only one derivation, reading from the left:
+   - ". ", "? ", "! ", and the same with an empty line instead of the space, occur at the end of
+     sentences and nowhere else. So it is known where sentences end.
+   - Apart from names, capitals occur at the start of a sentence and after an opening quote, and
+     always there; no two words differ only in case. So the text with capitals and the text with the
+     marks '^' determine each other.
+   - A word is in one row of the lexicon, which tells its class. Its form tells its number ("the"
+     has the number of its noun). So rules that differ only in number can be told apart, and number
+     can be ignored from here on.
+   - A noun takes at most one modifier, directly after it. Modifiers start with "that", a
+     preposition or an opening bracket. Nothing else that may follow a noun phrase starts with
+     these. So what starts like a modifier after a noun is one, and belongs to that noun.
+   - "that" after a verb of thinking starts its clause. After a noun it starts a relative clause,
+     whose subject is the noun if a verb comes next, and whose object it is if a determiner does.
    - A verb's class says whether a noun phrase, a clause or neither follows. Only verbs of the last
-     class take an adverb or a place, right behind them, where no noun is that could have it.
-   - A second clause is joined on only in a statement, once, and a statement ends at a mark: at a
-     full stop or a quote. Verbs of saying occur with quotes only.
-   - The start of a sentence: a quote, "if", "either", "how" before an adjective, a question word or
-     "does", "do", "is", "are", or else a noun phrase; its verb says whether it is one that speaks.
+     class take an adverb or a place, directly after them, where there is no noun that it could
+     belong to.
+   - A second clause is joined only to a statement, only once, and a statement ends at a full stop
+     or a quote. Verbs of saying occur only with quotes.
+   - A sentence starts with a quote, "if", "either", "how" before an adjective, a question word,
+     "does", "do", "is", "are", or a noun phrase; after a noun phrase the verb says whether a quote
+     follows.
+
    tests/data/test_grammar.c counts derivations with a chart parser. */
 #include "data/text/grammar.h"
 #include "data/die.h"
+#include "data/memory.h"
 #include "data/random.h"
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -74,7 +80,7 @@ const struct grammar_rule grammar_rules[] = {
     {"clause",       5, "<one> <does>"},
     {"clause",       4, "<many> <do>"},
 
-    // Noun phrases: one, many, either as an object, and who may speak.
+    // Noun phrases: one, many, either of them as an object, and the speakers.
     {"one",          1, "<a> <adjectives><noun.one><after.one>"},
     {"many",         1, "<some> <adjectives><noun.many><after.many>"},
     {"object",       4, "<one>|<many>"},
@@ -90,7 +96,7 @@ const struct grammar_rule grammar_rules[] = {
     {"after",        3, " <near> <object>"},
     {"after",        1, " (<clause>)| [<clause>]"},
 
-    // What one does, what many do, and the bare act.
+    // What one does, what many do, and the infinitive.
     {"does",         7, "<chase>s <object>|<run>s<way>"},
     {"does",         2, "<chase>s itself|is <adjective>|<think>s that <clause>|does not <act>"},
     {"does",         1, "will <act>|can <act>"},
@@ -102,7 +108,7 @@ const struct grammar_rule grammar_rules[] = {
     {"way",          2, " <adverb>"},
     {"way",          1, " <near> <object>"},
 
-    // The lexicon: every word in one place, but for "the", which takes its number from its noun.
+    // The lexicon: every word in one row, except "the", which has the number of its noun.
     {"a",            6, "the"},
     {"a",            1, "every|this|one|another"},
     {"some",         6, "the"},
@@ -129,7 +135,7 @@ const struct grammar_rule grammar_rules[] = {
 // clang-format on
 const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
-/* A grammar as read from its rows. */
+/* A grammar, parsed from its rows. */
 
 enum symbol_kind { TEXT, CAPITAL, HEAD, END };
 
@@ -148,7 +154,7 @@ struct alternative {
 struct head {
     const char *name;
     size_t weight;               // sum over its alternatives
-    const struct symbol **picks; // (weight) each alternative's body as often as it weighs
+    const struct symbol **picks; // (weight) each alternative's body, as many times as its weight
 };
 
 struct grammar {
@@ -159,10 +165,8 @@ struct grammar {
     size_t head_count, alternative_count, symbol_count;
 };
 
-static void *need(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    return memory;
+static void *take(size_t count, size_t size) {
+    return memory_take(count, size, "the grammar");
 }
 
 static size_t head_number(const struct grammar *g, const char *name, size_t length) {
@@ -198,9 +202,9 @@ static struct grammar grammar_read(const struct grammar_rule *rules, size_t coun
     struct grammar g = {0};
     size_t characters = 0, weight = 0;
     for (size_t i = 0; i < count; i++) characters += strlen(rules[i].bodies) + 1;
-    g.heads = need(count, sizeof *g.heads);
-    g.alternatives = need(characters, sizeof *g.alternatives); // bounds for both: each symbol or
-    g.symbols = need(2 * characters, sizeof *g.symbols);       // alternative takes a character
+    g.heads = take(count, sizeof *g.heads);
+    g.alternatives = take(characters, sizeof *g.alternatives); // upper bounds: each alternative and
+    g.symbols = take(2 * characters, sizeof *g.symbols);       // each symbol takes a character
     for (size_t i = 0; i < count; i++)
         if (head_number(&g, rules[i].head, strlen(rules[i].head)) == g.head_count)
             g.heads[g.head_count++].name = rules[i].head;
@@ -216,7 +220,7 @@ static struct grammar grammar_read(const struct grammar_rule *rules, size_t coun
             if (!*c) break;
         }
     }
-    g.picks = need(weight, sizeof *g.picks);
+    g.picks = take(weight, sizeof *g.picks);
     const struct symbol **pick = g.picks;
     for (size_t head = 0; head < g.head_count; head++) {
         g.heads[head].picks = pick;
@@ -234,24 +238,23 @@ static void grammar_free(struct grammar *g) {
     free(g->picks);
 }
 
-/* What is still to be written of bodies that were left for a head inside them. It grows with the
-   depth of the derivation; a head at the end of its body leaves nothing behind. */
+/* The rests of bodies that are interrupted by the derivation of a head inside them. The stack grows
+   with the depth of the derivation, but a head at the end of its body needs no entry. */
 struct stack {
-    const struct symbol **left;
-    size_t depth, room;
+    const struct symbol **rest;
+    size_t depth, capacity;
 };
 
 static void push(struct stack *stack, const struct symbol *symbol) {
-    if (stack->depth == stack->room) {
-        stack->room = 2 * stack->room + 64;
-        stack->left = realloc(stack->left, stack->room * sizeof *stack->left);
-        if (!stack->left) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    if (stack->depth == stack->capacity) {
+        stack->capacity = 2 * stack->capacity + 64;
+        stack->rest = memory_grow(stack->rest, stack->capacity, sizeof *stack->rest, "the grammar");
     }
-    stack->left[stack->depth++] = symbol;
+    stack->rest[stack->depth++] = symbol;
 }
 
-/* Writes a derivation of the start to text[at .. length), its choices from stream `key`; returns
-   where it ends. */
+/* Writes a derivation of the first head to text[at .. length), with choices from stream `key`.
+   Returns its end. */
 static size_t write_derivation(const struct grammar *g, struct stack *stack, uint64_t key,
                                char *text, size_t at, size_t length) {
     static const struct symbol start[] = {{HEAD, 0, NULL}, {END, 0, NULL}};
@@ -282,7 +285,7 @@ static size_t write_derivation(const struct grammar *g, struct stack *stack, uin
         }
         case END:
             if (!stack->depth) return at;
-            symbol = stack->left[--stack->depth];
+            symbol = stack->rest[--stack->depth];
             break;
         }
     }
@@ -299,18 +302,18 @@ char *grammar_text_of(const struct grammar_rule *rules, size_t count, uint64_t s
     for (uint64_t sentence = 0; at < length; sentence++)
         at = write_derivation(&g, &stack, random_key(seed, "grammar", sentence), text, at, length);
     text[length] = 0;
-    free(stack.left);
+    free(stack.rest);
     grammar_free(&g);
     return text;
 }
 
-/* With n heads, row A of the (n,n+2) matrix is head A's equation: its row of I - M, then c for the
-   entropy and c for the length. Columns n-1 .. 1 are eliminated from the rows above their pivots,
-   so that row 0 is left with the start alone. */
+/* With n heads, row A of the (n,n+2) matrix is the equation of head A: its row of I - M, then c for
+   the entropy and c for the length. Columns n-1 .. 1 are eliminated from the rows above their
+   pivots, so that row 0 is left with one unknown, that of the first head. */
 double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
     struct grammar g = grammar_read(rules, count);
     size_t n = g.head_count, width = n + 2;
-    double *matrix = need(n * width, sizeof *matrix); // (n,n+2)
+    double *matrix = take(n * width, sizeof *matrix); // (n,n+2)
     for (size_t a = 0; a < n; a++) matrix[a * width + a] = 1;
     for (size_t i = 0; i < g.alternative_count; i++) {
         const struct alternative *alternative = &g.alternatives[i];

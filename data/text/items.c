@@ -1,102 +1,145 @@
-/* Lines -> items -> batches. */
+/* Lines -> items -> batches.
+
+   A batch of the training part takes the next B items of a random order. This order depends on the
+   seed alone and has every item once in each epoch. A batch is as long as its longest item, or as a
+   block with `pad_to_block`. With `bucket`, the items of POOL_BATCHES batches are sorted by length
+   and cut into batches, which are then used in a random order. Validation takes the items of its
+   part as they come, in the same way. */
 #include "data/text/items.h"
 #include "data/die.h"
+#include "data/memory.h"
 #include "data/random.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL_BATCHES = 32 }; // sorted together
+enum { POOL_BATCHES = 32 }; // that `bucket` sorts together
 
-/* An item of a pool, and where it stood: sorting keeps the order of equals. */
+/* An item of a pool, and its place before sorting, which orders items of the same length. */
 struct pick {
     const struct item *item;
     size_t place;
 };
 
-/* Items that follow one another in the order of a part: of one batch, or of several sorted by
-   length. It is made when the first of its batches is asked for, and kept for the others. */
-struct pool {
+/* Consecutive items of a part: those of one batch, or with `bucket` of several batches, sorted. A
+   pool is filled when one of its batches is asked for, and serves the others of them too. */
+struct item_pool {
     bool sorted, pad_to_block;
-    bool training; // what it holds: the part,
-    uint64_t seed, number;
-    size_t B, count;   // and items for batches of B; 0: nothing yet
-    size_t room;       // of pick
-    struct pick *pick; // (count)
+    enum corpus_part part;   // what it holds:
+    uint64_t seed, number;   // pool `number` of that part
+    size_t B;                // for batches of B; 0: it holds nothing
+    size_t count, count_max; // items in it, and those that there is memory for
+    struct pick *pick;       // (count)
 };
 
-static bool is_blank(const int32_t *symbols, size_t begin, size_t end) {
-    while (begin < end && (symbols[begin] == ' ' || symbols[begin] == '\t')) begin++;
-    return begin == end;
+/* Items of a pool that make a batch. */
+struct choice {
+    const struct pick *pick; // (B)
+    size_t B;
+};
+
+static bool is_blank(const int32_t *symbols, size_t from, size_t to) {
+    while (from < to && (symbols[from] == ' ' || symbols[from] == '\t')) from++;
+    return from == to;
 }
 
-/* The text's lines, moved together in place: a marker, then each item and a marker. The first
-   symbol moves back by one to make room. */
-void items_make(struct corpus *corpus, const struct corpus_options *options) {
+/* Empties the pool and ensures that it has memory for `count` items. */
+static void pool_clear(struct item_pool *pool, size_t count) {
+    pool->B = 0;
+    if (count <= pool->count_max) return;
+    free(pool->pick);
+    pool->pick = memory_take(count, sizeof *pool->pick, "a batch of items");
+    pool->count_max = count;
+}
+
+/* The number of items in a pool for batches of B, unless the part ends before. */
+static size_t pool_size(const struct item_pool *pool, size_t B) {
+    return pool->sorted ? B * POOL_BATCHES : B;
+}
+
+/* Moves the lines together in place: a marker, then each item and a marker. The text moves by one
+   symbol to make room for the first marker. Returns the items in the order of the text. */
+static struct item *find_items(struct corpus *corpus) {
     int32_t *ids = corpus->ids;
     size_t end = corpus->length + 1, lines = 1, to = 1;
     memmove(ids + 1, ids, corpus->length * sizeof *ids);
     ids[0] = END_MARKER;
     for (size_t i = 1; i < end; i++) lines += ids[i] == END_MARKER;
-    struct item *found = corpus_memory(lines, sizeof *found);
-    corpus->items = 0;
-    for (size_t begin = 1, next; begin < end; begin = next) {
-        size_t stop = begin;
+    struct item *found = memory_take(lines, sizeof *found, "the items");
+    for (size_t from = 1, next; from < end; from = next) {
+        size_t stop = from;
         while (stop < end && ids[stop] != END_MARKER) stop++;
         next = stop + 1;
-        if (stop > begin && ids[stop - 1] == '\r') stop--;
-        if (is_blank(ids, begin, stop)) continue;
-        found[corpus->items++] = (struct item){to - 1, stop - begin + 1};
-        memmove(ids + to, ids + begin, (stop - begin) * sizeof *ids);
-        to += stop - begin;
+        if (stop > from && ids[stop - 1] == '\r') stop--;
+        if (is_blank(ids, from, stop)) continue;
+        found[corpus->units++] = (struct item){to - 1, stop - from + 1};
+        memmove(ids + to, ids + from, (stop - from) * sizeof *ids);
+        to += stop - from;
         ids[to++] = END_MARKER;
     }
-    if (!corpus->items)
+    if (!corpus->units)
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
     corpus->length = to;
-    corpus->characters = to - 1 - corpus->items;
-    corpus->item = corpus_memory(corpus->items, sizeof *corpus->item);
+    corpus->characters = to - 1 - corpus->units;
+    return found;
+}
+
+static void init(struct corpus *corpus, const struct corpus_options *options) {
+    struct item *found = find_items(corpus);
+    size_t count = corpus->units;
+    struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
+    items->item = memory_take(count, sizeof *items->item, "the items");
     uint64_t order = random_key(0, "items", 0);
-    for (size_t i = 0; i < corpus->items; i++)
-        corpus->item[random_permuted(order, i, corpus->items)] = found[i];
+    for (size_t i = 0; i < count; i++) items->item[random_permuted(order, i, count)] = found[i];
     free(found);
-    corpus->pool = corpus_memory(1, sizeof *corpus->pool);
-    corpus->pool->sorted = options->bucket;
-    corpus->pool->pad_to_block = options->pad_to_block;
+    items->pool = memory_take(1, sizeof *items->pool, "the items");
+    items->pool->sorted = options->bucket;
+    items->pool->pad_to_block = options->pad_to_block;
+    pool_clear(items->pool, pool_size(items->pool, options->batch_size));
 }
 
-void items_free(struct corpus *corpus) {
-    free(corpus->item);
-    if (corpus->pool) free(corpus->pool->pick);
-    free(corpus->pool);
+static void free_items(struct corpus *corpus) {
+    struct items *items = corpus->own;
+    if (!items) return;
+    free(items->pool->pick);
+    free(items->pool);
+    free(items->item);
+    free(items);
 }
 
-void items_check(const struct corpus *corpus) {
-    if (!corpus->train || corpus->train == corpus->items)
+static void check(const struct corpus *corpus, size_t T) {
+    if (!corpus->train || corpus->train == corpus->units)
         die(STATUS_USAGE,
             "corpus: %s: %zu of %zu items train and %zu validate, but each part needs one (try "
-            "another "
-            "--val-fraction or more items)",
-            corpus->name, corpus->train, corpus->items, corpus->items - corpus->train);
+            "another --val-fraction or more items)",
+            corpus->name, corpus->train, corpus->units, corpus->units - corpus->train);
 }
 
-size_t items_longest(const struct corpus *corpus) {
-    size_t longest = 0;
-    for (size_t i = 0; i < corpus->items; i++)
-        if (corpus->item[i].tokens - 1 > longest) longest = corpus->item[i].tokens - 1;
-    return longest;
+static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
+    return part == CORPUS_TRAINING ? corpus->train : corpus->units - corpus->train;
 }
 
-size_t items_cut(const struct corpus *corpus, size_t T) {
-    size_t cut = 0;
-    for (size_t i = 0; i < corpus->items; i++) cut += corpus->item[i].tokens > T;
-    return cut;
+const struct items *items_of(const struct corpus *corpus) {
+    return corpus->kind == &corpus_items ? corpus->own : NULL;
 }
 
-/* Number `place` of the training items' order, which has no end. */
+struct items_size items_size(const struct corpus *corpus, size_t T) {
+    const struct items *items = items_of(corpus);
+    if (!items) return (struct items_size){0};
+    struct items_size size = {.all = corpus->units, .train = corpus->train};
+    for (size_t i = 0; i < size.all; i++) {
+        size_t tokens = items->item[i].tokens;
+        if (tokens - 1 > size.longest) size.longest = tokens - 1;
+        size.cut += tokens > T;
+    }
+    return size;
+}
+
+/* Item `place` in the order of the training items, which continues without end. */
 static const struct item *training_item(const struct corpus *corpus, uint64_t seed, size_t place) {
+    const struct items *items = corpus->own;
     uint64_t epoch = random_key(seed, "epoch", place / corpus->train);
     size_t i = place % corpus->train;
-    return &corpus->item[random_permuted(random_key(epoch, "items", 0), i, corpus->train)];
+    return &items->item[random_permuted(random_key(epoch, "items", 0), i, corpus->train)];
 }
 
 static int by_length(const void *a, const void *b) {
@@ -106,43 +149,65 @@ static int by_length(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Empties the pool and makes room for `most` items. */
-static void clear(struct pool *pool, size_t most) {
-    pool->B = 0;
-    if (most <= pool->room) return;
-    free(pool->pick);
-    pool->pick = corpus_memory(most, sizeof *pool->pick);
-    pool->room = most;
-}
-
-/* Makes the pool number `number` of a part. */
-static void gather(const struct corpus *corpus, bool training, uint64_t seed, uint64_t number,
-                   size_t B) {
-    struct pool *pool = corpus->pool;
-    if (pool->B == B && pool->training == training && pool->seed == seed && pool->number == number)
-        return;
-    size_t most = pool->sorted ? B * POOL_BATCHES : B, first = (size_t)number * most;
-    size_t left = corpus->items - corpus->train - first;
-    clear(pool, most);
-    pool->training = training;
+/* Fills the pool with the items of pool `number` of a part, unless it holds them. */
+static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
+                      uint64_t number, size_t B) {
+    const struct items *items = corpus->own;
+    struct item_pool *pool = items->pool;
+    if (pool->B == B && pool->part == part && pool->seed == seed && pool->number == number) return;
+    bool training = part == CORPUS_TRAINING;
+    size_t size = pool_size(pool, B), first = (size_t)number * size;
+    size_t left = corpus->units - corpus->train - first; // of validation items
+    pool_clear(pool, size);
+    pool->part = part;
     pool->seed = seed;
     pool->number = number;
     pool->B = B;
-    pool->count = training || most < left ? most : left;
+    pool->count = training || size < left ? size : left;
     for (size_t i = 0; i < pool->count; i++)
         pool->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
-                                               : &corpus->item[corpus->train + first + i],
+                                               : &items->item[corpus->train + first + i],
                                       i};
     if (pool->sorted) qsort(pool->pick, pool->count, sizeof *pool->pick, by_length);
 }
 
+/* The items of batch `number` of a part, at most B. */
+static struct choice choose(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
+                            uint64_t number, size_t B) {
+    const struct items *items = corpus->own;
+    const struct item_pool *pool = items->pool;
+    size_t batches = pool->sorted ? POOL_BATCHES : 1;
+    pool_fill(corpus, part, seed, number / batches, B);
+    size_t filled = (pool->count + B - 1) / B; // batches; fewer in the last pool of validation
+    uint64_t order = random_key(seed, "buckets", pool->number);
+    size_t first = (size_t)random_permuted(order, number % batches, filled) * B;
+    size_t left = pool->count - first;
+    return (struct choice){pool->pick + first, left < B ? left : B};
+}
+
+static size_t tokens_in(const struct item *item, size_t T) {
+    return item->tokens < T ? item->tokens : T;
+}
+
+/* How long a batch of these items is, at most T. */
+static size_t length_of(const struct corpus *corpus, struct choice choice, size_t T) {
+    const struct items *items = corpus->own;
+    size_t longest = 0;
+    if (items->pool->pad_to_block) return T;
+    for (size_t b = 0; b < choice.B; b++) {
+        size_t tokens = tokens_in(choice.pick[b].item, T);
+        if (tokens > longest) longest = tokens;
+    }
+    return longest;
+}
+
 static void put_item(const struct corpus *corpus, const struct item *item, struct batch *batch,
                      size_t b) {
-    size_t T = batch->T, tokens = item->tokens < T ? item->tokens : T;
+    size_t T = batch->T, tokens = tokens_in(item, T);
     int32_t *ids = batch->ids + b * T, *targets = batch->targets + b * T;
     unsigned char *valid = batch->valid + b * T;
-    memcpy(ids, corpus->ids + item->begin, tokens * sizeof *ids);
-    memcpy(targets, corpus->ids + item->begin + 1, tokens * sizeof *targets);
+    memcpy(ids, corpus->ids + item->start, tokens * sizeof *ids);
+    memcpy(targets, corpus->ids + item->start + 1, tokens * sizeof *targets);
     memset(valid, 1, tokens);
     memset(valid + tokens, 0, T - tokens);
     for (size_t t = tokens; t < T; t++) {
@@ -151,81 +216,47 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
     }
 }
 
-/* A batch of B items. */
-static void put_items(const struct corpus *corpus, const struct pick *pick, size_t B,
-                      struct batch *batch) {
-    size_t longest = 0;
-    if (!batch->valid) batch->valid = corpus_memory(batch->most_B * batch->most_T, 1);
-    batch->B = B;
-    for (size_t b = 0; b < B; b++)
-        if (pick[b].item->tokens > longest) longest = pick[b].item->tokens;
-    batch->T = corpus->pool->pad_to_block || longest > batch->most_T ? batch->most_T : longest;
-    for (size_t b = 0; b < B; b++) put_item(corpus, pick[b].item, batch, b);
+static void put_items(const struct corpus *corpus, struct choice choice, struct batch *batch) {
+    batch->B = choice.B;
+    batch->T = length_of(corpus, choice, batch->T_max);
+    batch->valid = batch->marks;
+    for (size_t b = 0; b < choice.B; b++) put_item(corpus, choice.pick[b].item, batch, b);
 }
 
-/* Batch number `count` of a part, of at most B items. */
-static void fill(const struct corpus *corpus, bool training, uint64_t seed, uint64_t count,
-                 size_t B, struct batch *batch) {
-    struct pool *pool = corpus->pool;
-    size_t batches = pool->sorted ? POOL_BATCHES : 1;
-    gather(corpus, training, seed, count / batches, B);
-    size_t there = (pool->count + B - 1) / B; // fewer in the last pool that validates
-    uint64_t order = random_key(seed, "buckets", pool->number);
-    size_t first = (size_t)random_permuted(order, count % batches, there) * B;
-    put_items(corpus, pool->pick + first, pool->count - first < B ? pool->count - first : B, batch);
+static struct batch_count count(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                                size_t B, size_t T) {
+    struct choice choice = choose(corpus, CORPUS_TRAINING, seed, number, B);
+    size_t length = length_of(corpus, choice, T), targets = 0;
+    for (size_t b = 0; b < choice.B; b++) targets += tokens_in(choice.pick[b].item, length);
+    return (struct batch_count){.targets = targets, .pads = choice.B * length - targets};
 }
 
-void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, struct batch *batch) {
-    fill(corpus, true, seed, count, batch->most_B, batch);
+static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                   struct batch *batch) {
+    put_items(corpus, choose(corpus, CORPUS_TRAINING, seed, number, batch->B), batch);
 }
 
-void items_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
-    fill(corpus, false, 0, first / B, B, batch);
+static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
+    put_items(corpus, choose(corpus, CORPUS_VALIDATION, 0, first / B, B), batch);
 }
 
-void items_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
-                 struct batch *batch) {
-    struct pool *pool = corpus->pool;
-    size_t there = count - first < B ? count - first : B;
-    clear(pool, there);
-    for (size_t b = 0; b < there; b++)
-        pool->pick[b].item = &corpus->item[(first + b) * corpus->train / count];
-    put_items(corpus, pool->pick, there, batch);
+static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
+    const struct items *items = corpus->own;
+    pool_clear(items->pool, batch->B);
+    for (size_t b = 0; b < batch->B; b++)
+        items->pool->pick[b].item = &items->item[(first + b) * corpus->train / count];
+    put_items(corpus, (struct choice){items->pool->pick, batch->B}, batch);
 }
 
-/* The slot of an item of these targets, or the free one where it would stand. */
-static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t count) {
-    const struct corpus *corpus = set->corpus;
-    uint64_t hash = 0;
-    for (size_t i = 0; i < count; i++) hash = random_mix(hash + (uint64_t)targets[i] + 1);
-    for (size_t at = hash & (set->slots - 1);; at = (at + 1) & (set->slots - 1)) {
-        if (!set->slot[at]) return at;
-        const struct item *item = &corpus->item[set->slot[at] - 1];
-        size_t tokens = item->tokens < set->T ? item->tokens : set->T;
-        if (tokens == count &&
-            !memcmp(corpus->ids + item->begin + 1, targets, count * sizeof *targets))
-            return at;
-    }
-}
-
-void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T) {
-    *set = (struct item_set){.corpus = corpus, .T = T, .slots = 2};
-    while (set->slots < 2 * corpus->items) set->slots *= 2;
-    set->slot = corpus_memory(set->slots, sizeof *set->slot);
-    for (size_t i = corpus->items; i-- > 0;) { // those that train, the first, come last
-        const struct item *item = &corpus->item[i];
-        size_t tokens = item->tokens < T ? item->tokens : T;
-        set->slot[slot_of(set, corpus->ids + item->begin + 1, tokens)] = i + 1;
-    }
-}
-
-void item_set_free(struct item_set *set) {
-    free(set->slot);
-    *set = (struct item_set){0};
-}
-
-enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count) {
-    size_t found = set->slot[slot_of(set, targets, count)];
-    if (!found) return ITEM_NEW;
-    return found - 1 < set->corpus->train ? ITEM_KNOWN : ITEM_VALIDATES;
-}
+const struct corpus_kind corpus_items = {
+    .extra_ids = 2, // the first marker, and the last one where no line end is to be replaced
+    .end_marker = 1,
+    .init = init,
+    .free = free_items,
+    .check = check,
+    .blocks = blocks,
+    .count = count,
+    .sample = sample,
+    .slice = slice,
+    .validation = validation,
+};

@@ -1,67 +1,46 @@
-/* A corpus of items: each line of the text is a sequence of its own, such as a name, a word, a
-   verse. Blank lines (of blanks and tabs) are none; a line's end is \n, \r\n or the text's end.
+/* The kind of corpus that is a list of items: each line of the text is a sequence of its own, such
+   as a name, a word or a verse. Lines that are empty or contain only blanks and tabs are skipped. A
+   line ends with \n, with \r\n or at the end of the text.
 
-   The newline is the end marker: an item never holds one, so it is a character of the vocabulary
-   like any other, first input and last target of each item. With T the block, the item "abc" is
+   The newline is the end marker. No item contains one, so it is a character of the vocabulary like
+   any other: the first input and the last target of each item. The item "abc" is
 
      ids      \n a  b  c     targets  a  b  c  \n
 
-   and one that is longer than a block is cut: its first T characters are predicted, its end is not.
-   Behind an item its sequence holds pads: the marker as id, no target, `valid` 0.
+   An item that does not fit in a block of T is cut: its first T characters are predicted, its end
+   is not. After the end of an item its sequence is filled with pads: the marker as id, no target,
+   `valid` 0.
 
-   Items stand in a random order that is the same for every seed, so that a sorted list can be
-   split: its end validates. */
+   The items are shuffled before the split into two parts, so that a sorted list can be used. The
+   order is the same for every seed. */
 #ifndef ITEMS_H
 #define ITEMS_H
 
 #include "data/text/corpus.h"
 
-enum { END_MARKER = '\n', ITEM_MARKERS = 2 }; // a text may need so many markers more than it has
+enum { END_MARKER = '\n' };
 
-/* ids[begin] and ids[begin + tokens] of the corpus are markers, in between is the item. */
+/* ids[start] and ids[start + tokens] of the corpus are markers; the characters are in between. */
 struct item {
-    size_t begin, tokens; // tokens: inputs, or targets
+    size_t start, tokens; // tokens: the number of inputs, which is that of targets
 };
 
-/* What the functions of corpus.h do where there are items. items_make() makes items of corpus->ids,
-   the text as symbols; a text without items dies with status 1. */
-void items_make(struct corpus *corpus, const struct corpus_options *options);
-void items_free(struct corpus *corpus);
-void items_check(const struct corpus *corpus);
-
-/* Training items in an order that depends on the seed alone: in each epoch every item once, a
-   batch's most_B after the other. As long as the longest of them, or as a block. With `bucket` the
-   items of POOL_BATCHES batches are sorted by length before they are cut into batches, which then
-   come in a random order. */
-void items_sample(const struct corpus *corpus, uint64_t seed, uint64_t count, struct batch *batch);
-
-/* Likewise batch number first / B of the validation items. */
-void items_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
-
-/* Items first, first + 1, ... of a slice of `count` training items: see corpus_slice(). */
-void items_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
-                 struct batch *batch);
-
-/* How long the longest item is, in characters, and how many do not fit in a block of T. */
-size_t items_longest(const struct corpus *corpus);
-size_t items_cut(const struct corpus *corpus, size_t T);
-
-/* Items that can be found by what a block of T predicts of them: their first T characters, or all
-   and the marker. */
-struct item_set {
-    const struct corpus *corpus;
-    size_t T, slots; // a power of two
-    size_t *slot;    // (slots) 1 + an item, 0: free; by linear probing
+/* What a corpus of items keeps, as corpus->own. */
+struct items {
+    struct item *item;      // (corpus->units) shuffled
+    struct item_pool *pool; // from which batches are cut: see items.c
 };
 
-void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T);
-void item_set_free(struct item_set *set);
+/* NULL if the corpus is of another kind. */
+const struct items *items_of(const struct corpus *corpus);
 
-/* Where an item of these targets stands: in the training part, or only in the other one. */
-enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
-enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count);
+/* Sizes of a corpus of items; all 0 if it is of another kind. */
+struct items_size {
+    size_t all, train; // the number of items
+    size_t longest;    // characters of the longest one
+    size_t cut;        // the number of those that do not fit in a block of T
+};
 
-/* What corpora take their memory by; dies with status 1 where there is none. */
-void *corpus_memory(size_t count, size_t size);
+struct items_size items_size(const struct corpus *corpus, size_t T);
 
 #endif

@@ -9,10 +9,10 @@
 
 enum { CODE_POINTS = 0x110000 };
 
-/* The code point at text[*at] of `bytes` bytes, moving *at behind it; -1, and *at stays, if there
-   is none. */
+/* Decodes the code point at text[*at] of `bytes` bytes and moves *at after it. If there is no valid
+   one, returns -1 and leaves *at. */
 static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_t *at) {
-    static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
+    static const int32_t code_min[] = {0, 0x80, 0x800, 0x10000};
     unsigned char first = text[*at];
     int more = first < 0x80       ? 0
                : first >> 5 == 6  ? 1
@@ -25,24 +25,26 @@ static inline int32_t utf8_decode(const unsigned char *text, size_t bytes, size_
         if (text[*at + i] >> 6 != 2) return -1;
         code = code << 6 | (text[*at + i] & 0x3f);
     }
-    if (code < least[more] || code >= CODE_POINTS || (code >= 0xd800 && code < 0xe000)) return -1;
+    if (code < code_min[more] || code >= CODE_POINTS || (code >= 0xd800 && code < 0xe000))
+        return -1;
     *at += more + 1;
     return code;
 }
 
-/* True where more bytes could make a character of these, fewer than its first byte asks for. */
+/* Whether more bytes after these, which are fewer than the first one announces, could make a code
+   point. */
 static inline bool utf8_begins(const unsigned char *text, size_t bytes) {
-    for (int least = 0x80; least < 0xc0; least += 0x3f) { // with the lowest and the highest bytes
+    for (int next = 0x80; next < 0xc0; next += 0x3f) { // the lowest and the highest next byte
         unsigned char whole[4] = {0};
         size_t at = 0;
         for (size_t i = 0; i < sizeof whole; i++)
-            whole[i] = i < bytes ? text[i] : (unsigned char)least;
+            whole[i] = i < bytes ? text[i] : (unsigned char)next;
         if (utf8_decode(whole, sizeof whole, &at) >= 0 && at > bytes) return true;
     }
     return false;
 }
 
-/* The bytes of a code point in text[0 .. 4); returns how many there are. */
+/* Encodes a code point in text[0 .. 4) and returns the number of bytes. */
 static inline int utf8_encode(uint32_t code, char *text) {
     if (code < 0x80) {
         text[0] = (char)code;

@@ -1,22 +1,18 @@
 #include "data/text/vocabulary.h"
-#include "data/die.h"
+#include "data/memory.h"
 #include "data/text/utf8.h"
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPLACEMENT = 0xfffd };
-
-static uint32_t *symbols_of(size_t V) {
-    uint32_t *symbols = calloc(V ? V : 1, sizeof *symbols);
-    if (!symbols) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    return symbols;
+static uint32_t *take_symbols(size_t V) {
+    return memory_take(V, sizeof(uint32_t), "the vocabulary");
 }
 
 void vocabulary_make(struct vocabulary *vocabulary, int level, const int32_t *used, size_t end) {
     *vocabulary = (struct vocabulary){.level = level};
     for (size_t symbol = 0; symbol < end; symbol++) vocabulary->V += used[symbol] != 0;
-    vocabulary->symbols = symbols_of(vocabulary->V);
+    vocabulary->symbols = take_symbols(vocabulary->V);
     size_t id = 0;
     for (size_t symbol = 0; symbol < end; symbol++)
         if (used[symbol]) vocabulary->symbols[id++] = (uint32_t)symbol;
@@ -28,9 +24,8 @@ void vocabulary_free(struct vocabulary *vocabulary) {
 }
 
 char *vocabulary_text(const struct vocabulary *vocabulary) {
-    enum { LONGEST = 8 }; // " 1114111"
-    char *text = calloc(vocabulary->V + 1, LONGEST), *end = text;
-    if (!text) die(STATUS_MACHINE, "memory: %s", strerror(errno));
+    enum { LENGTH_MAX = 8 }; // of " 1114111"
+    char *text = memory_take(vocabulary->V + 1, LENGTH_MAX, "the vocabulary"), *end = text;
     for (size_t i = 0; i < vocabulary->V; i++)
         end += sprintf(end, i ? " %u" : "%u", vocabulary->symbols[i]);
     return text;
@@ -38,9 +33,9 @@ char *vocabulary_text(const struct vocabulary *vocabulary) {
 
 bool vocabulary_parse(struct vocabulary *vocabulary, int level, const char *text) {
     const uint32_t end = level == LEVEL_BYTE ? 256 : CODE_POINTS;
-    size_t most = 1;
-    for (const char *c = text; *c; c++) most += *c == ' ';
-    *vocabulary = (struct vocabulary){.level = level, .symbols = symbols_of(most)};
+    size_t count = 1; // of symbols, at most
+    for (const char *c = text; *c; c++) count += *c == ' ';
+    *vocabulary = (struct vocabulary){.level = level, .symbols = take_symbols(count)};
     for (const char *c = text;; c++) {
         size_t digits = strspn(c, "0123456789"), V = vocabulary->V;
         uint32_t symbol = digits && digits < 8 ? (uint32_t)strtoul(c, NULL, 10) : end;
@@ -78,41 +73,9 @@ const char *vocabulary_name(int level, uint32_t symbol) {
     } else {
         char character[5];
         character[utf8_encode(symbol, character)] = 0;
-        bool seen = symbol > ' ' && !(symbol >= 0x7f && symbol < 0xa0); // not a control character
-        snprintf(name, sizeof name, seen ? "U+%04X (%s)" : "U+%04X", symbol, character);
+        bool visible =
+            symbol > ' ' && !(symbol >= 0x7f && symbol < 0xa0); // not a control character
+        snprintf(name, sizeof name, visible ? "U+%04X (%s)" : "U+%04X", symbol, character);
     }
     return name;
-}
-
-static void put(struct writer *writer, uint32_t code) {
-    utf8_put(code, writer->file);
-    writer->last = code;
-}
-
-/* Writes what waits as far as it is decided: whole characters, and bytes that begin none. With
-   `end` all of it is. */
-static void settle(struct writer *writer, bool end) {
-    while (writer->count) {
-        size_t used = 0, waiting = (size_t)writer->count;
-        int32_t code = utf8_decode(writer->waiting, waiting, &used);
-        if (code < 0 && !end && utf8_begins(writer->waiting, waiting)) return;
-        if (code < 0) used = 1;
-        put(writer, code < 0 ? REPLACEMENT : (uint32_t)code);
-        memmove(writer->waiting, writer->waiting + used, waiting - used);
-        writer->count -= (int)used;
-    }
-}
-
-void writer_put(struct writer *writer, int32_t id) {
-    uint32_t symbol = writer->vocabulary->symbols[id];
-    if (writer->vocabulary->level == LEVEL_CHAR) {
-        put(writer, symbol);
-        return;
-    }
-    writer->waiting[writer->count++] = (unsigned char)symbol;
-    settle(writer, false);
-}
-
-void writer_end(struct writer *writer) {
-    settle(writer, true);
 }

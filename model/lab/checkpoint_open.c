@@ -153,12 +153,12 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         begin_again(c, place, &stored);
     } else {
         safetensors_open(&c->file, c->path);
-        if (folder && !c->file.sealed)
+        if (folder && !c->file.header_checked)
             refuse(
                 c,
                 "its header has no checksum, so it is no run's (name the file itself to use it)");
-        if (!c->file.data_sealed)
-            notice(c->file.sealed
+        if (!c->file.data_checked)
+            notice(c->file.header_checked
                        ? "%s has no checksum of its data: damage there would not be found"
                        : "%s has no checksum: damage in it would not be found",
                    c->path);

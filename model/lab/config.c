@@ -75,7 +75,7 @@ static const char *schedule_choice(int64_t i) {
 }
 
 #define AT(member)       .offset = offsetof(struct config, member)
-#define RANGE(low, high) .least = low, .most = high
+#define RANGE(low, high) .min = low, .max = high
 #define NORM(prefix)                                                                               \
     .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
 

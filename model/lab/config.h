@@ -44,7 +44,7 @@ struct config {
     int64_t version, list_norms, list_placements;
 };
 
-/* A corpus of this name is none: see corpus_random(). */
+/* A corpus of this name is none: see corpus_make_random(). */
 #define RANDOM_CORPUS "random"
 
 /* The options of the program, complete before main(). Read only. */

@@ -2,7 +2,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
-#include "data/text/items.h"
+#include "data/text/item_set.h"
 #include "model/model.h"
 
 struct sample_options {

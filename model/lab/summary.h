@@ -2,6 +2,7 @@
 #ifndef SUMMARY_H
 #define SUMMARY_H
 
+#include "data/text/items.h"
 #include "model/lab/config.h"
 
 /* Losses that were not measured are negative. */
@@ -16,10 +17,8 @@ struct outcome {
     const char *corpus;  // its name and size
     size_t corpus_bytes, corpus_characters, vocabulary;
     uint32_t corpus_crc32;
-    struct {
-        size_t all, train, cut, longest; // how many; the longest in characters
-    } items;                             // all 0 of running text
-    double grammar_entropy;              // nats per character; negative for any other corpus
+    struct items_size items; // all 0 if the corpus is not one of items
+    double grammar_entropy;  // nats per character; negative for any other corpus
 };
 
 /* Options, outcome, sizes, and what the program was built with, as JSON. */

@@ -15,7 +15,8 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     struct corpus_options options = {.level = (int)config->level,
                                      .val_fraction = config->val_fraction,
                                      .known = known,
-                                     .items = config->items,
+                                     .kind = config->items ? &corpus_items : &corpus_text,
+                                     .batch_size = (size_t)config->batch_size,
                                      .pad_to_block = config->pad_to == PAD_TO_BLOCK,
                                      .bucket = config->bucket};
     t->outcome.grammar_entropy = NOT_MEASURED;
@@ -24,7 +25,7 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
         if (config->level == LEVEL_BYTE)
             die(STATUS_USAGE, "--level=byte: has no bytes in --corpus=" RANDOM_CORPUS
                               ", which draws characters (leave out --level)");
-        corpus_random(&t->corpus, (size_t)config->random_chars, known);
+        corpus_make_random(&t->corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
     } else {
@@ -41,38 +42,34 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.corpus_characters = t->corpus.characters;
     t->outcome.corpus_crc32 = t->corpus.crc32;
     t->outcome.vocabulary = t->corpus.vocabulary.V;
-    t->outcome.items.all = t->corpus.items;
-    t->outcome.items.train = t->corpus.items ? t->corpus.train : 0;
-    t->outcome.items.longest = items_longest(&t->corpus);
-    t->outcome.items.cut = items_cut(&t->corpus, (size_t)config->model.block_size);
+    t->outcome.items = items_size(&t->corpus, (size_t)config->model.block_size);
 }
 
-struct drawn training_draw(struct training *t, int64_t step) {
-    int64_t accum = t->config.grad_accum;
-    struct drawn drawn = {0, 0};
-    for (int64_t i = accum; i-- > 0;) {
-        corpus_sample(&t->corpus, t->config.seed, step * accum + i, &t->batch);
-        size_t targets = batch_targets(&t->batch);
-        drawn.targets += targets;
-        drawn.pads += t->batch.B * t->batch.T - targets;
+struct batch_count training_count(const struct training *t, int64_t step) {
+    const struct config *config = &t->config;
+    struct batch_count all = {0};
+    for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
+        struct batch_count one =
+            corpus_count(&t->corpus, config->seed, step * config->grad_accum + i,
+                         (size_t)config->batch_size, (size_t)config->model.block_size);
+        all.targets += one.targets;
+        all.pads += one.pads;
     }
     profile_lap(PROFILE_BATCH);
-    return drawn;
+    return all;
 }
 
 /* The fewest updates that train on at least so many targets. */
-static int64_t updates_of(struct training *t, int64_t tokens) {
+static int64_t updates_of(const struct training *t, int64_t tokens) {
     const struct config *config = &t->config;
     int64_t full, updates = 0; // full: targets of an update whose batches have no pads
     if (__builtin_mul_overflow(config->batch_size, config->model.block_size, &full) ||
         __builtin_mul_overflow(full, config->grad_accum, &full))
         full = INT64_MAX;
     int64_t least = tokens / full + (tokens % full > 0);
-    if (!t->corpus.items || least > MOST_ITERS) return least;
-    t->batch = batch_make(config->batch_size, config->model.block_size);
+    if (!corpus_has_pads(&t->corpus) || least > MOST_ITERS) return least;
     for (int64_t seen = 0; seen < tokens && updates <= MOST_ITERS; updates++)
-        seen += (int64_t)training_draw(t, updates).targets;
-    batch_free(&t->batch);
+        seen += (int64_t)training_count(t, updates).targets;
     return updates;
 }
 

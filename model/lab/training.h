@@ -33,18 +33,12 @@ struct training {
 void training_corpus(struct training *t, const struct vocabulary *known);
 
 /* --max-tokens as a number of updates: the fewest that train on at least so many targets. Items'
-   batches differ, so they are drawn to be counted. Dies with status 2 where --max-iters says
+   batches differ, so they are counted one by one. Dies with status 2 where --max-iters says
    another number. */
 void training_settle_updates(struct training *t);
 
-/* What an update's batches hold. */
-struct drawn {
-    size_t targets, pads;
-};
-
-/* Draws an update's batches from the last to the first, which then is in hand, and counts what they
-   hold: of items each batch has its own number of targets. */
-struct drawn training_draw(struct training *t, int64_t step);
+/* The targets and pads of all batches of an update. The batches are not filled. */
+struct batch_count training_count(const struct training *t, int64_t step);
 
 /* SIGINT or SIGTERM, if one came: finish the step, save, leave. */
 extern volatile sig_atomic_t training_stopped;

@@ -1,7 +1,7 @@
 #include "model/lab/use.h"
 #include "data/die.h"
 #include "data/random.h"
-#include "data/text/items.h"
+#include "data/text/item_set.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -190,7 +190,8 @@ void use_evaluate(struct training *t) {
     printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
            loss / log(2), (double)score.correct / (double)score.targets,
            learned ? "the validation part of " : "", t->corpus.name, score.targets);
-    if (t->corpus.items) printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
+    if (t->outcome.items.all)
+        printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
     putchar('\n');
     if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
     if (t->config.leak) print_leaks(t);

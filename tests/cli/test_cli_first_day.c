@@ -209,11 +209,12 @@ Test(first_day, random_characters_and_a_model_s_vocabulary) {
     ending = train("%s --random-chars=9", fits);
     cr_expect(ending.status == 0, "%s", ending.err);
     expect_refused("--evaluate=random --corpus=random --random-chars=31",
-                   "--corpus=random: draws from 31 characters, U+0100 to U+011E, but the model's "
+                   "--corpus=random: samples from 31 characters, U+0100 to U+011E, but the model's "
                    "vocabulary of 30 lacks U+011E");
-    expect_refused("--evaluate=text --corpus=random --random-chars=1000",
-                   "--corpus=random: draws from 1000 characters, U+0100 to U+04E7, but the model's "
-                   "vocabulary of 14 lacks U+0100");
+    expect_refused(
+        "--evaluate=text --corpus=random --random-chars=1000",
+        "--corpus=random: samples from 1000 characters, U+0100 to U+04E7, but the model's "
+        "vocabulary of 14 lacks U+0100");
     expect_refused("--evaluate=text --corpus=random --random-chars=14", "lacks U+0100");
     expect_refused(TINY "--corpus=random --level=byte",
                    "--level=byte: has no bytes in --corpus=random");

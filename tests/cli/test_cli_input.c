@@ -94,11 +94,11 @@ Test(cli_input, more_memory_than_there_is) {
 Test(cli_input, folders_that_cannot_be_written) {
     corpus_put_tiny("text.txt", 500);
     struct ending ending = train(TINY "--out=text.txt text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "run: text.txt: cannot be made");
+    expect_refusal(&ending, STATUS_MACHINE, "run: text.txt: cannot be created");
     ending = train(TINY "--out=text.txt/out text.txt");
     expect_refusal(&ending, STATUS_MACHINE, "Not a directory");
     ending = train(TINY "--out=/proc/out text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "run: /proc/out: cannot be made");
+    expect_refusal(&ending, STATUS_MACHINE, "run: /proc/out: cannot be created");
     if (getuid()) {
         cr_assert(mkdir("locked", 0555) == 0);
         ending = train(TINY "--out=locked text.txt");

@@ -63,7 +63,7 @@ static void expect_wrong_number(const struct option *o) {
     if (strcmp(o->start, "auto") != 0) expect_wrong_value(o, "auto");
     char value[64];
     for (int above = 0; above < 2; above++) {
-        double end = above ? o->most : o->least;
+        double end = above ? o->max : o->min;
         if (o->kind == OPTION_INT)
             snprintf(value, sizeof value, "%lld", (long long)end + (above ? 1 : -1));
         else
@@ -157,8 +157,8 @@ Test(cli_options, unknown_options) {
                    {"--quite", "did you mean --quiet?"},
                    {"--something-quite-else", "--something-quite-else: no such option (--help=all"},
                    {"--no-bias-at-all=on", "--no-bias-at-all: no such option"},
-                   {"-n", "-n: options begin with --"},
-                   {"-norm=ln", "-norm=ln: options begin with --"},
+                   {"-n", "-n: options start with --"},
+                   {"-norm=ln", "-norm=ln: options start with --"},
                    {"--=", "no such option"}};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         struct ending ending = train_also(unknown[i].argument, NULL);

@@ -44,11 +44,11 @@ static void set_up(const char *options) {
     config_parse(&config, count, words);
     const struct corpus_options how = {.level = (int)config.level,
                                        .val_fraction = config.val_fraction,
-                                       .items = config.items,
+                                       .kind = config.items ? &corpus_items : &corpus_text,
                                        .pad_to_block = config.pad_to == PAD_TO_BLOCK,
                                        .bucket = config.bucket};
     if (!strcmp(config.corpus, RANDOM_CORPUS))
-        corpus_random(&corpus, (size_t)config.random_chars, NULL);
+        corpus_make_random(&corpus, (size_t)config.random_chars, NULL);
     else
         corpus_read(&corpus, config.corpus, &how);
     model_init(&model, &config.model, corpus.vocabulary.V, (size_t)config.batch_size, config.seed);

@@ -77,8 +77,9 @@ Test(eval_train, items_of_the_slice_train) {
     enum { T = 8, B = 7 };
     for (int bucket = 0; bucket < 2; bucket++) {
         struct corpus corpus;
-        corpus_read(&corpus, "items.txt",
-                    &(struct corpus_options){.val_fraction = 0.1, .items = true, .bucket = bucket});
+        corpus_read(
+            &corpus, "items.txt",
+            &(struct corpus_options){.val_fraction = 0.1, .kind = &corpus_items, .bucket = bucket});
         cr_assert(corpus_training_blocks(&corpus, T) == 90);
         struct batch batch = batch_make(B, T), sampled = batch_make(B, T);
         for (size_t count = 10; count <= 90; count += 40) {
@@ -87,8 +88,8 @@ Test(eval_train, items_of_the_slice_train) {
                 cr_assert(batch.B == (count - first < B ? count - first : B));
                 size_t longest = 0;
                 for (size_t b = 0; b < batch.B; b++) {
-                    const struct item *item = &corpus.item[(first + b) * 90 / count];
-                    const int32_t *ids = corpus.ids + item->begin;
+                    const struct item *item = &items_of(&corpus)->item[(first + b) * 90 / count];
+                    const int32_t *ids = corpus.ids + item->start;
                     longest = item->tokens > longest ? item->tokens : longest;
                     for (size_t t = 0; t < batch.T; t++) {
                         size_t n = b * batch.T + t;
@@ -111,7 +112,7 @@ Test(eval_train, items_of_the_slice_train) {
 Test(eval_train, random_characters_are_another_fixed_draw) {
     enum { T = 20, B = 4 };
     struct corpus corpus;
-    corpus_random(&corpus, 50, NULL);
+    corpus_make_random(&corpus, 50, NULL);
     struct batch a = batch_make(B, T), b = batch_make(B, T);
     size_t bytes = B * T * sizeof *a.ids;
     cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);
@@ -144,7 +145,7 @@ static void start(struct training *t, const char *options) {
     t->batch = batch_make(config->batch_size, config->model.block_size);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
     for (int64_t step = 0; step < 6; step++) {
-        training_draw(t, step);
+        corpus_sample(&t->corpus, config->seed, (uint64_t)step, &t->batch);
         model_forward(&t->model, &t->batch, true, step);
     }
 }
@@ -159,9 +160,9 @@ static void end(struct training *t) {
 static struct batch alone(const struct training *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->corpus;
     size_t T = (size_t)t->config.model.block_size, tokens = T, from;
-    if (corpus->items) {
-        const struct item *item = &corpus->item[k * corpus->train / count];
-        from = item->begin;
+    if (items_of(corpus)) {
+        const struct item *item = &items_of(corpus)->item[k * corpus->train / count];
+        from = item->start;
         tokens = item->tokens < T ? item->tokens : T;
     } else {
         from = k * ((corpus->train - 1) / T) / count * T;

@@ -158,7 +158,7 @@ Test(generate, what_contradicts_the_model_is_refused) {
     ending = train("--generate=nowhere");
     expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
     ending = train("--generate=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "text.txt: not a whole safetensors file");
+    expect_refusal(&ending, STATUS_MACHINE, "text.txt: not a valid safetensors file");
 }
 
 /* The number after "loss ". */

@@ -112,7 +112,7 @@ Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         file_put("out/checkpoint.safetensors", checkpoint, (size_t)(parts[i] * (double)bytes));
         struct ending ending = train("--resume=out --max-iters=8");
-        expect_refusal(&ending, STATUS_MACHINE, "out/checkpoint.safetensors: not a whole safe");
+        expect_refusal(&ending, STATUS_MACHINE, "out/checkpoint.safetensors: not a valid safe");
     }
     char *step = strstr(checkpoint + 8, "\"step\":\"4\"");
     cr_assert(step);
@@ -124,7 +124,7 @@ Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
     file_put("out/checkpoint.safetensors", checkpoint, bytes);
     file_put("out/log.csv", "not a log\n", 10);
     ending = train("--resume=out --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is no row of a run's log");
+    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is not a row of a run's log");
     file_put("out/log.csv", log, strlen(log));
     expect_done(train("--quiet --resume=out --max-iters=8"));
 }

@@ -9,7 +9,7 @@ static const char *colour(int64_t i) {
 }
 
 #define AT(member)       .offset = offsetof(struct settings, member)
-#define RANGE(low, high) .least = low, .most = high
+#define RANGE(low, high) .min = low, .max = high
 
 const struct option settings_table[] = {
     {"page", OPTION_HEADING, .help = "A heading"},

@@ -294,7 +294,7 @@ Test(damage, what_lies_where_a_file_should) {
     for (int i = 0; i < 2; i++) {
         cr_assert(!rename(names[i], "kept") && !mkfifo(names[i], 0666));
         struct ending ending = train("--resume=run");
-        expect_refusal(&ending, STATUS_MACHINE, "is no regular file");
+        expect_refusal(&ending, STATUS_MACHINE, "is not a regular file");
         cr_assert(!remove(names[i]) && !mkdir(names[i], 0777));
         ending = train("--resume=run");
         expect_refusal(&ending, STATUS_MACHINE, "Is a directory");

@@ -94,8 +94,8 @@ static void read_safetensors(struct reading *reading) {
     static struct safetensors file;
     safetensors_close(&file); // of the flip before, if that died
     safetensors_open(&file, reading->path);
-    reading->same = file.data_sealed;
-    reading->noticed = !file.sealed;
+    reading->same = file.data_checked;
+    reading->noticed = !file.header_checked;
 }
 
 Test(flips, the_model) {

@@ -2,6 +2,7 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/items.h"
+#include "data/text/writer.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ enum { LENGTH_MAX = 256 }; // characters of an item
 
 static struct corpus make(const char *text, size_t bytes, struct corpus_options options) {
     struct corpus corpus;
-    options.items = true;
+    options.kind = &corpus_items;
     corpus_make(&corpus, "text", text, bytes, &options);
     return corpus;
 }
@@ -24,33 +25,33 @@ static const char *text_of(const struct corpus *corpus, const struct item *item)
     static char text[4 * LENGTH_MAX];
     FILE *file = fmemopen(text, sizeof text, "w");
     struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
-    for (size_t i = 1; i < item->tokens; i++) writer_put(&writer, corpus->ids[item->begin + i]);
+    for (size_t i = 1; i < item->tokens; i++) writer_put(&writer, corpus->ids[item->start + i]);
     writer_end(&writer);
     fclose(file);
     return text;
 }
 
-static int by_begin(const void *a, const void *b) {
+static int by_start(const void *a, const void *b) {
     const struct item *const *one = a, *const *other = b;
-    return ((*one)->begin > (*other)->begin) - ((*one)->begin < (*other)->begin);
+    return ((*one)->start > (*other)->start) - ((*one)->start < (*other)->start);
 }
 
 /* Fails unless the text consists of these items, in this order, separated by |. */
 static void expect_items(const char *text, int level, const char *want) {
     struct corpus corpus = make(text, strlen(text), (struct corpus_options){.level = level});
-    const struct item **sorted = malloc(corpus.items * sizeof *sorted);
+    const struct item **sorted = malloc(corpus.units * sizeof *sorted);
     char got[1024] = "";
     int32_t marker = vocabulary_id(&corpus.vocabulary, END_MARKER);
-    for (size_t i = 0; i < corpus.items; i++) sorted[i] = &corpus.item[i];
-    qsort(sorted, corpus.items, sizeof *sorted, by_begin);
-    for (size_t i = 0; i < corpus.items; i++) {
-        cr_expect(corpus.ids[sorted[i]->begin] == marker);
-        cr_expect(corpus.ids[sorted[i]->begin + sorted[i]->tokens] == marker);
-        cr_expect(sorted[i]->begin == (i ? sorted[i - 1]->begin + sorted[i - 1]->tokens : 0));
+    for (size_t i = 0; i < corpus.units; i++) sorted[i] = &items_of(&corpus)->item[i];
+    qsort(sorted, corpus.units, sizeof *sorted, by_start);
+    for (size_t i = 0; i < corpus.units; i++) {
+        cr_expect(corpus.ids[sorted[i]->start] == marker);
+        cr_expect(corpus.ids[sorted[i]->start + sorted[i]->tokens] == marker);
+        cr_expect(sorted[i]->start == (i ? sorted[i - 1]->start + sorted[i - 1]->tokens : 0));
         strcat(strcat(got, i ? "|" : ""), text_of(&corpus, sorted[i]));
     }
     cr_expect_str_eq(got, want);
-    cr_expect(corpus.length == corpus.characters + corpus.items + 1);
+    cr_expect(corpus.length == corpus.characters + corpus.units + 1);
     free(sorted);
     corpus_free(&corpus);
 }
@@ -89,7 +90,7 @@ static void check_in_child(void *text) {
     struct corpus corpus =
         make(t->text, strlen(t->text), (struct corpus_options){.val_fraction = t->val_fraction});
     corpus_check(&corpus, 8);
-    printf("%zu %zu", corpus.train, corpus.items);
+    printf("%zu %zu", corpus.train, corpus.units);
     corpus_free(&corpus);
 }
 
@@ -118,7 +119,7 @@ static struct corpus numbered(size_t items, struct corpus_options options) {
     }
     struct corpus corpus = make(text, (size_t)(end - text), options);
     free(text);
-    cr_assert(corpus.items == items);
+    cr_assert(corpus.units == items);
     return corpus;
 }
 
@@ -138,7 +139,7 @@ static size_t number_in(const struct corpus *corpus, const struct batch *batch, 
         if (t > 0 && t < tokens) cr_assert(ids[t] == targets[t - 1] && ids[t] == targets[0]);
     }
     bool cut = targets[tokens - 1] != marker;
-    if (cut) cr_assert(tokens == batch->most_T && targets[tokens - 1] == targets[0]);
+    if (cut) cr_assert(tokens == batch->T_max && targets[tokens - 1] == targets[0]);
     uint32_t symbol = corpus->vocabulary.symbols[targets[0]];
     return cut ? SIZE_MAX : (symbol - 0x100) * 10 + tokens - 2;
 }
@@ -261,12 +262,12 @@ Test(items, buckets_hold_fewer_pads_and_blocks_more) {
 
 Test(items, longer_than_a_block_are_cut) {
     struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.5});
-    cr_expect(items_longest(&corpus) == 10);
+    cr_expect(items_size(&corpus, 1).longest == 10);
     static const size_t cut[] = {100, 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0, 0};
     for (size_t T = 1; T <= 12; T++) {
         struct batch batch = batch_make(50, T);
         size_t whole = 0;
-        cr_expect(items_cut(&corpus, T) == cut[T], "%zu", T);
+        cr_expect(items_size(&corpus, T).cut == cut[T], "%zu", T);
         corpus_validation(&corpus, 0, 50, &batch);
         cr_expect(batch.T == (T < 11 ? T : 11));
         for (size_t b = 0; b < batch.B; b++) whole += number_in(&corpus, &batch, b) != SIZE_MAX;

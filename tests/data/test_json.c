@@ -79,15 +79,15 @@ Test(json, strings_are_read) {
 }
 
 Test(json, strings_that_are_none) {
-    static const char escape[] = "an escape that means no character";
-    expect_text("", NULL, "no \"", 0);
-    expect_text("  a", NULL, "no \"", 2);
-    expect_text("\"abc", NULL, "a string without end", 4);
-    expect_text("\"abc\\", NULL, "a string without end", 5);
-    expect_text("\"abc\\\"", NULL, "a string without end", 6);
+    static const char escape[] = "an invalid escape";
+    expect_text("", NULL, "expected \"", 0);
+    expect_text("  a", NULL, "expected \"", 2);
+    expect_text("\"abc", NULL, "an unterminated string", 4);
+    expect_text("\"abc\\", NULL, "an unterminated string", 5);
+    expect_text("\"abc\\\"", NULL, "an unterminated string", 6);
     expect_text("\"a\nb\"", NULL, "a control character in a string", 2);
-    expect_text("\"a\xff\"", NULL, "no UTF-8", 2);
-    expect_text("\"\xc3\"", NULL, "no UTF-8", 1);
+    expect_text("\"a\xff\"", NULL, "not UTF-8", 2);
+    expect_text("\"\xc3\"", NULL, "not UTF-8", 1);
     expect_text("\"\\a\"", NULL, escape, 3);
     expect_text("\"\\U0041\"", NULL, escape, 3);
     expect_text("\"\\u0000\"", NULL, escape, 7);
@@ -118,15 +118,15 @@ Test(json, whole_numbers) {
     expect_count("0", 0, NULL);
     expect_count(" 10", 10, NULL);
     expect_count("9007199254740991", 9007199254740991, NULL);
-    expect_count("9007199254740992", 0, "too large a number");
-    expect_count("18446744073709551616", 0, "too large a number");
-    expect_count("99999999999999999999999999999999999999999", 0, "too large a number");
-    expect_count("", 0, "no whole number");
-    expect_count("-1", 0, "no whole number");
-    expect_count("+1", 0, "no whole number");
-    expect_count("\"1\"", 0, "no whole number");
-    expect_count("00", 0, "a number that begins with 0");
-    expect_count("01", 0, "a number that begins with 0");
+    expect_count("9007199254740992", 0, "a number that is too large");
+    expect_count("18446744073709551616", 0, "a number that is too large");
+    expect_count("99999999999999999999999999999999999999999", 0, "a number that is too large");
+    expect_count("", 0, "expected a whole number");
+    expect_count("-1", 0, "expected a whole number");
+    expect_count("+1", 0, "expected a whole number");
+    expect_count("\"1\"", 0, "expected a whole number");
+    expect_count("00", 0, "a number that starts with 0");
+    expect_count("01", 0, "a number that starts with 0");
 }
 
 /* Counts the members of a list of numbers, or says what is wrong. */
@@ -151,12 +151,12 @@ Test(json, lists) {
                 {" [ ] ", 0, NULL},
                 {"[1]", 1, NULL},
                 {"[ 1 ,\t2\n,3 ]", 3, NULL},
-                {"", 0, "no ["},
-                {"{}", 0, "no ["},
-                {"[", 0, "no whole number"},
-                {"[,1]", 0, "no whole number"},
-                {"[1,]", 1, "no whole number"},
-                {"[1,,2]", 1, "no whole number"},
+                {"", 0, "expected ["},
+                {"{}", 0, "expected ["},
+                {"[", 0, "expected a whole number"},
+                {"[,1]", 0, "expected a whole number"},
+                {"[1,]", 1, "expected a whole number"},
+                {"[1,,2]", 1, "expected a whole number"},
                 {"[1", 1, "neither a comma nor the end of a list"},
                 {"[1 2]", 1, "neither a comma nor the end of a list"},
                 {"[1}", 1, "neither a comma nor the end of a list"},
@@ -174,7 +174,7 @@ Test(json, the_end) {
     char text[] = "} \t\r\n", more[] = "} x", nul[] = "}\0";
     struct json json = json_of(text);
     cr_expect(!json_done(&json) && json_take(&json, '}') && json_done(&json));
-    cr_expect(!json_take(&json, '}') && !strcmp(json.problem, "no }"));
+    cr_expect(!json_take(&json, '}') && !strcmp(json.problem, "expected }"));
     json = json_of(more);
     cr_expect(json_take(&json, '}') && !json_done(&json));
     json = (struct json){nul, nul + 2, NULL};

@@ -152,10 +152,10 @@ Test(notices, rows_that_were_changed) {
     }
     file_put("run/log.crc32", "log.csv 10\n", 11);
     struct ending ending = train("--resume=run --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is damaged (delete it to go on");
+    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is damaged (delete it to continue");
     cr_assert(!remove("run/log.crc32") && !mkfifo("run/log.crc32", 0666));
     ending = train("--resume=run --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is no regular file");
+    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is not a regular file");
     cr_assert(!remove("run/log.crc32"));
     ending = train("--quiet --resume=run --max-iters=8");
     cr_expect(!ending.status, "%s", ending.err);

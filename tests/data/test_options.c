@@ -61,7 +61,7 @@ Test(options, unknown_names) {
     settings_expect_wrong("--something-else",
                           "--something-else: no such option (--help=all lists them)");
     settings_expect_wrong("--=3", "no such option");
-    settings_expect_wrong("-c", "-c: options begin with --");
+    settings_expect_wrong("-c", "-c: options start with --");
 }
 
 Test(options, a_switch_alone_is_on) {

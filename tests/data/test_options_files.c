@@ -96,9 +96,9 @@ Test(options, wrong_files) {
                  {"title = \"open\n", "config.ini:1: title: the quotes do not match"},
                  {"title = \"a\" b\n", "config.ini:1: title: the quotes do not match"},
                  {"title = \"\"\n", "config.ini:1: title: must not be empty"},
-                 {"loud = on\n", "config.ini:1: loud: stands on the command line only"},
-                 {"config = \"x\"\n", "config.ini:1: config: stands on the command line only"},
-                 {"blue = on\n", "config.ini:1: blue: stands on the command line only"}};
+                 {"loud = on\n", "config.ini:1: loud: is allowed on the command line only"},
+                 {"config = \"x\"\n", "config.ini:1: config: is allowed on the command line only"},
+                 {"blue = on\n", "config.ini:1: blue: is allowed on the command line only"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         put(wrong[i].text);
         settings_expect_wrong("--config=config.ini", wrong[i].part);

@@ -44,9 +44,9 @@ static void expect_help(const struct manual *manual, const struct option *o) {
     cr_expect(ranged == !!range, "--%s: range: %s", o->name, line);
     if (range) {
         char *end;
-        cr_expect(strtod(range + 8, &end) == o->least, "--%s: least: %s", o->name, line);
+        cr_expect(strtod(range + 8, &end) == o->min, "--%s: least: %s", o->name, line);
         cr_assert(!strncmp(end, " to ", 4));
-        cr_expect(strtod(end + 4, &end) == o->most, "--%s: most: %s", o->name, line);
+        cr_expect(strtod(end + 4, &end) == o->max, "--%s: most: %s", o->name, line);
         cr_expect(!*end);
     }
     for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && o->choice(i); i++)
@@ -109,8 +109,8 @@ Test(options, the_program_s_defaults_are_in_range) {
         if (o->kind != OPTION_INT && o->kind != OPTION_REAL) {
             cr_expect_str_eq(value, o->start);
         } else if (strcmp(o->start, "auto") != 0) {
-            cr_expect(o->least < o->most, "--%s", o->name);
-            cr_expect(strtod(o->start, NULL) >= o->least && strtod(o->start, NULL) <= o->most);
+            cr_expect(o->min < o->max, "--%s", o->name);
+            cr_expect(strtod(o->start, NULL) >= o->min && strtod(o->start, NULL) <= o->max);
             cr_expect(strtod(value, NULL) == strtod(o->start, NULL), "--%s", o->name);
         }
     }
@@ -124,7 +124,7 @@ Test(options, the_program_s_ranges_hold_their_ends) {
             static struct config config, read;
             char argument[128], value[64], text[64], again[64];
             snprintf(value, sizeof value, "%.*g", o->kind == OPTION_INT ? 19 : 17,
-                     end ? o->most : o->least);
+                     end ? o->max : o->min);
             snprintf(argument, sizeof argument, "--%s=%s", o->name, value);
             config_start(&config);
             options_arguments(config_options, &config, 2, (char *[]){"train", argument, NULL});

@@ -68,7 +68,7 @@ Test(run, a_run_is_not_written_over) {
     struct ending ending = call(open_in_child, "here/");
     expect_refusal(
         &ending, STATUS_USAGE,
-        "here: holds a run already (--resume=here goes on with it, --force writes over it)");
+        "here: contains a run already (--resume=here continues it, --force replaces it)");
     cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
     cr_assert(remove("here/config.ini") == 0);
     ending = call(open_in_child, "here");
@@ -106,7 +106,7 @@ Test(run, force_leaves_nothing_of_the_run_before) {
 Test(run, folders_that_cannot_be_made) {
     file_put("file", "", 0);
     struct ending ending = call(open_in_child, "file");
-    expect_refusal(&ending, STATUS_MACHINE, "run: file: cannot be made: ");
+    expect_refusal(&ending, STATUS_MACHINE, "run: file: cannot be created: ");
     ending = call(open_in_child, "file/below");
     expect_refusal(&ending, STATUS_MACHINE, "Not a directory");
     char name[5000];
@@ -169,7 +169,7 @@ Test(run, a_log_with_a_column_more) {
                      "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second,"
                      "eval_train_loss\n3,0.000,0,0,0,2.5,0,0,1.25\n4,0.000,0,0,0,0,0,0,\n");
     struct ending ending = call(open_in_child, "here");
-    expect_refusal(&ending, STATUS_USAGE, "here: holds a run already");
+    expect_refusal(&ending, STATUS_USAGE, "here: contains a run already");
     run_open(&run, "here", "", true);
     run_close(&run);
     opened("here", false); // without the column
@@ -216,7 +216,7 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
         run_log(&run, &(struct log_row){.step = step, .seconds = step});
         run_probe(&run, step, 0, "attn", "stream_rms", step);
     }
-    run_seal(&run);
+    run_write_checksums(&run);
     run_close(&run);
     for (int step = 6; step > 2; step -= 2)
         for (int again = 0; again < 2; again++) {

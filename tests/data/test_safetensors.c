@@ -113,7 +113,7 @@ Test(safetensors, texts_and_names_come_back) {
         cr_assert(text, "no %s", want[0]);
         cr_expect_str_eq(text, want[1]);
     }
-    cr_expect(safetensors_find(&opening.file, array.name) && opening.file.sealed);
+    cr_expect(safetensors_find(&opening.file, array.name) && opening.file.header_checked);
     cr_expect(!safetensors_text(&opening.file, "x") && !safetensors_find(&opening.file, "x"));
     safetensors_close(&opening.file);
 }
@@ -125,7 +125,7 @@ Test(safetensors, arrays_by_offset_whatever_their_order) {
                    "\"empty\":{\"dtype\":\"I64\",\"shape\":[3,0],\"data_offsets\":[8,8]},"
                    "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}   ",
                    data, sizeof data);
-    cr_assert(file.array_count == 3 && !file.text_count && !file.sealed);
+    cr_assert(file.array_count == 3 && !file.text_count && !file.header_checked);
     cr_expect_str_eq(file.arrays[0].name, "a");
     cr_expect_str_eq(file.arrays[1].name, "empty");
     const struct stored *c = safetensors_find(&file, "c"),

@@ -30,7 +30,7 @@ Test(safetensors, a_file_that_gets_shorter_while_it_is_open) {
     safetensors_open(&file, "model");
     cr_assert(!truncate("model", (off_t)size - 1));
     const struct death *death = caught(read_many, &file);
-    cr_expect_str_eq(death->line, "model: not a whole safetensors file: it is cut short");
+    cr_expect_str_eq(death->line, "model: not a valid safetensors file: it is cut short");
     safetensors_close(&file);
 }
 
@@ -49,8 +49,8 @@ Test(safetensors, what_is_no_file) {
     cr_assert(!mkdir("folder", 0777) && !mkfifo("fifo", 0666) && !symlink("loop", "loop"));
     expect_refused("missing", "missing: No such file or directory");
     expect_refused("folder", "folder: Is a directory");
-    expect_refused("fifo", "fifo: is no regular file");
-    expect_refused("/dev/null", "/dev/null: is no regular file");
+    expect_refused("fifo", "fifo: is not a regular file");
+    expect_refused("/dev/null", "/dev/null: is not a regular file");
     expect_refused("loop", "loop: Too many levels of symbolic links");
 }
 
@@ -83,7 +83,7 @@ static void open_promises(void *unused) {
         memcpy(bytes + 8, promise[i].header, header);
         struct opening opening = {.bytes = bytes, .size = 8 + header};
         const char *problem = opening_problem(&opening);
-        snprintf(line, sizeof line, "it: not a whole safetensors file: %s", promise[i].problem);
+        snprintf(line, sizeof line, "it: not a valid safetensors file: %s", promise[i].problem);
         if (!problem || strcmp(problem, line) != 0)
             die(STATUS_MACHINE, "%s, not %s", problem ? problem : "none", line);
     }
@@ -127,7 +127,7 @@ static char *trained(const char *name, size_t *size, size_t *header) {
     *header = (unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8;
     struct opening opening = {.bytes = bytes, .size = *size};
     const char *problem = opening_problem(&opening);
-    cr_assert(!problem && opening.file.sealed, "%s", problem);
+    cr_assert(!problem && opening.file.header_checked, "%s", problem);
     safetensors_close(&opening.file);
     return bytes;
 }
@@ -142,8 +142,8 @@ Test(safetensors, a_model_cut_short_anywhere) {
         const char *problem = opening_problem(&opening);
         cr_assert(problem, "%zu bytes of %zu are enough", length, size);
         cr_assert_str_eq(problem,
-                         length < 8 ? "it: not a whole safetensors file: it is shorter than 8 bytes"
-                                    : "it: not a whole safetensors file: it is cut short");
+                         length < 8 ? "it: not a valid safetensors file: it is shorter than 8 bytes"
+                                    : "it: not a valid safetensors file: it is cut short");
         free(part);
     }
     static const char *const uses[] = {"--generate=run", "--evaluate=run"};
@@ -152,7 +152,7 @@ Test(safetensors, a_model_cut_short_anywhere) {
         for (int i = 0; i < 2; i++) {
             struct ending ending = train("%s", uses[i]);
             expect_refusal(&ending, STATUS_MACHINE,
-                           "train: run/model.safetensors: not a whole safetensors file: it is ");
+                           "train: run/model.safetensors: not a valid safetensors file: it is ");
         }
     }
 }
@@ -165,7 +165,7 @@ Test(safetensors, a_checkpoint_cut_short) {
         file_put("run/checkpoint.safetensors", bytes, length);
         struct ending ending = train("--resume=run");
         expect_refusal(&ending, STATUS_MACHINE,
-                       "train: run/checkpoint.safetensors: not a whole safetensors file: it is ");
+                       "train: run/checkpoint.safetensors: not a valid safetensors file: it is ");
     }
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
     cr_expect(file_there("run/summary.json"));
@@ -186,7 +186,7 @@ Test(safetensors, a_bit_of_the_header_flipped) {
         const char *problem = opening_problem(&opening);
         if (!problem) {
             bool of_name = at >= first && at < first + strlen("header_crc32");
-            cr_assert(of_name && !opening.file.sealed, "byte %zu, bit %zu", at, bit % 8);
+            cr_assert(of_name && !opening.file.header_checked, "byte %zu, bit %zu", at, bit % 8);
             safetensors_close(&opening.file);
             if (unsealed++ % 20 == 0) {
                 file_put("run/model.safetensors", bytes, size);
@@ -214,5 +214,5 @@ Test(safetensors, a_checkpoint_without_its_seal) {
     ending = train("--resume=run");
     expect_refusal(
         &ending, STATUS_MACHINE,
-        "run/checkpoint.safetensors: not a whole safetensors file: its header was changed");
+        "run/checkpoint.safetensors: not a valid safetensors file: its header was changed");
 }

@@ -42,7 +42,7 @@ static void write_all(void *unused) {
     calls[0] = 0;
     run_sync(&run);
     cr_expect_str_eq(calls, "ff", "the log and the probes: %s", calls);
-    run_seal(&run);
+    run_write_checksums(&run);
     cr_expect_str_eq(calls, "fffrd", "their checksums: %s", calls);
     run_close(&run);
 }

@@ -3,6 +3,7 @@
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
+#include "data/text/writer.h"
 #include "model/lab/config.h"
 #include <errno.h>
 #include <math.h>
@@ -82,7 +83,7 @@ static void read_config(const char *path) {
             double value =
                 o->kind == OPTION_INT ? (double)*option_int(o, &config) : *option_real(o, &config);
             bool automatic = value == OPTION_AUTO && !strcmp(o->start, "auto");
-            check(automatic || (value >= o->least && value <= o->most), o->name);
+            check(automatic || (value >= o->min && value <= o->max), o->name);
         }
         if (o->scope == OPTION_OF_CALL) continue;
         const char *one = option_value(o, &config, text[0], sizeof text[0]);
@@ -111,15 +112,15 @@ static void check_corpus(const struct corpus *corpus, const char *text, size_t b
 static void check_items(const struct corpus *corpus) {
     int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     size_t tokens = 0;
-    for (size_t i = 0; i < corpus->items; i++) {
-        const struct item *item = &corpus->item[i];
-        check(item->tokens > 1 && item->begin + item->tokens < corpus->length, "inside");
+    for (size_t i = 0; i < corpus->units; i++) {
+        const struct item *item = &items_of(corpus)->item[i];
+        check(item->tokens > 1 && item->start + item->tokens < corpus->length, "inside");
         for (size_t t = 0; t <= item->tokens; t++)
-            check((corpus->ids[item->begin + t] == marker) == (t % item->tokens == 0), "a line");
+            check((corpus->ids[item->start + t] == marker) == (t % item->tokens == 0), "a line");
         tokens += item->tokens;
     }
-    check(corpus->items && tokens + 1 == corpus->length, "all of them");
-    check(corpus->train <= corpus->items && corpus->length <= corpus->bytes + 2, "no more");
+    check(corpus->units && tokens + 1 == corpus->length, "all of them");
+    check(corpus->train <= corpus->units && corpus->length <= corpus->bytes + 2, "no more");
 }
 
 static void read_corpus(const char *path) {
@@ -142,8 +143,9 @@ static void read_corpus(const char *path) {
 static void read_items(const char *path) {
     for (int level = LEVEL_BYTE; level >= LEVEL_CHAR; level--) {
         struct corpus corpus;
-        corpus_read(&corpus, path,
-                    &(struct corpus_options){.level = level, .val_fraction = 0.1, .items = true});
+        corpus_read(
+            &corpus, path,
+            &(struct corpus_options){.level = level, .val_fraction = 0.1, .kind = &corpus_items});
         check_items(&corpus);
         corpus_free(&corpus);
     }

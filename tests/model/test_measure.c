@@ -189,7 +189,7 @@ Test(measure, batchnorm_by_position_sees_no_future) {
 Test(measure, random_characters) {
     enum { V = 20, SEQUENCES = 50, LENGTH = 40, TOKENS = SEQUENCES * LENGTH };
     struct corpus corpus;
-    corpus_random(&corpus, V, NULL);
+    corpus_make_random(&corpus, V, NULL);
     cr_assert(corpus.vocabulary.V == V);
     corpus_check(&corpus, 100000);
     struct batch batch = batch_make(SEQUENCES, LENGTH), again = batch_make(SEQUENCES, LENGTH);

@@ -15,7 +15,7 @@ enum { TOKENS = 5 + LONGEST + 1 + 7 };
 /* The same sequences, padded to T. */
 static struct batch padded_to(size_t T) {
     struct batch batch = batch_make(B, T);
-    batch.valid = calloc(B * T, 1);
+    batch.valid = batch.marks;
     size_t n = 0;
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < T; t++) {
@@ -223,7 +223,7 @@ ParameterizedTest(struct pair *pair, pads, few_tokens_among_many_pads_stay_finit
             config.pad_stats = stats;
             struct model model;
             struct batch batch = batch_make(1, LENGTH);
-            batch.valid = calloc(LENGTH, 1);
+            batch.valid = batch.marks;
             for (size_t t = 0; t < LENGTH; t++) {
                 batch.valid[t] = t < tokens;
                 batch.ids[t] = t == 1;

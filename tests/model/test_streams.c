@@ -183,7 +183,7 @@ static size_t repeated(const struct corpus *corpus, uint64_t seed, uint64_t othe
 
 Test(streams, random_characters_are_new_in_each_batch) {
     struct corpus corpus;
-    corpus_random(&corpus, 60, NULL);
+    corpus_make_random(&corpus, 60, NULL);
     cr_expect(repeated(&corpus, 1, 1, 0) == 0, "two sequences of a batch are equal");
     cr_expect(repeated(&corpus, 1, 1, 1) == 0, "the next batch is the same");
     cr_expect(repeated(&corpus, 1, 2, 0) == 0, "another seed gives the same");
@@ -208,8 +208,9 @@ Test(streams, items_of_a_batch_and_of_the_next_are_others) {
         text[4 * i] = (char)('0' + i / 100), text[4 * i + 1] = (char)('0' + i / 10 % 10),
                  text[4 * i + 2] = (char)('0' + i % 10), text[4 * i + 3] = '\n';
     struct corpus corpus;
-    corpus_make(&corpus, "items", text, sizeof text,
-                &(struct corpus_options){.val_fraction = 0.1, .items = true, .pad_to_block = true});
+    corpus_make(
+        &corpus, "items", text, sizeof text,
+        &(struct corpus_options){.val_fraction = 0.1, .kind = &corpus_items, .pad_to_block = true});
     cr_expect(repeated(&corpus, 1, 1, 0) == 0, "two items of a batch are the same");
     cr_expect(repeated(&corpus, 1, 1, 1) == 0, "the next batch is the same");
     cr_expect(repeated(&corpus, 1, 2, 0) < 10, "another seed gives the same");

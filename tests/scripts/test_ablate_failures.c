@@ -195,7 +195,7 @@ Test(ablate, one_fails) {
     ending = ABLATE("--norm=ln", "--placement=pre", "--seeds=2", "--out=a", "--", RUN);
     expect_status(&ending, 1);
     expect_part(ending.err, "ablate: ln-pre-s1: failed with exit status 1: train: run: "
-                            "a/runs/ln-pre-s1: cannot be made: ");
+                            "a/runs/ln-pre-s1: cannot be created: ");
     expect_exit_reason("a/runs/ln-pre-s2", "done");
     expect_part(ending.out, "| ln | pre | ");
     expect_part(file_text("a/results.csv", NULL), "\nln-pre-s1,ln,pre,1,1,failed,");

@@ -59,7 +59,7 @@ Test(torch, a_missing_or_damaged_run_is_an_exception, .init = folder_enter, .fin
     expect_agreement(&ending);
     if (ending.status) return;
     expect_part(ending.out, "True [Errno 2] No such file or directory: 'nosuch'\n");
-    expect_part(ending.out, "False damaged: not a whole safetensors file: ");
+    expect_part(ending.out, "False damaged: not a valid safetensors file: ");
 }
 
 /* Its assertions compare LayerNorm and BatchNorm by hand with the model's. */

@@ -1,0 +1,86 @@
+/* The kind of corpus that is one running text: a batch takes blocks of T characters, and the
+   character after each.
+
+   Sampling is stratified and without replacement. The training part is cut into B equal stretches
+   and each sequence of the batch reads its own: in an epoch every block of the stretch once, in
+   random order. The blocks start at another random character in each epoch. Compared with
+   independent random blocks (nanoGPT's way), no text is left out or repeated early, and a batch
+   never comes from one corner of the corpus, so its gradient varies less. */
+#include "data/die.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include <string.h>
+
+static void init(struct corpus *corpus, const struct corpus_options *options) {
+    corpus->units = corpus->length;
+}
+
+static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
+    size_t train = corpus->train, characters = corpus->units - train;
+    if (part == CORPUS_TRAINING) return train ? (train - 1) / T : 0;
+    return characters ? (characters - 1 + T - 1) / T : 0; // the last one may end early
+}
+
+static void check(const struct corpus *corpus, size_t T) {
+    if (corpus->train < T + 1)
+        die(STATUS_USAGE,
+            "corpus: %s: %zu characters to train on are fewer than a block of %zu and one more "
+            "(try a smaller --block-size or a longer text)",
+            corpus->name, corpus->train, T);
+    if (!blocks(corpus, CORPUS_VALIDATION, T))
+        die(STATUS_USAGE,
+            "corpus: %s: %zu characters to validate on are fewer than 2 (try a larger "
+            "--val-fraction or a longer text)",
+            corpus->name, corpus->units - corpus->train);
+}
+
+/* Sequence b of a batch: the block that starts at this character. */
+static void put_block(const struct corpus *corpus, size_t start, struct batch *batch, size_t b) {
+    size_t T = batch->T;
+    const int32_t *from = corpus->ids + start;
+    memcpy(batch->ids + b * T, from, T * sizeof *from);
+    memcpy(batch->targets + b * T, from + 1, T * sizeof *from);
+}
+
+static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
+                   struct batch *batch) {
+    size_t T = batch->T, B = batch->B, targets = corpus->train - 1; // all characters but the first
+    for (size_t b = 0; b < B; b++) {
+        size_t first = targets * b / B, width = targets * (b + 1) / B - first; // of the stretch
+        size_t count = width / T > 1 ? width / T - 1 : 1, origins = width - count * T + 1;
+        if (width < T) { // a block reaches beyond its stretch, but not beyond the text
+            if (first > targets - T) first = targets - T;
+            origins = targets - T - first < width ? targets - T - first + 1 : width;
+        }
+        uint64_t epoch = random_key(seed, "epoch", number / count);
+        size_t origin = random_below(epoch, b, origins);
+        size_t block = random_permuted(random_key(epoch, "blocks", b), number % count, count);
+        put_block(corpus, first + origin + block * T, batch, b);
+    }
+}
+
+static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
+    size_t T = batch->T, left = blocks(corpus, CORPUS_VALIDATION, T) - first;
+    batch->B = left < B ? left : B;
+    for (size_t n = 0; n < batch->B * T; n++) {
+        size_t at = corpus->train + first * T + n;
+        bool inside = at + 1 < corpus->length;
+        batch->ids[n] = inside ? corpus->ids[at] : 0;
+        batch->targets[n] = inside ? corpus->ids[at + 1] : -1;
+    }
+}
+
+static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
+    size_t all = blocks(corpus, CORPUS_TRAINING, batch->T);
+    for (size_t b = 0; b < batch->B; b++)
+        put_block(corpus, (first + b) * all / count * batch->T, batch, b);
+}
+
+const struct corpus_kind corpus_text = {
+    .init = init,
+    .check = check,
+    .blocks = blocks,
+    .sample = sample,
+    .slice = slice,
+    .validation = validation,
+};
