@@ -88,7 +88,7 @@ static const char *schedule_choice(int64_t i) {
 #define NORM(prefix)                                                                               \
     .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
 
-enum { MOST = MOST_ITERS }; // iterations, characters, ...
+enum { MOST = MAX_ITERS }; // iterations, characters, ...
 
 const struct option config_options[] = {
     {"data", OPTION_HEADING, .help = "Data"},

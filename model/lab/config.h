@@ -12,7 +12,7 @@
 
 #define VERSION "0.1"
 
-enum { MOST_ITERS = 1000000000 };
+enum { MAX_ITERS = 1000000000 };
 
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 

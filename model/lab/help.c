@@ -1,6 +1,6 @@
 #include "model/lab/help.h"
 #include "data/die.h"
-#include "model/lab/use.h"
+#include "model/lab/streams.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +80,6 @@ bool help_answer(const struct config *config) {
         signal(SIGPIPE, SIG_DFL);
         return false;
     }
-    flush_output();
+    streams_flush();
     return true;
 }

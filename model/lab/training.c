@@ -2,13 +2,8 @@
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
-#include "model/lab/best.h"
-#include "model/math/profile.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-volatile sig_atomic_t training_stopped;
 
 void training_corpus(struct training *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
@@ -47,127 +42,21 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.items.cut = items_cut(&t->corpus, (size_t)config->model.block_size);
 }
 
-struct drawn training_draw(struct training *t, int64_t step) {
-    int64_t accum = t->config.grad_accum;
-    struct drawn drawn = {0, 0};
-    for (int64_t i = accum; i-- > 0;) {
-        corpus_sample(&t->corpus, t->config.seed, step * accum + i, &t->batch);
-        size_t targets = batch_targets(&t->batch);
-        drawn.targets += targets;
-        drawn.pads += t->batch.B * t->batch.T - targets;
+struct bad_tensor training_bad_tensor(const struct training *t, bool gradients) {
+    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+    const struct {
+        const struct tensor_list *list;
+        const real *values; // NULL: not searched
+        const char *of;
+    } kinds[] = {{param, param->value, ""},
+                 {param, gradients ? param->grad : NULL, "gradient of "},
+                 {state, state->value, ""},
+                 {param, t->adam.m, "moment of "},
+                 {param, t->adam.v, "moment of "}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i].values) continue;
+        const struct tensor *bad = tensor_nonfinite(kinds[i].list, kinds[i].values);
+        if (bad) return (struct bad_tensor){bad, kinds[i].of};
     }
-    profile_lap(PROFILE_BATCH);
-    return drawn;
-}
-
-/* The fewest updates that train on at least so many targets. */
-static int64_t updates_of(struct training *t, int64_t tokens) {
-    const struct config *config = &t->config;
-    int64_t full, updates = 0; // full: targets of an update whose batches have no pads
-    if (__builtin_mul_overflow(config->batch_size, config->model.block_size, &full) ||
-        __builtin_mul_overflow(full, config->grad_accum, &full))
-        full = INT64_MAX;
-    int64_t least = tokens / full + (tokens % full > 0);
-    if (!t->corpus.items || least > MOST_ITERS) return least;
-    t->batch = batch_make(config->batch_size, config->model.block_size);
-    for (int64_t seen = 0; seen < tokens && updates <= MOST_ITERS; updates++)
-        seen += (int64_t)training_draw(t, updates).targets;
-    batch_free(&t->batch);
-    return updates;
-}
-
-void training_settle_updates(struct training *t) {
-    const int64_t tokens = t->config.max_tokens, given = t->config.max_iters;
-    if (tokens == OPTION_AUTO) return;
-    int64_t updates = updates_of(t, tokens);
-    if (updates > MOST_ITERS)
-        die(STATUS_USAGE, "--max-tokens=%lld: asks for more than %d updates (try a smaller N)",
-            (long long)tokens, MOST_ITERS);
-    if (given != OPTION_AUTO && given != updates)
-        die(STATUS_USAGE,
-            "--max-iters=%lld: contradicts --max-tokens=%lld, which asks for %lld (try "
-            "--max-iters=auto)",
-            (long long)given, (long long)tokens, (long long)updates);
-    config_set_updates(&t->config, updates);
-}
-
-/* The number of validation batches that an evaluation uses, of so many. */
-static size_t evaluated(const struct training *t, size_t batches) {
-    size_t most = (size_t)t->config.eval_iters;
-    return most && most < batches ? most : batches;
-}
-
-static void add_score(struct score *score, struct score part) {
-    score->loss += part.loss;
-    score->targets += part.targets;
-    score->correct += part.correct;
-}
-
-struct score training_evaluate(struct training *t, struct model *model, enum statistics source) {
-    size_t B = t->config.batch_size;
-    size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
-    size_t used = evaluated(t, batches);
-    struct batch other = {0};
-    struct score score = {0};
-    if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
-    for (size_t i = 0; i < used && !training_stopped; i++) {
-        if (source == STATISTICS_OTHER)
-            corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
-        corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        add_score(&score, measure_score(model, source, &t->batch, &other));
-    }
-    batch_free(&other);
-    return score;
-}
-
-struct score training_evaluate_slice(struct training *t) {
-    size_t B = t->config.batch_size, T = t->config.model.block_size;
-    size_t validation = corpus_blocks(&t->corpus, T), there = corpus_training_blocks(&t->corpus, T);
-    size_t count = evaluated(t, (validation + B - 1) / B) * B;
-    struct score score = {0};
-    if (count > validation) count = validation; // its last batch has fewer blocks
-    if (count > there) count = there;
-    for (size_t first = 0; first < count && !training_stopped; first += B) {
-        corpus_slice(&t->corpus, count, first, B, &t->batch);
-        add_score(&score, measure_score(&t->model, STATISTICS_RUNNING, &t->batch, NULL));
-    }
-    return score;
-}
-
-bool training_measure(struct training *t, struct log_row *row) {
-    struct outcome *outcome = &t->outcome;
-    struct score score = training_evaluate(t, &t->model, STATISTICS_RUNNING), slice = {0};
-    if (t->config.eval_train && !training_stopped) slice = training_evaluate_slice(t);
-    if (training_stopped) return false;
-    bool untracked = row->step == 0 && t->model.lists.state.size;
-    if (untracked && !isfinite(score.loss)) {
-        progress_say(&t->progress,
-                     "step %6d  no val loss: it overflows before running statistics "
-                     "have met a batch",
-                     0);
-        return true;
-    }
-    row->val_loss = outcome->val_loss = score.loss / (double)score.targets;
-    outcome->val_accuracy = (double)score.correct / (double)score.targets;
-    if (t->config.eval_train && !(untracked && !isfinite(slice.loss)))
-        row->eval_train_loss = slice.loss / (double)slice.targets;
-    outcome->eval_train_loss = row->eval_train_loss;
-    bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
-    if (better && best_possible(t)) {
-        outcome->best_val_loss = row->val_loss;
-        outcome->best_step = row->step;
-        if (isfinite(row->val_loss)) best_keep(t);
-    }
-    return true;
-}
-
-void training_say_losses(struct training *t, const struct log_row *row) {
-    char train_loss[48] = "", eval_train_loss[48] = ""; // there is no train loss without an update
-    if (t->outcome.train_loss >= 0)
-        snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", t->outcome.train_loss);
-    if (row->eval_train_loss >= 0)
-        snprintf(eval_train_loss, sizeof eval_train_loss, "eval train loss %.4f  ",
-                 row->eval_train_loss);
-    progress_say(&t->progress, "step %6lld  %sval loss %.4f  %s%.1f s", (long long)row->step,
-                 train_loss, row->val_loss, eval_train_loss, row->seconds);
+    return (struct bad_tensor){NULL, ""};
 }

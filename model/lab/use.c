@@ -2,14 +2,10 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/items.h"
-#include <errno.h>
+#include "model/lab/evaluate.h"
+#include "model/lab/streams.h"
 #include <math.h>
 #include <string.h>
-
-void flush_output(void) {
-    if (fflush(stdout) || ferror(stdout))
-        die(STATUS_MACHINE, "standard output: %s", strerror(errno));
-}
 
 static void write_text(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
                        size_t count, FILE *const files[2]) {
@@ -29,7 +25,7 @@ static void write_items(struct training *t, const struct vocabulary *vocabulary,
         sample_items(&t->model, vocabulary, config->sampling, random_key(config->seed, "sample", 0),
                      prompt, count, corpus ? &known : NULL, files);
     item_set_free(&known);
-    flush_output(); // before what standard error says next
+    streams_flush(); // before what standard error says next
     char places[128] = "", cut[64] = "";
     if (corpus)
         snprintf(places, sizeof places,
@@ -52,7 +48,7 @@ void use_sample(struct training *t) {
         write_text(t, vocabulary, NULL, t->config.sample, files);
     file_commit(&file);
     if (files[1]) fputs(t->config.items ? "\n" : "\n\n", stdout);
-    flush_output(); // before what standard error says next
+    streams_flush(); // before what standard error says next
 }
 
 /* A stored model for batches of B: its vocabulary, its weights. */
@@ -105,16 +101,16 @@ void use_generate(struct training *t, bool corpus_named) {
         write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, files);
         fputc('\n', stdout);
     }
-    flush_output();
+    streams_flush();
     vocabulary_free(&vocabulary);
 }
 
 /* The score by statistics of this source. */
 static struct score score_by(struct training *t, enum statistics source) {
     struct model measured;
-    if (source == STATISTICS_RUNNING) return training_evaluate(t, &t->model, source);
+    if (source == STATISTICS_RUNNING) return evaluate_validation(t, &t->model, source);
     measure_init(&measured, &t->model, source);
-    struct score score = training_evaluate(t, &measured, source);
+    struct score score = evaluate_validation(t, &measured, source);
     model_free(&measured);
     return score;
 }
@@ -191,7 +187,7 @@ void use_evaluate(struct training *t) {
     putchar('\n');
     if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
     if (t->config.leak) print_leaks(t);
-    flush_output();
+    streams_flush();
     vocabulary_free(&vocabulary);
     batch_free(&t->batch);
     corpus_free(&t->corpus);

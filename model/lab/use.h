@@ -16,7 +16,4 @@ void use_generate(struct training *t, bool corpus_named);
    of another one on everything. */
 void use_evaluate(struct training *t);
 
-/* Standard output as far as it was written; dies with status 1 if it cannot be. */
-void flush_output(void);
-
 #endif

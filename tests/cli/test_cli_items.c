@@ -33,7 +33,7 @@ static double member(const char *folder, const char *name) {
 
 Test(cli_items, a_run_says_what_it_learned_from) {
     struct ending ending = done(train(TINY "--items --block-size=5 --out=out items.txt"));
-    cr_expect(strstr(ending.err, "items.txt: 100 items, 10 of them validate, the longest has 6: "),
+    cr_expect(strstr(ending.err, "items.txt: 100 items, 10 of them for validation, the longest has 6 characters: "),
               "%s", ending.err);
     cr_expect(strstr(ending.err, " characters, 8 different; "), "%s", ending.err);
     cr_expect(strstr(ending.err, " and are cut (--block-size=7 keeps all)\n"), "%s", ending.err);
