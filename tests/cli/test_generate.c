@@ -215,7 +215,7 @@ Test(evaluate, what_cannot_be_measured) {
     learn("--out=out text.txt");
     file_put("one.txt", "a", 1);
     struct ending ending = train("--evaluate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: has no two characters to measure");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: needs at least two characters to be measured");
     file_put("other.txt", "a Cat", 5);
     ending = train("--evaluate=out other.txt");
     expect_refusal(&ending, STATUS_MACHINE,
@@ -282,7 +282,7 @@ Test(evaluate, one_batch_has_no_other) {
     char *table = written("--evaluate=out --stats=all short.txt");
     cr_expect(strstr(table, "\nother      -\n"), "%s", table);
     struct ending ending = train("--evaluate=out --stats=other short.txt");
-    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is one batch"), "%s",
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is only one batch"), "%s",
               ending.err);
 }
 
