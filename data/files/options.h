@@ -43,7 +43,8 @@ struct option {
     size_t offset;                  // of the value in the settings
     const char *start;              // its default, as it would be typed; "auto" is OPTION_AUTO
     double least, most;             // range of an INT or REAL
-    const char *(*choice)(int64_t); // names of a CHOICE by index; NULL behind the last
+    const char *const *names;       // of a CHOICE by value, ended by NULL; or
+    const char *(*choice)(int64_t); // the name of value i, NULL after the last
     const char *metavar;            // what --help calls the value, if not N, X or the choices
     const char *help;               // up to the first ';' it makes a line on the first page
     enum option_scope scope;
@@ -111,5 +112,6 @@ bool option_is_text(const struct option *option);
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 int64_t option_choice(const struct option *option, const char *name); // its index; -1: no such name
+const char *option_choice_name(const struct option *option, int64_t i); // NULL after the last
 
 #endif
