@@ -1,4 +1,4 @@
-/* The table of options: each is declared here and nowhere else. Defaults are nanoGPT's recipe for
+/* The table of options. Each is declared here and nowhere else. Defaults are nanoGPT's recipe for
    tiny Shakespeare on a CPU, with biases. */
 #include "model/lab/config.h"
 
@@ -70,8 +70,8 @@ const struct option config_options[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
-             "made by the built-in grammar; random: characters drawn anew for each batch, which "
-             "only a model that sees the future can predict"},
+             "made by the built-in grammar; random: random characters, new ones for each batch, "
+             "which only a model that sees the future can predict"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "what a character is: a code point or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
@@ -80,8 +80,8 @@ const struct option config_options[] = {
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
      .help =
          "each line is an item of its own, such as a name: a sequence from its start to a "
-         "learned end marker, its newline. Blank lines are skipped; what is longer than a block "
-         "is cut"},
+         "learned end marker, its newline. Blank lines are skipped; items longer than a block are "
+         "cut"},
     {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
      NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"),
      .help = "pad a batch of items to the longest of them, or to a block"},
@@ -94,7 +94,7 @@ const struct option config_options[] = {
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST), .needs = "!corpus",
      .help = "length of the built-in grammar's text"},
     {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
-     .help = "number of different characters that --corpus=random draws from"},
+     .help = "number of different characters of --corpus=random"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
      .help = "seed of the built-in grammar's text"},
 
@@ -175,7 +175,7 @@ const struct option config_options[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .metavar = "PLACEMENT", .scope = OPTION_OF_MODEL,
-     .help = "where the norms stand"},
+     .help = "where the norms are"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
      .help = "normalize before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
@@ -242,23 +242,21 @@ const struct option config_options[] = {
      .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
              "attention, updates by weight; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
-     .help = "where the time of training went, by operation, at the end"},
-    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL,
-     .help = "nothing on the terminal but errors"},
+     .help = "print at the end how much time each operation took in training"},
+    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print nothing but errors"},
 
     {"keeping", OPTION_HEADING, .help = "Keeping"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "options from a file such as a run's config.ini; the command line overrides it"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
      .scope = OPTION_FREE,
-     .help =
-         "updates between checkpoints, from which --resume continues; auto: as often as takes a "
-         "hundredth of the time; 0: only when interrupted, or if there is one already"},
+     .help = "updates between checkpoints, from which --resume continues; auto: so often that they "
+             "take a hundredth of the time; 0: only when interrupted, or if there is one already"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (but --probe-interval) and --threads may change"},
+             "--max-iters, the intervals (except --probe-interval) and --threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
@@ -273,8 +271,8 @@ const struct option config_options[] = {
      .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
      .help =
-         "text that --generate continues, each item if it makes items; without it, the start of "
-         "a line"},
+         "text that --generate continues, or with which each item starts; without it, the start "
+         "of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
      .help = "number of characters that --generate writes"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, MOST), .scope = OPTION_FREE,

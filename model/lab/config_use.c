@@ -1,9 +1,9 @@
-/* Which options a configuration uses. Norms and placements name theirs in their rows (norm.h,
-   placement.h); of other options the row says what they need. */
+/* Which options have an effect in a configuration. A norm or a placement lists the options that it
+   uses in its own row (norm.h, placement.h). The row of another option has a condition, `needs`. */
 #include "model/lab/config.h"
 #include <string.h>
 
-/* Whether the list, names with blanks between, holds the name. */
+/* Whether a list of names, separated by blanks, holds the name. */
 static bool listed(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; at && (at = strstr(at, name)); at += length)
@@ -11,10 +11,10 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
-/* An option that is declared in a list of another place than the option's row. */
+/* Which rows of a table, the norms or the placements, use an option. */
 struct claim {
-    int users, others; // rows of the table that use the option, and that do not
-    bool used;         // by this configuration
+    int users, others; // how many do, and do not
+    bool used;         // by a row that this configuration has
     char text[OPTION_FORM];
 };
 
@@ -48,29 +48,29 @@ static struct claim claim_of_placements(const char *option, const struct config 
     return claim;
 }
 
-static void needs(const struct option *o, char *text, size_t size, bool in_full) {
+/* When the option has an effect. If most norms use it, only `in_full` names them. */
+static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
     const struct claim norms = claim_of_norms(o->name, NULL);
-    const struct claim of_placements = claim_of_placements(o->name, NULL);
+    const struct claim placing = claim_of_placements(o->name, NULL);
     text[0] = 0;
     if (norms.users && (in_full || norms.users <= norms.others))
         snprintf(text, size, "%s", norms.text);
-    else if (of_placements.users)
-        snprintf(text, size, "%s", of_placements.text);
+    else if (placing.users)
+        snprintf(text, size, "%s", placing.text);
     else if (o->needs)
         snprintf(text, size, "%s --%s", *o->needs == '!' ? "without" : "with",
                  o->needs + (*o->needs == '!'));
 }
 
-/* What most norms use needs no mention. */
-void config_needs(const struct option *option, char *text, size_t size) {
-    needs(option, text, size, false);
+void config_condition(const struct option *option, char *text, size_t size) {
+    describe_condition(option, text, size, false);
 }
 
-static bool uses(const struct config *config, const struct option *o) {
+static bool has_effect(const struct config *config, const struct option *o) {
     const struct claim norms = claim_of_norms(o->name, config);
-    const struct claim of_placements = claim_of_placements(o->name, config);
+    const struct claim placing = claim_of_placements(o->name, config);
     if (norms.users) return norms.used;
-    if (of_placements.users) return of_placements.used;
+    if (placing.users) return placing.used;
     return !o->needs || options_hold(config_options, config, o->needs);
 }
 
@@ -79,9 +79,9 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
     text[0] = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
-        if (uses(config, o) || used >= size) continue;
+        if (has_effect(config, o) || used >= size) continue;
         char why[OPTION_FORM];
-        needs(o, why, sizeof why, true);
+        describe_condition(o, why, sizeof why, true);
         used += (size_t)snprintf(text + used, size - used, "%s--%s (only %s)", used ? ", " : "",
                                  o->name, why);
     }

@@ -77,8 +77,8 @@ static void open_model(struct training *t, size_t B, struct vocabulary *vocabula
     checkpoint_read_model(&t->checkpoint, &t->model);
 }
 
-/* Reads the corpus that the model was trained on; false, with a message, if it is no longer there as
-   it was. One that the command line names (`given`) must be it. */
+/* Reads the corpus that the model was trained on; false, with a message, if it is no longer there
+   as it was. One that the command line names (`given`) must be it. */
 static bool read_own_corpus(struct training *t, bool given) {
     const char *path = t->config.corpus;
     uint32_t crc32;

@@ -7,9 +7,9 @@
 /* --sample: writes what the trained model makes to sample.txt, and shows it. */
 void use_sample(struct training *t);
 
-/* --generate: writes the prompt and its continuation, or items, to standard output. Items are marked
-   as known or new if the corpus that the model was trained on can be read. If the command line
-   names a corpus (`corpus_given`), it must be that one. */
+/* --generate: writes the prompt and its continuation, or items, to standard output. Items are
+   marked as known or new if the corpus that the model was trained on can be read. If the command
+   line names a corpus (`corpus_given`), it must be that one. */
 void use_generate(struct training *t, bool corpus_given);
 
 /* --evaluate: prints the loss on the validation part of the corpus that the model was trained on,

@@ -225,13 +225,13 @@ Test(cli_items, lines_of_very_different_length) {
 
 Test(cli_items, what_is_refused) {
     struct ending ending = train("--bucket items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--bucket: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--bucket: needs --items");
     ending = train("--pad-to=block items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-to=block: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--pad-to=block: needs --items");
     ending = train("--pad-stats=include items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-stats=include: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--pad-stats=include: needs --items");
     ending = train("--num-items=3 items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--num-items=3: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--num-items=3: needs --items");
     file_put("blank.txt", "\n\r\n \t\n", 6);
     ending = train("--items blank.txt");
     expect_refusal(&ending, STATUS_MACHINE, "blank.txt: has no items, only blank lines");

@@ -138,9 +138,10 @@ static void expect_refused(int status, const char *options, const char *part) {
 
 Test(exchange, what_a_file_does_not_say_is_asked_for) {
     put("other.st");
-    expect_refused(STATUS_USAGE, "", "other.st: does not say how many heads it has (--n-head=N");
+    expect_refused(STATUS_USAGE, "",
+                   "other.st: does not say how many heads it has (give --n-head=N");
     expect_refused(STATUS_USAGE, "--n-head=2",
-                   "other.st: holds no vocabulary (--vocabulary=FILE, the text that it learned");
+                   "other.st: has no vocabulary (give --vocabulary=FILE, the text that it was");
     expect_the_run(SAY);
     cr_expect_str_neq(written("--evaluate=other.st" MEASURE, SAY "--n-head=4"),
                       written("--evaluate=out" MEASURE, ""), "the heads make no difference");
@@ -218,7 +219,7 @@ Test(exchange, no_array_may_be_too_many) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         add(names[i], STORED_F32, 1, shape);
         put("other.st");
-        snprintf(why, sizeof why, "other.st: %s: is no part of this model", names[i]);
+        snprintf(why, sizeof why, "other.st: %s: is not part of this model", names[i]);
         expect_refused(STATUS_MACHINE, SAY, why);
         given.count--;
     }
@@ -293,7 +294,7 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         given.text[0] = wrong[i];
         put("other.st");
-        expect_refused(STATUS_MACHINE, SAY, "other.st: its texts say another n-layer, n-embd,");
+        expect_refused(STATUS_MACHINE, SAY, "other.st: n-layer, n-embd,");
     }
     given.text[0] = (struct stored_text){"n-head", "many"};
     put("other.st");
@@ -458,7 +459,8 @@ Test(exchange, a_folder_holds_runs) {
     cr_assert(!mkdir("folder", 0777));
     put_otherwise("folder/model.safetensors");
     struct ending ending = train("--generate=folder --vocabulary=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum, so it is no run's");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "its header has no checksum, so a run did not write it");
     ending = train("--generate=folder/model.safetensors --vocabulary=text.txt --num-chars=3");
     cr_expect(ending.status == 0 && strlen(ending.out) == 4, "%s", ending.err);
 }

@@ -150,11 +150,11 @@ Test(generate, what_contradicts_the_model_is_refused) {
     ending = train("--generate=out text.txt");
     expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
     ending = train("--generate=out --out=there");
-    expect_refusal(&ending, STATUS_USAGE, "belong to training");
+    expect_refusal(&ending, STATUS_USAGE, "are for training");
     ending = train("--generate=out --evaluate=out");
     expect_refusal(&ending, STATUS_USAGE, "one at a time");
     ending = train("--prompt=the text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    expect_refusal(&ending, STATUS_USAGE, "--prompt: needs --generate=DIR");
     ending = train("--generate=nowhere");
     expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
     ending = train("--generate=text.txt");
@@ -282,8 +282,8 @@ Test(evaluate, one_batch_has_no_other) {
     char *table = written("--evaluate=out --stats=all short.txt");
     cr_expect(strstr(table, "\nother      -\n"), "%s", table);
     struct ending ending = train("--evaluate=out --stats=other short.txt");
-    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is only one batch"), "%s",
-              ending.err);
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is only one batch"),
+              "%s", ending.err);
 }
 
 Test(evaluate, how_far_the_future_is_seen) {
