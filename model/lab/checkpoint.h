@@ -32,11 +32,10 @@ void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Reads the stored vocabulary, unless --vocabulary has filled `vocabulary` already. Dies if it is
    not as large as the model's embedding. */
-void checkpoint_vocabulary(const struct checkpoint *checkpoint, int level,
-                           struct vocabulary *vocabulary);
+void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
+                                struct vocabulary *vocabulary);
 
-/* Reads weights and running statistics. Dies if an array is missing, unknown or of another shape.
-   */
+/* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
 
 /* Reads Adam's moments, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
@@ -48,6 +47,6 @@ void checkpoint_read_run(const struct checkpoint *checkpoint, const struct confi
 void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);
 
 /* Whether the corpus with this checksum is the one that the model was trained on. */
-bool checkpoint_learned(const struct checkpoint *checkpoint, uint32_t corpus_crc32);
+bool checkpoint_same_corpus(const struct checkpoint *checkpoint, uint32_t corpus_crc32);
 
 #endif

@@ -185,7 +185,8 @@ void checkpoint_close(struct checkpoint *c) {
     safetensors_close(&c->file);
 }
 
-void checkpoint_vocabulary(const struct checkpoint *c, int level, struct vocabulary *vocabulary) {
+void checkpoint_read_vocabulary(const struct checkpoint *c, int level,
+                                struct vocabulary *vocabulary) {
     size_t V = checkpoint_embedding(c)->shape[0];
     if (!vocabulary->symbols) {
         const char *text = safetensors_text(&c->file, "vocabulary");

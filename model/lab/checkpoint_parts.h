@@ -25,8 +25,8 @@ static inline enum stored_type stored_real(void) {
 /* The first value of the random streams of batches and dropout, each a text of the file. A program
    whose streams differ cannot continue the run. */
 enum { RANDOM_KEYS = 2 };
-extern const char *const random_key_names[RANDOM_KEYS];
-void random_key_text(int i, const struct config *config, char text[TEXT_SIZE]);
+extern const char *const checkpoint_key_names[RANDOM_KEYS];
+void checkpoint_key_text(int i, const struct config *config, char text[TEXT_SIZE]);
 
 /* The array with this name, also if torch.compile() has put a prefix before it; NULL if there is
    none. The embedding may have only the head's name. */

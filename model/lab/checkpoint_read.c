@@ -103,7 +103,7 @@ static int64_t count_of(const struct checkpoint *c, const char *name) {
     return (int64_t)number;
 }
 
-bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
+bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
     char text[16];
     const char *stored = safetensors_text(&c->file, "corpus_crc32");
     snprintf(text, sizeof text, "%08x", corpus_crc32);
@@ -112,19 +112,19 @@ bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct adam *adam, struct outcome *outcome) {
-    if (!checkpoint_learned(c, outcome->corpus_crc32)) {
+    if (!checkpoint_same_corpus(c, outcome->corpus_crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
         die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s", outcome->corpus,
             outcome->corpus_crc32, stored ? stored : "none");
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char text[TEXT_SIZE];
-        const char *stored = safetensors_text(&c->file, random_key_names[i]);
-        random_key_text(i, config, text);
+        const char *stored = safetensors_text(&c->file, checkpoint_key_names[i]);
+        checkpoint_key_text(i, config, text);
         if (!stored || strcmp(stored, text) != 0)
             die(STATUS_MACHINE,
                 "%s: %s: differs: this program's random numbers are not those of the run", c->path,
-                random_key_names[i]);
+                checkpoint_key_names[i]);
     }
     outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");

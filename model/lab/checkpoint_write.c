@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const char *const random_streams[RANDOM_KEYS] = {"epoch", "residual"};
-const char *const random_key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
+const char *const checkpoint_key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
 
-void random_key_text(int i, const struct config *config, char text[TEXT_SIZE]) {
+void checkpoint_key_text(int i, const struct config *config, char text[TEXT_SIZE]) {
     snprintf(text, TEXT_SIZE, "%016llx",
              (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
 }
@@ -65,8 +65,8 @@ static void add_progress(struct writing *w, const struct config *config, const s
     add_number(w, "pads", "%.0f", (double)o->pads);
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char *value = w->values[w->text_count];
-        random_key_text(i, config, value);
-        add_text(w, random_key_names[i], value);
+        checkpoint_key_text(i, config, value);
+        add_text(w, checkpoint_key_names[i], value);
     }
 }
 

@@ -15,10 +15,10 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
                                      .bucket = config->bucket};
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
-        if (config->items) die(STATUS_USAGE, "--items: has no lines in --corpus=" RANDOM_CORPUS);
+        if (config->items) die(STATUS_USAGE, "--items: --corpus=" RANDOM_CORPUS " has no lines");
         if (config->level == LEVEL_BYTE)
-            die(STATUS_USAGE, "--level=byte: has no bytes in --corpus=" RANDOM_CORPUS
-                              ", which draws characters (leave out --level)");
+            die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS
+                              " is made of characters (leave out --level)");
         corpus_random(&t->corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
         corpus_read(&t->corpus, config->corpus, &options);
@@ -26,7 +26,7 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
         size_t length = config->grammar_chars;
         char *text = grammar_text(config->grammar_seed, length);
         if (!text)
-            die(STATUS_MACHINE, "memory: no %zu bytes for the grammar's text to be had", length);
+            die(STATUS_MACHINE, "memory: not enough for the grammar's text of %zu bytes", length);
         corpus_make(&t->corpus, "the built-in grammar", text, length, &options);
         free(text);
         if (!config->items) t->outcome.grammar_entropy = grammar_entropy(); // of running text

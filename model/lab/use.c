@@ -71,7 +71,7 @@ static void open_model(struct training *t, size_t B, struct vocabulary *vocabula
         corpus.vocabulary.symbols = NULL;
         corpus_free(&corpus);
     }
-    checkpoint_vocabulary(&t->checkpoint, (int)config->level, vocabulary);
+    checkpoint_read_vocabulary(&t->checkpoint, (int)config->level, vocabulary);
     model_init(&t->model, &config->model, vocabulary->V, B, config->seed);
     t->model.threads = (size_t)config->team;
     checkpoint_read_model(&t->checkpoint, &t->model);
@@ -83,9 +83,9 @@ static bool read_own_corpus(struct training *t, bool given) {
     const char *path = t->config.corpus;
     uint32_t crc32;
     bool own = given || !path ||
-               (corpus_checksum(path, &crc32) && checkpoint_learned(&t->checkpoint, crc32));
+               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(&t->checkpoint, crc32));
     if (own) training_corpus(t, NULL);
-    own = own && checkpoint_learned(&t->checkpoint, t->corpus.crc32);
+    own = own && checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own && given)
         die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", t->corpus.name);
     if (!own)
@@ -170,7 +170,7 @@ void use_evaluate(struct training *t) {
     struct vocabulary vocabulary;
     open_model(t, t->config.batch_size, &vocabulary);
     training_corpus(t, &vocabulary);
-    bool own = checkpoint_learned(&t->checkpoint, t->corpus.crc32);
+    bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own) t->corpus.train = 0; // all of it may be measured
     if (!corpus_validates(&t->corpus))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured",
