@@ -86,7 +86,8 @@ static void expect_wrong_word(const struct option *o) {
         char longer[64];
         snprintf(longer, sizeof longer, "%sx", option_choice_name(o, i));
         expect_wrong_value(o, longer);
-        snprintf(longer, sizeof longer, "%.*s", (int)strlen(option_choice_name(o, i)) - 1, option_choice_name(o, i));
+        snprintf(longer, sizeof longer, "%.*s", (int)strlen(option_choice_name(o, i)) - 1,
+                 option_choice_name(o, i));
         expect_wrong_value(o, longer);
     }
 }

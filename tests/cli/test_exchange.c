@@ -264,7 +264,8 @@ Test(exchange, the_vocabulary_must_fit) {
                    "other.st: its embedding has 14 characters, but its vocabulary has 6");
     say("vocabulary", "10 32 44");
     put("other.st");
-    expect_refused(STATUS_MACHINE, "--n-head=2", "its embedding has 14 characters, but its vocabulary has 3");
+    expect_refused(STATUS_MACHINE, "--n-head=2",
+                   "its embedding has 14 characters, but its vocabulary has 3");
     expect_the_run(SAY); // the command line's goes before the file's
     given.text[0].text = "32 10";
     put("other.st");

@@ -315,7 +315,8 @@ static void expect_help(const struct manual *manual, const struct option *o) {
         cr_expect(!*end);
     }
     for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice_name(o, i); i++)
-        cr_expect(strstr(line, option_choice_name(o, i)), "--%s: no %s: %s", o->name, option_choice_name(o, i), line);
+        cr_expect(strstr(line, option_choice_name(o, i)), "--%s: no %s: %s", o->name,
+                  option_choice_name(o, i), line);
 }
 
 Test(options, help) {
