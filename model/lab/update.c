@@ -46,7 +46,7 @@ static void write_probe_row(void *run, int64_t step, int layer, const char *site
 }
 
 void update_model(struct training *t, struct log_row *row) {
-    const struct tensor_list *param = &t->model.lists.param;
+    struct tensor_list *param = &t->model.lists.param;
     double start = omp_get_wtime(), fraction = 0;
     bool probed = due_probe(t);
     if (t->config.profile) profile_resume();
@@ -55,7 +55,7 @@ void update_model(struct training *t, struct log_row *row) {
     row->grad_norm = adam_grad_norm(&t->adam, param);
     if (probed) probe_keep(&t->probe, &t->model);
     if (isfinite(row->train_loss) && isfinite(row->grad_norm)) {
-        adam_step(&t->adam, &t->model.lists.param, row->lr, row->grad_norm);
+        adam_step(&t->adam, param, row->lr, row->grad_norm);
         t->outcome.tokens += (int64_t)size.targets;
         t->outcome.pads += (int64_t)size.pads;
     }
