@@ -70,7 +70,7 @@ const struct option config_options[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
-             "made by the built-in grammar; random: random characters, new ones for each batch, "
+             "made by the built-in grammar; random: characters sampled again for each batch, "
              "which only a model that sees the future can predict"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "what a character is: a code point or a byte"},
