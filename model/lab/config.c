@@ -200,7 +200,7 @@ const struct option config_options[] = {
      .help = "learning rate after warm-up; --lr for short"},
     {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
      .help = "another name of --learning-rate"},
-    {"min-lr", OPTION_REAL, AT(schedule.least), "auto", RANGE(0, 1000),
+    {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
      .needs = "!schedule=constant",
      .help = "the rate after decay; auto: a tenth of --learning-rate"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, MOST),

@@ -16,7 +16,7 @@ static void resolve_auto(struct config *config) {
     struct model_config *model = &config->model;
     if (model->norms.groups == OPTION_AUTO) model->norms.groups = model->n_head;
     struct schedule *schedule = &config->schedule;
-    if (schedule->least == OPTION_AUTO) schedule->least = schedule->rate / 10;
+    if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     // only training has probes
@@ -43,8 +43,8 @@ static void check(const struct config *config) {
     if (config->num_items != OPTION_AUTO && !config->items)
         die(STATUS_USAGE, "--num-items=%lld: needs --items (--num-chars is the length of text)",
             (long long)config->num_items);
-    if (schedule->least > schedule->rate)
-        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->least,
+    if (schedule->rate_min > schedule->rate)
+        die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->rate_min,
             schedule->rate);
 }
 

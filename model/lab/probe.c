@@ -73,7 +73,8 @@ static double rms(const struct probed *r, const real *y, double a, const real *x
 /* The L2 norm, from the sum of squares of each row block. */
 static double norm_of_blocks(const struct probed *r, const real *squares) {
     double sum = 0;
-    for (size_t i = 0; i < row_blocks(r->tokens->B * r->tokens->T); i++) sum += (double)squares[i];
+    for (size_t i = 0; i < team_row_blocks(r->tokens->B * r->tokens->T); i++)
+        sum += (double)squares[i];
     return sqrt(sum) / r->scale;
 }
 

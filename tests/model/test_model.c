@@ -195,7 +195,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     adam_init(&adam, &adam_defaults, &model.lists.param);
     adam.threads = model_team(&model);
     fit(&model, &adam, &batch, 5, 1e-2, 0);
-    size_t piece = ROWS * whole_vectors(CHARACTERS); // of logits, which all tokens of a thread need
+    size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread need
     for (size_t thread = 0; threads && thread < (size_t)most; thread++)
         cr_expect((model.logits[thread * piece] != 0) == (thread < threads),
                   "thread %zu of %zu has %s", thread, threads,
