@@ -56,8 +56,8 @@ static _Noreturn void refuse(const struct option *o, const char *where, const ch
         die(STATUS_USAGE, "%s%s: must not be empty", where, o->name);
     struct suggestions found = {0};
     char text[256];
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++) {
-        suggest_consider(&found, value, o->choice(i));
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++) {
+        suggest_consider(&found, value, option_choice_name(o, i));
         if (o->synonym && o->synonym(i)) suggest_consider(&found, value, o->synonym(i));
     }
     const char *near = suggest_text(&found, "", NULL, text, sizeof text);

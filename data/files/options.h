@@ -43,7 +43,8 @@ struct option {
     size_t offset;                  // of the value in the settings
     const char *start;              // the default, as it would be typed; "auto" is OPTION_AUTO
     double min, max;                // range of an INT or REAL
-    const char *(*choice)(int64_t); // the name of choice i of a CHOICE; NULL after the last
+    const char *const *names;       // of a CHOICE by value, ended by NULL; or
+    const char *(*choice)(int64_t); // the name of value i, NULL after the last
     const char *metavar;            // the value's name in --help, if not N, X or the choices
     const char *help;               // the first page shows it up to the first ';'
     enum option_scope scope;
@@ -114,5 +115,6 @@ bool option_is_text(const struct option *option);
 bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 int64_t option_choice(const struct option *option, const char *name); // its index; -1: no such name
+const char *option_choice_name(const struct option *option, int64_t i); // NULL after the last
 
 #endif

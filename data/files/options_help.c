@@ -98,10 +98,10 @@ static void put_topic(const struct manual *m, const struct option *heading, FILE
 static void put_values(const struct option *o, FILE *file) {
     char text[OPTION_NOTE];
     size_t used = (size_t)snprintf(text, sizeof text, "Values:");
-    for (int64_t i = 0; o->choice(i) && used < sizeof text; i++) {
+    for (int64_t i = 0; option_choice_name(o, i) && used < sizeof text; i++) {
         const char *synonym = o->synonym ? o->synonym(i) : NULL;
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "", o->choice(i));
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s", i ? "," : "",
+                                 option_choice_name(o, i));
         if (synonym && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, " (%s)", synonym);
     }

@@ -116,8 +116,8 @@ void options_man(const struct manual *m, FILE *file) {
 /* Writes the words that complete a value. */
 static void put_values(const struct option *table, const struct option *o, FILE *file) {
     const char *separator = "";
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++, separator = " ")
-        fprintf(file, "%s%s", separator, o->choice(i));
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++, separator = " ")
+        fprintf(file, "%s%s", separator, option_choice_name(o, i));
     if (o->kind == OPTION_SWITCH) fputs("on off", file);
     if (o->kind == OPTION_HELP) {
         fputs("all", file);

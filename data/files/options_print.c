@@ -33,15 +33,21 @@ const char *option_choices(const struct option *o) {
     if (o->kind == OPTION_SWITCH) return "on|off";
     size_t used = 0;
     list[0] = 0;
-    for (int64_t i = 0; o->choice(i) && used < sizeof list; i++)
-        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "", o->choice(i));
+    for (int64_t i = 0; option_choice_name(o, i) && used < sizeof list; i++)
+        used += snprintf(list + used, sizeof list - used, "%s%s", i ? "|" : "",
+                         option_choice_name(o, i));
     return list;
 }
 
+const char *option_choice_name(const struct option *o, int64_t i) {
+    return o->names ? o->names[i] : o->choice(i);
+}
+
 int64_t option_choice(const struct option *o, const char *name) {
-    for (int64_t i = 0; o->choice(i); i++) {
+    for (int64_t i = 0; option_choice_name(o, i); i++) {
         const char *synonym = o->synonym ? o->synonym(i) : NULL;
-        if (!strcmp(o->choice(i), name) || (synonym && !strcmp(synonym, name))) return i;
+        if (!strcmp(option_choice_name(o, i), name) || (synonym && !strcmp(synonym, name)))
+            return i;
     }
     return -1;
 }
@@ -67,7 +73,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
         }
         return text;
     case OPTION_CHOICE:
-        return o->choice(*option_int(o, s));
+        return option_choice_name(o, *option_int(o, s));
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:

@@ -1,7 +1,7 @@
 #include "model/lab/best.h"
 #include <string.h>
 
-/* Takes the copy's memory; runs twice: see arena.h. */
+/* Takes the memory of the copy. Runs twice: see arena.h. */
 static void lay_out(struct training *t) {
     struct tensor_lists *lists = &t->best.model.lists;
     lists->param.value = arena_reals(&t->best.arena, lists->param.size);

@@ -1,9 +1,9 @@
-/* Models in safetensors files: a run's model.safetensors, its checkpoint.safetensors, which holds
-   Adam's moments too, and models of other programs with nanoGPT's names.
+/* Models in safetensors files: a run's model.safetensors, its checkpoint.safetensors, which also
+   holds Adam's moments, and models of other programs with nanoGPT's names.
 
-   Arrays have the names and shapes of nanoGPT's state dict; texts under `__metadata__` are the
-   options, the vocabulary ("10 32 33 ...", code points or bytes in the ids' order), the step, how
-   the run went so far, and keys of its random streams. The same state gives the same bytes. */
+   Arrays have the names and shapes of nanoGPT's state dict. The texts under `__metadata__` are the
+   options, the vocabulary ("10 32 33 ...", code points or bytes in the order of their ids), the
+   step, the losses so far, and keys of the random streams. The same state gives the same bytes. */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
@@ -11,42 +11,42 @@
 #include "data/text/vocabulary.h"
 #include "model/lab/summary.h"
 
-/* Writes the model, and with `adam` all that a run needs to go on. `best` is the copy that
-   --keep-best keeps, or NULL: a checkpoint holds it too. Where `model` is that copy, the file says
-   its step and validation loss. */
+/* Writes the model, or if `adam` is not NULL a checkpoint: all that --resume needs. `best` is the
+   copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file says
+   the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome, const struct model *best);
 
-/* A stored model, or a run that can go on. */
+/* A stored model, or a run to resume. */
 struct checkpoint {
     char path[4096];
-    struct safetensors file; // its stream is NULL for a run that was stopped before it saved
+    struct safetensors file; // its stream is NULL if the run has no checkpoint yet
 };
 
-/* Opens what config_stored() names, a run's folder or, but for --resume, a file, and makes `config`
-   what is stored there and then what the command line says. What is missing, damaged or
-   contradictory dies and says so; no size is believed that the arrays do not bear out. */
+/* Opens what config_stored() names: a run's folder or, except for --resume, a file. Fills `config`
+   with the stored options, then with those of the command line. Dies if something is missing,
+   damaged or contradictory. A size in the texts counts only if the arrays have it too. */
 void checkpoint_open(struct checkpoint *checkpoint, struct config *config, int argc, char **argv);
 void checkpoint_close(struct checkpoint *checkpoint);
 
-/* The stored vocabulary, unless `vocabulary` is made already (--vocabulary); it must be as large as
-   the model's embedding. */
-void checkpoint_vocabulary(const struct checkpoint *checkpoint, int level,
-                           struct vocabulary *vocabulary);
+/* Reads the stored vocabulary, unless --vocabulary has filled `vocabulary` already. Dies if it is
+   not as large as the model's embedding. */
+void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
+                                struct vocabulary *vocabulary);
 
-/* Weights and running statistics. An array that is missing, too many or of another shape dies. */
+/* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
 
-/* Adam's moments, and in `outcome` how the run went: steps, tokens, losses. Dies where the corpus
-   that outcome names is not the run's. */
+/* Reads Adam's moments, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
+   of `outcome` is not that of the run. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct adam *adam, struct outcome *outcome);
 
-/* The copy of the best model that a checkpoint holds. */
+/* Reads the copy of --keep-best that a checkpoint holds. */
 void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);
 
-/* Whether the corpus is the one that the model learned from. */
-bool checkpoint_learned(const struct checkpoint *checkpoint, uint32_t corpus_crc32);
+/* Whether the corpus with this checksum is the one that the model was trained on. */
+bool checkpoint_same_corpus(const struct checkpoint *checkpoint, uint32_t corpus_crc32);
 
 #endif

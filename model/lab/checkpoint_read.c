@@ -1,5 +1,6 @@
-/* Weights, running statistics, Adam's moments and a run's progress, from a file that is open. */
+/* Reads weights, running statistics, Adam's moments and a run's progress from an open file. */
 #include "data/die.h"
+#include "data/memory.h"
 #include "model/lab/checkpoint_parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,12 +16,12 @@ static void read_tensor(const struct checkpoint *c, const struct stored *array, 
         die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
     safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values + t->offset);
     if (t->counts && *(const int64_t *)(values + t->offset) < 0)
-        die(STATUS_MACHINE, "%s: %s: is no number of batches", c->path, name);
+        die(STATUS_MACHINE, "%s: %s: is not a number of batches", c->path, name);
 }
 
 static void read_tensors(const struct checkpoint *c, const struct tensor_list *list,
                          const char *prefix, real *values) {
-    char name[LONGEST_NAME];
+    char name[NAME_SIZE];
     for (size_t i = 0; i < list->count; i++) {
         const struct tensor *t = &list->tensor[i];
         snprintf(name, sizeof name, "%s%s", prefix, t->name);
@@ -33,8 +34,8 @@ static void read_tensors(const struct checkpoint *c, const struct tensor_list *l
 }
 
 static bool ends_with(const char *name, const char *end) {
-    size_t length = strlen(name), behind = strlen(end);
-    return length >= behind && !strcmp(name + length - behind, end);
+    size_t length = strlen(name), end_length = strlen(end);
+    return length >= end_length && !strcmp(name + length - end_length, end);
 }
 
 static bool holds(const struct tensor_list *list, const char *name) {
@@ -43,25 +44,29 @@ static bool holds(const struct tensor_list *list, const char *name) {
     return false;
 }
 
-/* That nothing in the file was left out: it would be a weight of another model. */
+/* Dies if the file has an array that this model does not have. */
 static void check_all_used(const struct checkpoint *c, const struct model *model) {
     for (size_t i = 0; i < c->file.array_count; i++) {
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
-        bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
-                    !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
-                    ends_with(name, ".attn.bias") || // nanoGPT's causal mask, without torch's own
-                    holds(&model->lists.param, name) || holds(&model->lists.state, name);
-        if (!used) die(STATUS_MACHINE, "%s: %s: is no part of this model", c->path, name);
+        bool used =
+            !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
+            !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
+            ends_with(
+                name,
+                ".attn.bias") || // nanoGPT's causal mask, if torch had no attention of its own
+            holds(&model->lists.param, name) ||
+            holds(&model->lists.state, name);
+        if (!used) die(STATUS_MACHINE, "%s: %s: is not part of this model", c->path, name);
     }
 }
 
-/* The head must be the token embedding: the model has one matrix for both. */
+/* Dies if the head differs from the token embedding: the model has one matrix for both. */
 static void check_tied(const struct checkpoint *c, const struct model *model) {
     const struct stored *array = checkpoint_find(c, HEAD_NAME);
     if (!array || !checkpoint_find(c, EMBEDDING_NAME)) return;
     size_t size = model->V * model->C;
-    real *weight = checkpoint_room(size, sizeof *weight);
+    real *weight = memory_take(size, sizeof *weight, "the head");
     bool same = stored_is_numeric(array) && array->dimensions == 2 && array->shape[0] == model->V &&
                 array->shape[1] == model->C;
     if (same) safetensors_read(&c->file, array, stored_real(), weight);
@@ -85,19 +90,20 @@ static double number_of(const struct checkpoint *c, const char *name) {
     char *end;
     double number = text ? strtod(text, &end) : NAN;
     if (!text || end == text || *end || !isfinite(number))
-        die(STATUS_MACHINE, "%s: has no number for %s, so no run can go on from it", c->path, name);
+        die(STATUS_MACHINE, "%s: has no number for %s, so a run cannot resume from it", c->path,
+            name);
     return number;
 }
 
-/* Of updates or tokens: a whole number. */
+/* A number of updates or tokens, which must be whole. */
 static int64_t count_of(const struct checkpoint *c, const char *name) {
     double number = number_of(c, name);
     if (!(number >= 0 && number <= 0x1p53) || number != floor(number))
-        die(STATUS_MACHINE, "%s: %s: is no whole number", c->path, name);
+        die(STATUS_MACHINE, "%s: %s: is not a whole number", c->path, name);
     return (int64_t)number;
 }
 
-bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
+bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
     char text[16];
     const char *stored = safetensors_text(&c->file, "corpus_crc32");
     snprintf(text, sizeof text, "%08x", corpus_crc32);
@@ -106,18 +112,19 @@ bool checkpoint_learned(const struct checkpoint *c, uint32_t corpus_crc32) {
 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct adam *adam, struct outcome *outcome) {
-    if (!checkpoint_learned(c, outcome->corpus_crc32)) {
+    if (!checkpoint_same_corpus(c, outcome->corpus_crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
         die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s", outcome->corpus,
             outcome->corpus_crc32, stored ? stored : "none");
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
-        char text[LONGEST_TEXT];
-        const char *stored = safetensors_text(&c->file, random_key_names[i]);
-        random_key_text(i, config, text);
+        char text[TEXT_SIZE];
+        const char *stored = safetensors_text(&c->file, checkpoint_key_names[i]);
+        checkpoint_key_text(i, config, text);
         if (!stored || strcmp(stored, text) != 0)
-            die(STATUS_MACHINE, "%s: %s: is not this program's: it draws other random numbers",
-                c->path, random_key_names[i]);
+            die(STATUS_MACHINE,
+                "%s: %s: differs: this program's random numbers are not those of the run", c->path,
+                checkpoint_key_names[i]);
     }
     outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");

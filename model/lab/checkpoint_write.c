@@ -1,32 +1,25 @@
-/* A model, or all that a run needs to go on, as a safetensors file. */
-#include "data/die.h"
+/* Writes a model or a checkpoint as a safetensors file. */
+#include "data/memory.h"
 #include "data/random.h"
 #include "model/lab/checkpoint_parts.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-void *checkpoint_room(size_t count, size_t size) {
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory) die(STATUS_MACHINE, "memory: %s", strerror(errno));
-    return memory;
-}
-
 static const char *const random_streams[RANDOM_KEYS] = {"epoch", "residual"};
-const char *const random_key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
+const char *const checkpoint_key_names[RANDOM_KEYS] = {"random_key_batches", "random_key_dropout"};
 
-void random_key_text(int i, const struct config *config, char text[LONGEST_TEXT]) {
-    snprintf(text, LONGEST_TEXT, "%016llx",
+void checkpoint_key_text(int i, const struct config *config, char text[TEXT_SIZE]) {
+    snprintf(text, TEXT_SIZE, "%016llx",
              (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
 }
 
-/* What is about to be written, with room for the names and texts that are made for it. */
+/* The arrays and texts to write, and memory for names and texts that are made for them. */
 struct writing {
     struct stored *arrays;
     struct stored_text *texts;
     size_t array_count, text_count;
-    char (*names)[LONGEST_NAME];
-    char (*values)[LONGEST_TEXT];
+    char (*names)[NAME_SIZE];
+    char (*values)[TEXT_SIZE];
 };
 
 static void add_tensors(struct writing *w, const struct tensor_list *list, const char *prefix,
@@ -34,7 +27,7 @@ static void add_tensors(struct writing *w, const struct tensor_list *list, const
     for (size_t i = 0; i < list->count; i++) {
         const struct tensor *t = &list->tensor[i];
         size_t at = w->array_count++;
-        snprintf(w->names[at], LONGEST_NAME, "%s%s", prefix, t->name);
+        snprintf(w->names[at], NAME_SIZE, "%s%s", prefix, t->name);
         w->arrays[at] = (struct stored){.name = w->names[at],
                                         .type = t->counts ? STORED_I64 : stored_real(),
                                         .dimensions = t->dimensions,
@@ -49,14 +42,14 @@ static void add_text(struct writing *w, const char *name, const char *text) {
 
 static void add_number(struct writing *w, const char *name, const char *format, double number) {
     char *value = w->values[w->text_count];
-    snprintf(value, LONGEST_TEXT, format, number);
+    snprintf(value, TEXT_SIZE, format, number);
     add_text(w, name, value);
 }
 
 static void add_options(struct writing *w, const struct config *config) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->scope == OPTION_OF_CALL) continue;
-        const char *value = option_value(o, config, w->values[w->text_count], LONGEST_TEXT);
+        const char *value = option_value(o, config, w->values[w->text_count], TEXT_SIZE);
         if (value) add_text(w, o->name, value);
     }
 }
@@ -72,8 +65,8 @@ static void add_progress(struct writing *w, const struct config *config, const s
     add_number(w, "pads", "%.0f", (double)o->pads);
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char *value = w->values[w->text_count];
-        random_key_text(i, config, value);
-        add_text(w, random_key_names[i], value);
+        checkpoint_key_text(i, config, value);
+        add_text(w, checkpoint_key_names[i], value);
     }
 }
 
@@ -85,10 +78,10 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
     size_t texts = 17;
     const bool is_best = model == best;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
-    struct writing w = {.arrays = checkpoint_room(arrays, sizeof *w.arrays),
-                        .texts = checkpoint_room(texts, sizeof *w.texts),
-                        .names = checkpoint_room(arrays, sizeof *w.names),
-                        .values = checkpoint_room(texts, sizeof *w.values)};
+    struct writing w = {.arrays = memory_take(arrays, sizeof *w.arrays, "a checkpoint"),
+                        .texts = memory_take(texts, sizeof *w.texts, "a checkpoint"),
+                        .names = memory_take(arrays, sizeof *w.names, "a checkpoint"),
+                        .values = memory_take(texts, sizeof *w.values, "a checkpoint")};
     char *symbols = vocabulary_text(vocabulary), crc32[16];
     add_text(&w, "format", "pt");
     add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));

@@ -19,8 +19,8 @@ static const char *site_norm_synonym(int64_t i) {
     return i ? norm_synonym(i - 1) : NULL;
 }
 
-static const char *inner_norm_choice(int64_t i) { // INNER_NORM_...
-    static const char *const names[] = {"off", "on"};
+static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, ffn_norm
+    static const char *const names[] = {[INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on"};
     return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
 }
 
@@ -40,66 +40,45 @@ static const char *activation_choice(int64_t i) {
     return activations[i].name;
 }
 
-static const char *level_choice(int64_t i) {
-    static const char *const names[] = {"char", "byte", NULL}; // LEVEL_CHAR, LEVEL_BYTE
-    return names[i];
-}
-
-static const char *pad_to_choice(int64_t i) {
-    static const char *const names[] = {"longest", "block", NULL}; // PAD_TO_...
-    return names[i];
-}
-
-static const char *pad_stats_choice(int64_t i) {
-    static const char *const names[] = {"mask", "include", NULL}; // PAD_STATS_...
-    return names[i];
-}
-
-static const char *stats_choice(int64_t i) { // enum statistics_source, after them all
+static const char *stats_choice(int64_t i) { // enum statistics_source, then all of them
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
-}
-
-static const char *init_choice(int64_t i) {
-    static const char *const names[] = {"gpt2", "xavier", NULL}; // INIT_...
-    return names[i];
-}
-
-static const char *final_norm_choice(int64_t i) {
-    static const char *const names[] = {"auto", "on", "off", NULL}; // FINAL_NORM_...
-    return names[i];
-}
-
-static const char *schedule_choice(int64_t i) {
-    static const char *const names[] = {"cosine", "linear", "constant", NULL}; // SCHEDULE_...
-    return names[i];
 }
 
 #define AT(member)       .offset = offsetof(struct config, member)
 #define RANGE(low, high) .min = low, .max = high
+
 #define NORM(prefix)                                                                               \
     .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
 
-enum { MOST = MOST_ITERS }; // iterations, characters, ...
+/* The names of a CHOICE, an entry for each value of its enum in the enum's order. */
+#define NAMES(...)                                                                                 \
+    .names = (const char *const[]) {                                                               \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
+enum { MOST = MAX_ITERS }; // of iterations, characters and other counts
 
 static const struct option rows_before_norms[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
      .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
-             "made by the built-in grammar; random: characters drawn anew for each batch, which "
-             "only a model that sees the future can predict"},
-    {"level", OPTION_CHOICE, AT(level), "char", .choice = level_choice, .scope = OPTION_OF_MODEL,
-     .help = "what a character is: a code point or a byte"},
+             "made by the built-in grammar; random: characters sampled again for each batch, "
+             "which only a model that sees the future can predict"},
+    {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
+     .scope = OPTION_OF_MODEL, .help = "what a character is: a code point or a byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
      .help = "fraction of the text, at its end, for validation; of items, a random fraction, the "
              "same for every seed"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
      .help =
          "each line is an item of its own, such as a name: a sequence from its start to a "
-         "learned end marker, its newline. Blank lines are skipped; what is longer than a block "
-         "is cut"},
-    {"pad-to", OPTION_CHOICE, AT(pad_to), "longest", .choice = pad_to_choice,
+         "learned end marker, its newline. Blank lines are skipped; items longer than a block are "
+         "cut"},
+    {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
+     NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"),
      .help = "pad a batch of items to the longest of them, or to a block"},
-    {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask", .choice = pad_stats_choice,
+    {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
+     NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"),
      .help = "whether norms that pool over tokens leave pads out of their statistics, running "
              "statistics too, or include them"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off",
@@ -107,7 +86,7 @@ static const struct option rows_before_norms[] = {
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST), .needs = "!corpus",
      .help = "length of the built-in grammar's text"},
     {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
-     .help = "number of different characters that --corpus=random draws from"},
+     .help = "number of different characters of --corpus=random"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
      .help = "seed of the built-in grammar's text"},
 
@@ -120,7 +99,8 @@ static const struct option rows_before_norms[] = {
      .basic = true, .help = "number of channels"},
     {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "context length in characters"},
-    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2",
+     NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
      .help =
          "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
          "with a stream of about unit variance, as the literature on placements assumes"},
@@ -159,12 +139,13 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .metavar = "PLACEMENT", .scope = OPTION_OF_MODEL,
-     .help = "where the norms stand"},
+     .help = "where the norms are"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
      .help = "normalize before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
      .help = "normalize after each addition; short for --placement=post"},
-    {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto", .choice = final_norm_choice,
+    {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
+     NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
@@ -190,7 +171,9 @@ static const struct option rows_after_norms[] = {
      .help = "updates of linear warm-up"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, MOST),
      .needs = "!schedule=constant", .help = "the update at which decay ends; auto: --max-iters"},
-    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
+    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine",
+     NAMES([SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
+           [SCHEDULE_CONSTANT] = "constant"),
      .help = "how the rate decays"},
     {"beta1", OPTION_REAL, AT(adam.beta1), "0.9", RANGE(0, 0.999999), .help = "Adam's beta1"},
     {"beta2", OPTION_REAL, AT(adam.beta2), "0.99", RANGE(0, 0.999999), .help = "Adam's beta2"},
@@ -223,23 +206,21 @@ static const struct option rows_after_norms[] = {
      .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
              "attention, updates by weight; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
-     .help = "where the time of training went, by operation, at the end"},
-    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL,
-     .help = "nothing on the terminal but errors"},
+     .help = "print at the end how much time each operation took in training"},
+    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print nothing but errors"},
 
     {"keeping", OPTION_HEADING, .help = "Keeping"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "options from a file such as a run's config.ini; the command line overrides it"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
      .scope = OPTION_FREE,
-     .help =
-         "updates between checkpoints, from which --resume continues; auto: as often as takes a "
-         "hundredth of the time; 0: only when interrupted, or if there is one already"},
+     .help = "updates between checkpoints, from which --resume continues; auto: so often that they "
+             "take a hundredth of the time; 0: only when interrupted, or if there is one already"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (but --probe-interval) and --threads may change"},
+             "--max-iters, the intervals (except --probe-interval) and --threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
@@ -254,8 +235,8 @@ static const struct option rows_after_norms[] = {
      .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
      .help =
-         "text that --generate continues, each item if it makes items; without it, the start of "
-         "a line"},
+         "text that --generate continues, or with which each item starts; without it, the start "
+         "of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
      .help = "number of characters that --generate writes"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, MOST), .scope = OPTION_FREE,

@@ -1,5 +1,7 @@
-/* Everything that the command line can say. The table of options is in config.c, what follows from
-   it in config_parse.c. */
+/* The configuration: the values of all options.
+
+   config.c has the table of options. config_parse.c checks their values and resolves "auto".
+   config_use.c finds options that have no effect. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -12,7 +14,7 @@
 
 #define VERSION "0.1"
 
-enum { MOST_ITERS = 1000000000 };
+enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
 
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
@@ -25,62 +27,63 @@ struct config {
     struct model_config model;
     // training
     int64_t max_iters, max_tokens, batch_size, grad_accum, seed, threads;
-    int64_t team; // threads of a pass, 0: as many as its work is worth
+    int64_t team; // threads that share a pass; 0: chosen by the amount of work
     struct schedule schedule;
     struct adam_options adam;
     // watching
-    const char *out; // NULL: chosen by name
+    const char *out; // NULL: runs/NORM-PLACEMENT-sSEED
     int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval, quiet,
         profile;
     // keeping and using
-    const char *file;
+    const char *file; // of --config
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
     const char *prompt, *vocabulary;
-    int64_t stats, leak; // of --evaluate: a row of statistics_name, or all of them
+    int64_t stats, leak; // of --evaluate; stats: an enum statistics, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
     int64_t version, list_norms, list_placements;
 };
 
-/* A corpus of this name is none: see corpus_make_random(). */
+/* This name stands for random characters, not for a file: see corpus_make_random(). */
 #define RANDOM_CORPUS "random"
 
 /* The options of the program, complete before main(). Read only. */
 extern struct option config_options[];
 
-/* Every option at its default, "auto" not yet chosen. */
+/* Sets every option to its default; "auto" is not resolved yet. */
 void config_start(struct config *config);
 
-/* Fills the config from the command line, and dies with status 2 if values contradict each other.
-   Where it asks for something stored, config_continue() has the last word. */
+/* Reads the command line, resolves "auto", and dies with status 2 if values contradict each other.
+   If config_stored() is not NULL, only the command line is read: config_continue() does the rest.
+   */
 void config_parse(struct config *config, int argc, char **argv);
 
-/* Sets the number of updates, and with it what is left to auto: the end of the learning rate's
-   decay and the norms' options that count batches. config_parse() and config_continue() do so
-   themselves unless --max-tokens is given: then the caller counts the updates, for which it needs
-   the corpus. */
+/* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
+   rate's decay, and the norms' options that count batches. config_parse() and config_continue() call it themselves unless
+   --max-tokens is given. Then the caller must count the updates, which takes the corpus. */
 void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
 const char *config_stored(const struct config *config);
 
-/* The config of a run that goes on (OPTION_OF_RUN) or of a model that is used (OPTION_OF_MODEL):
-   what is stored, then the command line, which dies where it contradicts what such a run or model
-   is bound to. `where` names what is stored. */
+/* The configuration of a run that continues (OPTION_OF_RUN) or of a model that is used
+   (OPTION_OF_MODEL): the stored options, then those of the command line. Dies with status 2 if the
+   command line changes an option that this run or model cannot change. `where` names the stored
+   file in messages. */
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const char *where, int argc, char **argv);
 
 /* The name of option i of those that norms of this kind use, NULL after the last. */
 const char *config_norm_option(const struct norm_kind *kind, size_t i);
 
-/* When the option has something to do, as "with --norm=gn|bn" or "without --corpus"; "" for always.
-   The norms and placements that use it say so in their rows, other conditions are in its own. */
-void config_needs(const struct option *option, char *text, size_t size);
+/* When the option has an effect, as "with --norm=gn|bn" or "without --corpus"; "" for always, or
+   with most norms. */
+void config_condition(const struct option *option, char *text, size_t size);
 
-/* The options that argv gives and this configuration does not use, as "--norm-groups (only with
-   --norm=gn), ..." in `text`; false if there are none. */
+/* The options that argv gives and that have no effect in this configuration, as "--norm-groups
+   (only with --norm=gn), ..." in `text`; false if there are none. */
 bool config_unused(const struct config *config, int argc, char **argv, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* From the command line to a configuration: what "auto" becomes, what contradicts what. */
+/* From the command line to a configuration: resolves "auto" and checks for contradictions. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include <omp.h>
@@ -19,22 +19,22 @@ void config_set_updates(struct config *config, int64_t updates) {
     set_norms_auto(&config->model.norms, NORM_AUTO_BATCHES, updates * config->grad_accum);
 }
 
-/* Chooses what is left to "auto". */
-static void settle(struct config *config) {
+/* Resolves "auto", except for what depends on --max-tokens. */
+static void resolve_auto(struct config *config) {
     struct model_config *model = &config->model;
     set_norms_auto(&model->norms, NORM_AUTO_HEADS, model->n_head);
     struct schedule *schedule = &config->schedule;
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
-    // a stored model that is only used is not watched
+    // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);
 }
 
-/* Values that contradict each other die. */
+/* Dies if values contradict each other. */
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
     const struct schedule *schedule = &config->schedule;
@@ -42,41 +42,41 @@ static void check(const struct config *config) {
         die(STATUS_USAGE,
             "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
             (long long)model->n_embd, (long long)model->n_head);
-    const bool of_items = config->bucket || config->pad_to || model->pad_stats;
-    if (of_items && !config->items)
-        die(STATUS_USAGE, "--%s: belongs to --items",
+    const bool needs_items = config->bucket || config->pad_to || model->pad_stats;
+    if (needs_items && !config->items)
+        die(STATUS_USAGE, "--%s: needs --items",
             config->bucket   ? "bucket"
             : config->pad_to ? "pad-to=block"
                              : "pad-stats=include");
     if (config->num_items != OPTION_AUTO && !config->items)
-        die(STATUS_USAGE, "--num-items=%lld: belongs to --items, to text belongs --num-chars",
+        die(STATUS_USAGE, "--num-items=%lld: needs --items (--num-chars is the length of text)",
             (long long)config->num_items);
     if (schedule->rate_min > schedule->rate)
         die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->rate_min,
             schedule->rate);
 }
 
+/* Dies if options of training, --generate and --evaluate are mixed. */
 static void check_purpose(const struct config *config) {
-    const bool used = config->generate || config->evaluate;
+    const bool uses_model = config->generate || config->evaluate;
     if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
         die(STATUS_USAGE, "--resume, --generate, --evaluate: one at a time");
     if (config->resume && (config->out || config->force))
-        die(STATUS_USAGE, "--resume=%s: goes on in that folder, without --out and --force",
+        die(STATUS_USAGE, "--resume=%s: continues in that folder (leave out --out and --force)",
             config->resume);
-    if (used && (config->out || config->force))
-        die(STATUS_USAGE, "--out, --force: belong to training, not to --%s",
+    if (uses_model && (config->out || config->force))
+        die(STATUS_USAGE, "--out, --force: are for training, not for --%s",
             config->generate ? "generate" : "evaluate");
-    if (config->prompt && !config->generate)
-        die(STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    if (config->prompt && !config->generate) die(STATUS_USAGE, "--prompt: needs --generate=DIR");
     if (config->stats && !config->evaluate) {
         char text[32];
         const struct option *stats = options_find(config_options, "stats");
-        die(STATUS_USAGE, "--stats=%s: belongs to --evaluate=DIR",
+        die(STATUS_USAGE, "--stats=%s: needs --evaluate=DIR",
             option_value(stats, config, text, sizeof text));
     }
-    if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: belongs to --evaluate=DIR");
-    if (config->vocabulary && !used)
-        die(STATUS_USAGE, "--vocabulary: belongs to --generate=FILE or --evaluate=FILE");
+    if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: needs --evaluate=DIR");
+    if (config->vocabulary && !uses_model)
+        die(STATUS_USAGE, "--vocabulary: needs --generate=FILE or --evaluate=FILE");
 }
 
 void config_start(struct config *config) {
@@ -88,8 +88,8 @@ static bool given(const char *name, int argc, char **argv) {
     return options_given(config_options, options_find(config_options, name), argc, argv);
 }
 
-/* The command line overrides a file of --config: if it names one of --max-iters and --max-tokens,
-   the other is not taken from the file. */
+/* If the command line gives one of --max-iters and --max-tokens, a value of the other that comes
+   from a --config file is dropped: the command line overrides the file. */
 static void override_length(struct config *config, int argc, char **argv) {
     const bool iters = given("max-iters", argc, argv), tokens = given("max-tokens", argc, argv);
     if (tokens && !iters) config->max_iters = OPTION_AUTO;
@@ -103,7 +103,7 @@ void config_parse(struct config *config, int argc, char **argv) {
     check_purpose(config);
     if (config_stored(config)) return;
     override_length(config, argc, argv);
-    settle(config);
+    resolve_auto(config);
     check(config);
 }
 
@@ -114,13 +114,13 @@ const char *config_stored(const struct config *config) {
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const char *where, int argc, char **argv) {
     struct config before = *stored;
-    settle(&before);
+    resolve_auto(&before);
     *config = *stored;
-    config->max_iters = OPTION_AUTO; // so that --max-tokens may replace what is stored
+    config->max_iters = OPTION_AUTO; // so that --max-tokens can replace the stored value
     options_arguments(config_options, config, argc, argv);
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
         config->max_iters = stored->max_iters;
-    settle(config);
+    resolve_auto(config);
     options_agree(config_options, &before, config, scope, where);
     check(config);
 }

@@ -1,9 +1,9 @@
-/* Which options a configuration uses. Norms and placements list theirs in their rows (kind.h,
-   placement.h). The rows of other options say what they need. */
+/* Which options have an effect in a configuration. A norm or a placement lists the options that it
+   uses in its own row (kind.h, placement.h). The row of another option has a condition, `needs`. */
 #include "model/lab/config.h"
 #include <string.h>
 
-/* Whether the list, names with blanks between, holds the name. */
+/* Whether a list of names, separated by blanks, holds the name. */
 static bool listed(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; at && (at = strstr(at, name)); at += length)
@@ -25,66 +25,66 @@ static bool norm_uses(const struct norm_kind *kind, const char *option) {
     return false;
 }
 
-/* An option that is declared in a list of another place than the option's row. */
-struct claim {
-    int users, others; // rows of the table that use the option, and that do not
-    bool used;         // by this configuration
+/* Which rows of a table, the norms or the placements, use an option. */
+struct usage {
+    int users, others; // how many do, and do not
+    bool used;         // by a row that this configuration has
     char text[OPTION_FORM];
 };
 
-static void claim_row(struct claim *claim, const char *option, const char *name, bool uses,
+static void usage_add(struct usage *usage, const char *option, const char *name, bool uses,
                       bool used) {
-    size_t length = strlen(claim->text);
+    size_t length = strlen(usage->text);
     if (!uses) {
-        claim->others++;
+        usage->others++;
         return;
     }
-    snprintf(claim->text + length, sizeof claim->text - length, "%s%s%s",
-             claim->users ? "|" : option, claim->users ? "" : "=", name);
-    claim->users++;
-    claim->used |= used;
+    snprintf(usage->text + length, sizeof usage->text - length, "%s%s%s",
+             usage->users ? "|" : option, usage->users ? "" : "=", name);
+    usage->users++;
+    usage->used |= used;
 }
 
 /* The norms that use the option; `config` may be NULL. */
-static struct claim claim_of_norms(const char *option, const struct config *config) {
-    struct claim claim = {0};
+static struct usage usage_in_norms(const char *option, const struct config *config) {
+    struct usage usage = {0};
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        claim_row(&claim, "with --norm", (*kind)->name, norm_uses(*kind, option),
+        usage_add(&usage, "with --norm", (*kind)->name, norm_uses(*kind, option),
                   config && model_has_norm(&config->model, *kind));
-    return claim;
+    return usage;
 }
 
-static struct claim claim_of_placements(const char *option, const struct config *config) {
-    struct claim claim = {0};
+static struct usage usage_in_placements(const char *option, const struct config *config) {
+    struct usage usage = {0};
     for (const struct placement *p = placements; p->name; p++)
-        claim_row(&claim, "with --placement", p->name, listed(p->options, option),
+        usage_add(&usage, "with --placement", p->name, listed(p->options, option),
                   config && p == &placements[config->model.placement]);
-    return claim;
+    return usage;
 }
 
-static void needs(const struct option *o, char *text, size_t size, bool in_full) {
-    const struct claim norms = claim_of_norms(o->name, NULL);
-    const struct claim of_placements = claim_of_placements(o->name, NULL);
+/* When the option has an effect. If most norms use it, only `in_full` names them. */
+static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
+    const struct usage norms = usage_in_norms(o->name, NULL);
+    const struct usage placing = usage_in_placements(o->name, NULL);
     text[0] = 0;
     if (norms.users && (in_full || norms.users <= norms.others))
         snprintf(text, size, "%s", norms.text);
-    else if (of_placements.users)
-        snprintf(text, size, "%s", of_placements.text);
+    else if (placing.users)
+        snprintf(text, size, "%s", placing.text);
     else if (o->needs)
         snprintf(text, size, "%s --%s", *o->needs == '!' ? "without" : "with",
                  o->needs + (*o->needs == '!'));
 }
 
-/* What most norms use needs no mention. */
-void config_needs(const struct option *option, char *text, size_t size) {
-    needs(option, text, size, false);
+void config_condition(const struct option *option, char *text, size_t size) {
+    describe_condition(option, text, size, false);
 }
 
-static bool uses(const struct config *config, const struct option *o) {
-    const struct claim norms = claim_of_norms(o->name, config);
-    const struct claim of_placements = claim_of_placements(o->name, config);
+static bool has_effect(const struct config *config, const struct option *o) {
+    const struct usage norms = usage_in_norms(o->name, config);
+    const struct usage placing = usage_in_placements(o->name, config);
     if (norms.users) return norms.used;
-    if (of_placements.users) return of_placements.used;
+    if (placing.users) return placing.used;
     return !o->needs || options_hold(config_options, config, o->needs);
 }
 
@@ -93,9 +93,9 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
     text[0] = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
-        if (uses(config, o) || used >= size) continue;
+        if (has_effect(config, o) || used >= size) continue;
         char why[OPTION_FORM];
-        needs(o, why, sizeof why, true);
+        describe_condition(o, why, sizeof why, true);
         used += (size_t)snprintf(text + used, size - used, "%s--%s (only %s)", used ? ", " : "",
                                  o->name, why);
     }

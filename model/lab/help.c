@@ -1,6 +1,6 @@
 #include "model/lab/help.h"
 #include "data/die.h"
-#include "model/lab/use.h"
+#include "model/lab/streams.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,14 +52,13 @@ const struct manual help_manual = {
     .introduction =
         "Train a character-level Transformer on a text and log its loss. CORPUS is a "
         "UTF-8 file, - is standard input; without it the built-in grammar makes a text.",
-    .needs = config_needs,
+    .needs = config_condition,
     .entry = entry,
     .sections = sections,
 };
 
-/* Who reads the answer has read enough. */
-static void enough(int number) {
-    (void)number;
+/* The reader of standard output has closed it. */
+static void reader_left(int number) {
     _exit(STATUS_OK);
 }
 
@@ -68,7 +67,7 @@ static void list_row(const char *name, const char *formula, const char *source) 
 }
 
 bool help_answer(const struct config *config) {
-    signal(SIGPIPE, enough);
+    signal(SIGPIPE, reader_left);
     if (config->help)
         options_help(&help_manual, config->help, stdout);
     else if (config->list_norms)
@@ -83,6 +82,6 @@ bool help_answer(const struct config *config) {
         signal(SIGPIPE, SIG_DFL);
         return false;
     }
-    flush_output();
+    streams_flush();
     return true;
 }

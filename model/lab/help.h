@@ -1,4 +1,4 @@
-/* What the program answers without training: --help, --list-norms, --list-placements, --version. */
+/* What the program prints without training: --help, --list-norms, --list-placements, --version. */
 #ifndef HELP_H
 #define HELP_H
 
@@ -7,8 +7,8 @@
 
 extern const struct manual help_manual;
 
-/* Prints what was asked for; false if nothing was. A reader that stops early, as `head` does, ends
-   the program with status 0. */
+/* Prints what the options ask for; false if they ask for none of these. If the reader of standard
+   output closes it early, as `head` does, the program ends with status 0. */
 bool help_answer(const struct config *config);
 
 #endif

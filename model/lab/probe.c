@@ -4,21 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOGIT_MAX, ENTROPY, SATURATED, HEAD_MEASURES };
+enum { LOGIT_MAX, ENTROPY, SATURATED, HEAD_METRICS };
 static const char *const head_names[] = {"logit_max", "entropy", "saturated"};
 
-static void take(struct probe *probe, const struct model *model) {
+/* Takes the memory. Runs twice: see arena.h. */
+static void lay_out(struct probe *probe, const struct model *model) {
     size_t heads = (size_t)model->config.n_head;
     probe->weights = arena_reals(&probe->arena, model->lists.param.size);
-    probe->heads =
-        arena_take(&probe->arena, model->B * heads * HEAD_MEASURES, sizeof *probe->heads);
+    probe->heads = arena_take(&probe->arena, model->B * heads * HEAD_METRICS, sizeof *probe->heads);
 }
 
 void probe_init(struct probe *probe, const struct model *model) {
     *probe = (struct probe){0};
-    take(probe, model);
+    lay_out(probe, model);
     arena_allocate(&probe->arena, "probes");
-    take(probe, model);
+    lay_out(probe, model);
 }
 
 void probe_free(struct probe *probe) {
@@ -29,8 +29,8 @@ void probe_keep(struct probe *probe, const struct model *model) {
     memcpy(probe->weights, model->lists.param.value, model->lists.param.size * sizeof(real));
 }
 
-/* What every row of one probe has in common. */
-struct rows_of {
+/* What all rows of one probe share. */
+struct probed {
     const struct model *model;
     const struct tokens *tokens;
     const struct probe_sink *sink;
@@ -38,7 +38,7 @@ struct rows_of {
     double scale;
 };
 
-static void put(const struct rows_of *r, int layer, const char *site, const char *metric,
+static void put(const struct probed *r, int layer, const char *site, const char *metric,
                 double value) {
     r->sink->row(r->sink->context, r->step, layer, site, metric, value);
 }
@@ -56,7 +56,7 @@ static int layer_of(const char *name, const char **site) {
 }
 
 /* Root of the mean of (y - a x)^2 over valid tokens; x may be NULL. */
-static double rms(const struct rows_of *r, const real *y, double a, const real *x) {
+static double rms(const struct probed *r, const real *y, double a, const real *x) {
     size_t C = r->model->C, N = r->tokens->B * r->tokens->T, valid = 0;
     double sum = 0;
     for (size_t n = 0; n < N; n++) {
@@ -70,16 +70,16 @@ static double rms(const struct rows_of *r, const real *y, double a, const real *
     return sqrt(sum / (double)(valid * C));
 }
 
-/* The L2 norm from sums of squares by block of tokens. */
-static double norm_of_blocks(const struct rows_of *r, const real *squares) {
+/* The L2 norm, from the sum of squares of each row block. */
+static double norm_of_blocks(const struct probed *r, const real *squares) {
     double sum = 0;
     for (size_t i = 0; i < team_row_blocks(r->tokens->B * r->tokens->T); i++)
         sum += (double)squares[i];
     return sqrt(sum) / r->scale;
 }
 
-/* A norm of so many rows a token. */
-static void put_norm(const struct rows_of *r, const struct norm *norm, size_t rows_each) {
+/* The metrics of a norm that normalizes `rows_each` rows of each token. */
+static void put_norm(const struct probed *r, const struct norm *norm, size_t rows_each) {
     if (!norm->watch) return;
     struct norm_metric measures[NORM_METRICS];
     const char *site;
@@ -91,7 +91,7 @@ static void put_norm(const struct rows_of *r, const struct norm *norm, size_t ro
     }
 }
 
-static void put_sublayer(const struct rows_of *r, int layer, const struct sublayer *s) {
+static void put_sublayer(const struct probed *r, int layer, const struct sublayer *s) {
     const char *site = s->heads ? "attn" : "mlp";
     put(r, layer, site, "stream_rms", rms(r, s->y, 0, NULL));
     put(r, layer, site, "output_rms", rms(r, s->sum, s->a, s->x));
@@ -103,49 +103,48 @@ static void put_sublayer(const struct rows_of *r, int layer, const struct sublay
     put_norm(r, &s->post, 1);
 }
 
-/* One head of one sequence: largest logit, and sums over the valid queries that see more than one
- * key.
- */
-static void measure_head(const struct rows_of *r, const struct sublayer *s, size_t b, size_t h,
-                         double measures[HEAD_MEASURES]) {
+/* One head of one sequence: the largest logit, and the sums of the other metrics over the valid
+   queries that see more than one key. */
+static void measure_head(const struct probed *r, const struct sublayer *s, size_t b, size_t h,
+                         double measures[HEAD_METRICS]) {
     size_t T = r->tokens->T, C = s->C, HS = C / s->heads;
     const real *q = s->expanded + b * T * 3 * C + h * HS, *k = q + C;
     double scale = 1 / sqrt((double)HS);
     measures[LOGIT_MAX] = -INFINITY;
     measures[ENTROPY] = measures[SATURATED] = 0;
     for (size_t i = 0; i < T; i++) {
-        double largest = -INFINITY, sum = 0, along = 0;
+        // sum of e^(z - largest) and of z e^(z - largest), rescaled when a larger z comes
+        double largest = -INFINITY, sum = 0, weighted = 0;
         if (!token_counts(r->tokens, b * T + i)) continue;
-        for (size_t j = 0; j <= i;
-             j++) { // sum e^(z - largest), and z e^(z - largest), as they grow
+        for (size_t j = 0; j <= i; j++) {
             double z = 0;
             for (size_t c = 0; c < HS; c++)
                 z += (double)q[i * 3 * C + c] * (double)k[j * 3 * C + c];
             z *= scale;
-            double before = fmax(largest, z), shrink = exp(largest - before);
-            sum = sum * shrink + exp(z - before);
-            along = along * shrink + z * exp(z - before);
-            largest = before;
+            double larger = fmax(largest, z), shrink = exp(largest - larger);
+            sum = sum * shrink + exp(z - larger);
+            weighted = weighted * shrink + z * exp(z - larger);
+            largest = larger;
         }
         measures[LOGIT_MAX] = fmax(measures[LOGIT_MAX], largest);
         if (!i) continue;
-        measures[ENTROPY] += largest + log(sum) - along / sum;
+        measures[ENTROPY] += largest + log(sum) - weighted / sum;
         measures[SATURATED] += 1 / sum > 0.99;
     }
 }
 
-static void put_heads(const struct rows_of *r, struct probe *probe, int layer,
+static void put_heads(const struct probed *r, struct probe *probe, int layer,
                       const struct sublayer *s) {
     size_t B = r->tokens->B, T = r->tokens->T, queries = 0;
     for (size_t n = 0; n < B * T; n++) queries += n % T && token_counts(r->tokens, n);
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < B * s->heads; i++)
-        measure_head(r, s, i / s->heads, i % s->heads, probe->heads + i * HEAD_MEASURES);
+        measure_head(r, s, i / s->heads, i % s->heads, probe->heads + i * HEAD_METRICS);
     for (size_t h = 0; h < s->heads; h++) {
-        double whole[HEAD_MEASURES] = {-INFINITY, 0, 0};
+        double whole[HEAD_METRICS] = {-INFINITY, 0, 0};
         char site[32];
         for (size_t b = 0; b < B; b++) {
-            const double *part = probe->heads + (b * s->heads + h) * HEAD_MEASURES;
+            const double *part = probe->heads + (b * s->heads + h) * HEAD_METRICS;
             whole[LOGIT_MAX] = fmax(whole[LOGIT_MAX], part[LOGIT_MAX]);
             whole[ENTROPY] += part[ENTROPY];
             whole[SATURATED] += part[SATURATED];
@@ -153,11 +152,11 @@ static void put_heads(const struct rows_of *r, struct probe *probe, int layer,
         whole[ENTROPY] /= (double)(queries ? queries : 1);
         whole[SATURATED] /= (double)(queries ? queries : 1);
         snprintf(site, sizeof site, "head.%zu", h);
-        for (int i = 0; i < HEAD_MEASURES; i++) put(r, layer, site, head_names[i], whole[i]);
+        for (int i = 0; i < HEAD_METRICS; i++) put(r, layer, site, head_names[i], whole[i]);
     }
 }
 
-static void put_tensor(const struct rows_of *r, const struct tensor *t, const real *before) {
+static void put_tensor(const struct probed *r, const struct tensor *t, const real *before) {
     const struct tensor_list *param = &r->model->lists.param;
     double weights = 0, gradient = 0, update = 0;
     for (size_t i = t->offset; i < t->offset + t->size; i++) {
@@ -176,7 +175,7 @@ static void put_tensor(const struct rows_of *r, const struct tensor *t, const re
 void probe_write(struct probe *probe, const struct model *m, const struct batch *batch,
                  double scale, int64_t step, const struct probe_sink *sink) {
     const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
-    struct rows_of r = {m, &tokens, sink, step, scale};
+    struct probed r = {m, &tokens, sink, step, scale};
     put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, 0, NULL));
     put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
     put_norm(&r, &m->embedding_norm, 1);

@@ -1,51 +1,55 @@
-/* Probes: what a normalization does while it trains, as rows of probes.csv. A probed update is an
-   update like any other: nothing that is measured is used.
+/* Probes: what a normalization does during training, as rows of probes.csv. A probe only measures:
+   the run is the same to the bit without it.
 
-   layer and site say where: a norm or a weight by its name in the state dict ("ln_1",
-   "mlp.c_proj.weight"), "attn" and "mlp" for whole sub-layers, "head.0" for a head; layers count
-   from 0, what lies outside of them has none. Metrics:
+   `layer` and `site` say where: a norm or a weight by its name in the state dict ("ln_1",
+   "mlp.c_proj.weight"), "attn" and "mlp" for whole sub-layers, "head.0" for an attention head.
+   Layers count from 0; a site outside of the layers has none. The metrics:
 
-     norms       dist_mean dist_var tid_mean tid_var g_mean g_var penalty  see norm_watch.h
-     sub-layers  stream_rms, output_rms     root mean square, over valid tokens and channels, of the
-                                            residual stream behind it and of what it adds to that
-                 stream_grad                L2 norm of the loss's gradient by that stream
-     "embd"      stream_rms, stream_grad    of the first layer's input
-     "second"    stream_rms                 of the second stream's end (placement residual)
-     heads       logit_max                  the largest logit that a query gives a key it may see
-                 entropy                    of a query's weights, in nats, and
-                 saturated                  share of queries with a weight above 0.99: of the
-   queries that see more than one key weights     weight_norm, grad_norm     L2 norms before the
-   update; of the gradient before clipping update_ratio               |update| / |weights|
+     site        metric          meaning
+     norms       dist_mean, dist_var, tid_mean, tid_var, g_mean, g_var, penalty: see norm/watch.h
+     sub-layers  stream_rms      root mean square of the residual stream after the sub-layer
+                 output_rms      the same of what the sub-layer adds to the stream
+                 stream_grad     L2 norm of the loss's gradient with respect to that stream
+     "embd"      stream_rms,     the same of the first layer's input
+                 stream_grad
+     "second"    stream_rms      of the second stream at its end (placement residual)
+     heads       logit_max       largest logit of a query and a key that it may see
+                 entropy         of a query's attention weights, in nats, mean over queries
+                 saturated       fraction of queries with a weight above 0.99
+     weights     weight_norm     L2 norm before the update
+                 grad_norm       L2 norm of the gradient before clipping
+                 update_ratio    |update| / |weights|
 
-   Activations are those of the update's last batch (--grad-accum), gradients by activations are
-   scaled to that batch's mean loss. */
+   A root mean square is over valid tokens and channels. entropy and saturated count only queries
+   that see more than one key. With --grad-accum, activations and their gradients are those of the
+   update's last batch; the gradients are scaled to the mean loss of that batch. */
 #ifndef PROBE_H
 #define PROBE_H
 
 #include "model/model.h"
 
 struct probe {
-    real *weights; // as the parameters: before the update
+    real *weights; // before the update, laid out as the parameters
     double *heads; // (B,NH,3)
     struct arena arena;
 };
 
-/* Where a row goes: `layer` is negative outside of the layers. */
+/* Receives the rows. `layer` is negative outside of the layers. */
 struct probe_sink {
     void (*row)(void *context, int64_t step, int layer, const char *site, const char *metric,
                 double value);
     void *context;
 };
 
-/* For a model with watched norms (norm_options.watch). */
+/* Takes memory for probes of the model, whose norms must be watched (norm_options.watch). */
 void probe_init(struct probe *probe, const struct model *model);
 void probe_free(struct probe *probe);
 
-/* Between backward and update: keeps the weights. */
+/* Copies the weights; to be called between backward and update. */
 void probe_keep(struct probe *probe, const struct model *model);
 
-/* After the update, of the batch that was forward's and backward's last, with model->probing set;
-   `scale` was backward's. `step` updates were done before. */
+/* After the update: writes the rows of the last batch, whose forward and backward ran with
+   model->probing set. `scale` is that of backward, `step` the number of updates before this one. */
 void probe_write(struct probe *probe, const struct model *model, const struct batch *batch,
                  double scale, int64_t step, const struct probe_sink *sink);
 

@@ -1,18 +1,20 @@
 #include "model/lab/sample.h"
 #include "data/die.h"
+#include "data/memory.h"
 #include "data/random.h"
 #include "data/text/writer.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The order of falling logits, an earlier index going first where they are the same. */
+/* Whether a comes before b in the order of falling logits; equal logits are in the order of their
+   indices. */
 static bool precedes(const real *logits, size_t a, size_t b) {
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-/* Number `rank` of that order, counted from 1, starting from the first. */
-static size_t ranked(size_t V, const real *logits, size_t first, size_t rank) {
+/* The index at position `rank` of that order, counted from 1; `first` is the one at position 1. */
+static size_t index_at_rank(size_t V, const real *logits, size_t first, size_t rank) {
     size_t last = first;
     for (size_t i = 1; i < rank; i++) {
         size_t next = V;
@@ -24,36 +26,35 @@ static size_t ranked(size_t V, const real *logits, size_t first, size_t rank) {
     return last;
 }
 
-int32_t sample_draw(size_t V, const real *logits, struct sample_options options, double u) {
+int32_t sample_index(size_t V, const real *logits, struct sample_options options, double u) {
     size_t likeliest = 0;
     for (size_t v = 1; v < V; v++)
         if (logits[v] > logits[likeliest]) likeliest = v;
     if (options.temperature <= 0) return (int32_t)likeliest;
     bool limited = options.top_k > 0 && (size_t)options.top_k < V;
-    size_t last = limited ? ranked(V, logits, likeliest, (size_t)options.top_k) : V;
+    size_t last = limited ? index_at_rank(V, logits, likeliest, (size_t)options.top_k) : V;
     double weight, total = 0;
-    int32_t drawn = (int32_t)likeliest;
-    for (int pass = 0; pass < 2; pass++) { // the sum first, then the place of u in it
+    int32_t sampled = (int32_t)likeliest;
+    for (int pass = 0; pass < 2; pass++) { // first the total, then where u falls in it
         double sum = 0;
         for (size_t v = 0; v < V; v++) {
             if (limited && precedes(logits, last, v)) continue;
             weight = exp(((double)logits[v] - (double)logits[likeliest]) / options.temperature);
             sum += weight;
             if (pass == 1) {
-                drawn = (int32_t)v;
-                if (u * total < sum) return drawn;
+                sampled = (int32_t)v;
+                if (u * total < sum) return sampled;
             }
         }
         total = sum;
     }
-    return drawn;
+    return sampled;
 }
 
 void sampler_init(struct sampler *sampler, struct model *model, struct sample_options options,
                   uint64_t key) {
     *sampler = (struct sampler){.model = model, .options = options, .key = key};
-    sampler->window = calloc(model->T, sizeof *sampler->window);
-    if (!sampler->window) die(STATUS_MACHINE, "memory: no room for %zu characters", model->T);
+    sampler->window = memory_take(model->T, sizeof *sampler->window, "the text's window");
 }
 
 void sampler_free(struct sampler *sampler) {
@@ -67,27 +68,28 @@ void sampler_add(struct sampler *sampler, int32_t id) {
     if (sampler->length == T) {
         memmove(window, window + T - kept, kept * sizeof *window);
         sampler->length = kept;
-        sampler->known = 0;
+        sampler->evaluated = 0;
     }
     window[sampler->length++] = id;
 }
 
 int32_t sampler_next(struct sampler *sampler) {
     struct model *model = sampler->model;
-    model_extend(model, sampler->window, sampler->known, sampler->length);
-    sampler->known = sampler->length;
+    model_extend(model, sampler->window, sampler->evaluated, sampler->length);
+    sampler->evaluated = sampler->length;
     const real *logits = model_logits(model, sampler->length - 1);
     for (size_t v = 0; v < model->V; v++)
         if (!isfinite(logits[v]))
-            die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights are "
-                                 "no good)");
-    int32_t id = sample_draw(model->V, logits, sampler->options,
-                             random_uniform(sampler->key, sampler->draw++));
+            die(STATUS_DIVERGED,
+                "sample: the model's logits are nan or infinite (its weights may be "
+                "damaged, or its training diverged)");
+    int32_t id = sample_index(model->V, logits, sampler->options,
+                              random_uniform(sampler->key, sampler->count++));
     sampler_add(sampler, id);
     return id;
 }
 
-/* The ids of the text's characters; returns how many there are. */
+/* Writes the ids of the prompt's characters; returns their number. */
 static size_t read_prompt(const struct vocabulary *vocabulary, const char *text, int32_t *ids) {
     size_t bytes = strlen(text), count = 0;
     for (size_t at = 0; at < bytes;) {
@@ -104,32 +106,28 @@ static size_t read_prompt(const struct vocabulary *vocabulary, const char *text,
     return count;
 }
 
-/* A prompt's ids, to be freed, and their number in *given. */
+/* The prompt's ids, which the caller frees, and their number in *given. */
 static int32_t *prompt_ids(const struct vocabulary *vocabulary, const char *prompt, size_t *given) {
     if (!prompt) prompt = "";
-    int32_t *ids = calloc(strlen(prompt) + 1, sizeof *ids);
-    if (!ids) die(STATUS_MACHINE, "memory: no room for a prompt of %zu bytes", strlen(prompt));
+    int32_t *ids = memory_take(strlen(prompt), sizeof *ids, "the prompt");
     *given = read_prompt(vocabulary, prompt, ids);
     return ids;
 }
 
-void sample_text(struct model *model, const struct vocabulary *vocabulary,
-                 struct sample_options options, uint64_t key, const char *prompt, size_t count,
-                 FILE *const files[2]) {
-    struct sampler sampler;
+void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary, const char *prompt,
+                 size_t count, FILE *const files[2]) {
     struct writer writer[2] = {{.vocabulary = vocabulary, .file = files[0]},
                                {.vocabulary = vocabulary, .file = files[1]}};
-    sampler_init(&sampler, model, options, key);
     size_t given;
     int32_t *ids = prompt_ids(vocabulary, prompt, &given);
     if (!given) {
         int32_t newline = vocabulary_id(vocabulary, '\n');
-        sampler_add(&sampler, newline < 0 ? 0 : newline);
+        sampler_add(sampler, newline < 0 ? 0 : newline);
     }
-    for (size_t i = 0; i < given; i++) sampler_add(&sampler, ids[i]);
+    for (size_t i = 0; i < given; i++) sampler_add(sampler, ids[i]);
     bool open[] = {true, files[1] != NULL};
     for (size_t i = 0; i < given + count && (open[0] || open[1]); i++) {
-        int32_t id = i < given ? ids[i] : sampler_next(&sampler);
+        int32_t id = i < given ? ids[i] : sampler_next(sampler);
         for (int f = 0; f < 2; f++) {
             if (!open[f]) continue;
             writer_put(&writer[f], id);
@@ -137,15 +135,14 @@ void sample_text(struct model *model, const struct vocabulary *vocabulary,
             if (i + 1 >= given) open[f] = !fflush(files[f]);
         }
     }
-    sampler_free(&sampler);
     free(ids);
 }
 
-/* One item behind `given` characters in item (T): what follows them, the marker too if it comes.
-   Returns how many there are. */
-static size_t draw_item(struct sampler *sampler, int32_t marker, size_t given, int32_t *item) {
+/* Samples the rest of an item into item (T), whose first `given` characters are there: up to and
+   including the end marker, or until T characters are there. Returns their number. */
+static size_t sample_item(struct sampler *sampler, int32_t marker, size_t given, int32_t *item) {
     size_t count = given;
-    sampler->length = sampler->known = 0;
+    sampler->length = sampler->evaluated = 0;
     sampler_add(sampler, marker);
     for (size_t i = 0; i < given; i++) sampler_add(sampler, item[i]);
     do item[count++] = sampler_next(sampler);
@@ -162,27 +159,25 @@ static void write_item(const struct vocabulary *vocabulary, const int32_t *item,
     fputc('\n', file);
 }
 
-struct item_counts sample_items(struct model *model, const struct vocabulary *vocabulary,
-                                struct sample_options options, uint64_t key, const char *prompt,
-                                size_t count, const struct item_set *known, FILE *const files[2]) {
+struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
+                                const char *prompt, size_t count, const struct item_set *known,
+                                FILE *const files[2]) {
     struct item_counts counts = {0};
-    struct sampler sampler;
-    size_t given;
+    size_t T = sampler->model->T, given;
     int32_t marker = vocabulary_id(vocabulary, END_MARKER);
     int32_t *ids = prompt_ids(vocabulary, prompt, &given);
-    if (marker < 0) die(STATUS_MACHINE, "sample: the vocabulary has no end marker, a newline");
-    if (given >= model->T)
+    if (marker < 0)
+        die(STATUS_MACHINE, "sample: the vocabulary has no newline, which is the end marker");
+    if (given >= T)
         die(STATUS_USAGE, "--prompt: is too long: an item has at most a block of %zu characters",
-            model->T);
+            T);
     for (size_t i = 0; i < given; i++)
         if (ids[i] == marker) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
-    int32_t *item = calloc(model->T, sizeof *item);
-    if (!item) die(STATUS_MACHINE, "memory: no room for %zu characters", model->T);
+    int32_t *item = memory_take(T, sizeof *item, "an item");
     bool open[] = {true, files[1] != NULL};
-    sampler_init(&sampler, model, options, key);
     while (counts.items < count && (open[0] || open[1])) {
         memcpy(item, ids, given * sizeof *item);
-        size_t length = draw_item(&sampler, marker, given, item);
+        size_t length = sample_item(sampler, marker, given, item);
         enum item_place place = known ? item_set_find(known, item, length) : ITEM_NEW;
         bool ended = item[length - 1] == marker;
         counts.items++;
@@ -196,7 +191,6 @@ struct item_counts sample_items(struct model *model, const struct vocabulary *vo
             open[f] = !fflush(files[f]);
         }
     }
-    sampler_free(&sampler);
     free(item);
     free(ids);
     return counts;

@@ -14,7 +14,7 @@ static void member(FILE *stream, const char *name, double value) {
     if (!(value < 0) && isfinite(value))
         fprintf(stream, "%.9g,\n", value);
     else
-        fputs("null,\n", stream); // not measured, or no number that JSON has
+        fputs("null,\n", stream); // not measured, or NaN or infinity, which JSON lacks
 }
 
 static void text_member(FILE *stream, const char *name, const char *value) {

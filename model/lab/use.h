@@ -4,19 +4,16 @@
 
 #include "model/lab/training.h"
 
-/* What --sample asks for after training, shown and kept. */
+/* --sample: writes what the trained model makes to sample.txt, and shows it. */
 void use_sample(struct training *t);
 
-/* --generate: the prompt and what follows it, or items, on standard output. A corpus that is named
-   for a model of items must be the one that it learned from; what else it learned from is read if
-   it is there. */
-void use_generate(struct training *t, bool corpus_named);
+/* --generate: writes the prompt and its continuation, or items, to standard output. Items are
+   marked as known or new if the corpus that the model was trained on can be read. If the command
+   line names a corpus (`corpus_given`), it must be that one. */
+void use_generate(struct training *t, bool corpus_given);
 
-/* --evaluate: the loss, of the corpus that the model learned from on the part that it has not seen,
-   of another one on everything. */
+/* --evaluate: prints the loss on the validation part of the corpus that the model was trained on,
+   or on the whole of another corpus. */
 void use_evaluate(struct training *t);
-
-/* Standard output as far as it was written; dies with status 1 if it cannot be. */
-void flush_output(void);
 
 #endif

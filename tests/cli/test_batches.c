@@ -137,11 +137,11 @@ static void check_file(const char *norm, const char *name) {
     expect_counts("run/checkpoint.safetensors", name, edge + 1);
     set_counts("run/checkpoint.safetensors", name, &negative, STORED_I64);
     ending = train("--resume=run --max-iters=12");
-    expect_refusal(&ending, STATUS_MACHINE, "is no number of batches");
+    expect_refusal(&ending, STATUS_MACHINE, "is not a number of batches");
     ending = train(TINY "--quiet --norm=%s --force --out=run text.txt", norm);
     set_counts("run/checkpoint.safetensors", name, &half, STORED_F32);
     ending = train("--resume=run --max-iters=12");
-    expect_refusal(&ending, STATUS_MACHINE, "is no number of batches");
+    expect_refusal(&ending, STATUS_MACHINE, "is not a number of batches");
 }
 
 Test(batches, files_keep_integers) {

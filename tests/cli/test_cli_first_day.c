@@ -217,5 +217,5 @@ Test(first_day, random_characters_and_a_model_s_vocabulary) {
         "vocabulary of 14 lacks U+0100");
     expect_refused("--evaluate=text --corpus=random --random-chars=14", "lacks U+0100");
     expect_refused(TINY "--corpus=random --level=byte",
-                   "--level=byte: has no bytes in --corpus=random");
+                   "--level=byte: --corpus=random is made of characters");
 }

@@ -33,10 +33,13 @@ static double member(const char *folder, const char *name) {
 
 Test(cli_items, a_run_says_what_it_learned_from) {
     struct ending ending = done(train(TINY "--items --block-size=5 --out=out items.txt"));
-    cr_expect(strstr(ending.err, "items.txt: 100 items, 10 of them validate, the longest has 6: "),
-              "%s", ending.err);
+    cr_expect(
+        strstr(ending.err,
+               "items.txt: 100 items, 10 of them for validation, the longest has 6 characters: "),
+        "%s", ending.err);
     cr_expect(strstr(ending.err, " characters, 8 different; "), "%s", ending.err);
-    cr_expect(strstr(ending.err, " and are cut (--block-size=7 keeps all)\n"), "%s", ending.err);
+    cr_expect(strstr(ending.err, " and are cut (--block-size=7 keeps them whole)\n"), "%s",
+              ending.err);
     expect_member("out", "items", "100");
     expect_member("out", "items_train", "90");
     expect_member("out", "items_longest", "6");
@@ -77,9 +80,10 @@ Test(cli_items, what_it_makes_is_known_or_new) {
     struct ending ending = done(train("--generate=out --num-items=50"));
     cr_expect_str_eq(ending.out, text);
     char want[128];
-    snprintf(want, sizeof want,
-             "50 items: %d known, in the training set; %d new, %d of them in the validation part",
-             known, unknown, held);
+    snprintf(
+        want, sizeof want,
+        "50 items: %d known (in the training part), %d new (%d of them in the validation part)",
+        known, unknown, held);
     cr_expect(!strncmp(ending.err, want, strlen(want)), "%s, not %s", ending.err, want);
 }
 
@@ -221,13 +225,13 @@ Test(cli_items, lines_of_very_different_length) {
 
 Test(cli_items, what_is_refused) {
     struct ending ending = train("--bucket items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--bucket: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--bucket: needs --items");
     ending = train("--pad-to=block items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-to=block: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--pad-to=block: needs --items");
     ending = train("--pad-stats=include items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-stats=include: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--pad-stats=include: needs --items");
     ending = train("--num-items=3 items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--num-items=3: belongs to --items");
+    expect_refusal(&ending, STATUS_USAGE, "--num-items=3: needs --items");
     file_put("blank.txt", "\n\r\n \t\n", 6);
     ending = train("--items blank.txt");
     expect_refusal(&ending, STATUS_MACHINE, "blank.txt: has no items, only blank lines");
@@ -238,9 +242,9 @@ Test(cli_items, what_is_refused) {
     ending = train("--generate=out --items=off");
     expect_refusal(&ending, STATUS_USAGE, "--items=off: contradicts --items=on of out/model");
     ending = train("--generate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: is not what the model learned from");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: is not what the model was trained on");
     ending = train_in((struct surroundings){.input = "one.txt"}, "--generate=out -");
-    expect_refusal(&ending, STATUS_USAGE, "standard input: is not what the model learned from");
+    expect_refusal(&ending, STATUS_USAGE, "standard input: is not what the model was trained on");
     ending = train("--generate=out none.txt");
     expect_refusal(&ending, STATUS_MACHINE, "none.txt: No such file");
     ending = train("--generate=out --prompt=abcdefgh");

@@ -84,11 +84,12 @@ static void expect_wrong_number(const struct option *o) {
 static void expect_wrong_word(const struct option *o) {
     static const char *const words[] = {"", "unknown", "0", "1", "ON", "yes", "true", "o", " on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect_wrong_value(o, words[i]);
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && o->choice(i); i++) {
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++) {
         char longer[64];
-        snprintf(longer, sizeof longer, "%sx", o->choice(i));
+        snprintf(longer, sizeof longer, "%sx", option_choice_name(o, i));
         expect_wrong_value(o, longer);
-        snprintf(longer, sizeof longer, "%.*s", (int)strlen(o->choice(i)) - 1, o->choice(i));
+        snprintf(longer, sizeof longer, "%.*s", (int)strlen(option_choice_name(o, i)) - 1,
+                 option_choice_name(o, i));
         expect_wrong_value(o, longer);
     }
 }

@@ -1,7 +1,8 @@
 /* --eval-train: the loss on a fixed slice of the training part, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
-#include "model/lab/training.h"
+#include "model/lab/evaluate.h"
+#include "model/lab/update.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/scripts.h"
@@ -190,14 +191,14 @@ static void check_loss(const char *options, size_t count) {
         loss += sum;
         batch_free(&batch);
     }
-    struct score score = training_evaluate_slice(&t);
+    struct score score = evaluate_slice(&t);
     cr_expect(score.targets == targets, "%s: %zu targets, not %zu", options, score.targets,
               targets);
     cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
-    struct score validation = training_evaluate(&t, &t.model, STATISTICS_RUNNING);
+    struct score validation = evaluate_validation(&t, &t.model, STATISTICS_RUNNING);
     cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
               "%s: the validation part has the same loss", options);
-    struct score again = training_evaluate_slice(&t);
+    struct score again = evaluate_slice(&t);
     cr_expect(again.loss == score.loss, "another slice");
     model_free(&plain);
     end(&t);

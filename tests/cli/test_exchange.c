@@ -18,10 +18,10 @@ static const char wte[] = "transformer.wte.weight", head[] = "lm_head.weight";
 Test(exchange, what_a_file_does_not_say_is_asked_for) {
     foreign_put("other.st");
     foreign_expect_refused(STATUS_USAGE, "",
-                           "other.st: does not say how many heads it has (--n-head=N");
+                           "other.st: does not say how many heads it has (give --n-head=N");
     foreign_expect_refused(
         STATUS_USAGE, "--n-head=2",
-        "other.st: holds no vocabulary (--vocabulary=FILE, the text that it learned");
+        "other.st: has no vocabulary (give --vocabulary=FILE, the text that it was");
     foreign_expect_same(SAID);
     cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, SAID "--n-head=4"),
                       foreign_output("--evaluate=out" MEASURE, ""), "the heads make no difference");
@@ -100,7 +100,7 @@ Test(exchange, no_array_may_be_too_many) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         foreign_add(names[i], STORED_F32, 1, shape);
         foreign_put("other.st");
-        snprintf(why, sizeof why, "other.st: %s: is no part of this model", names[i]);
+        snprintf(why, sizeof why, "other.st: %s: is not part of this model", names[i]);
         foreign_expect_refused(STATUS_MACHINE, SAID, why);
         foreign.count--;
     }
@@ -144,11 +144,11 @@ Test(exchange, the_vocabulary_must_fit) {
     file_put("short.txt", "the cat", 7);
     foreign_put("other.st");
     foreign_expect_refused(STATUS_MACHINE, "--n-head=2 --vocabulary=short.txt",
-                           "other.st: embeds 14 characters, but its vocabulary has 6");
+                           "other.st: its embedding has 14 characters, but its vocabulary has 6");
     foreign_say("vocabulary", "10 32 44");
     foreign_put("other.st");
     foreign_expect_refused(STATUS_MACHINE, "--n-head=2",
-                           "embeds 14 characters, but its vocabulary has 3");
+                           "its embedding has 14 characters, but its vocabulary has 3");
     foreign_expect_same(SAID); // the command line's vocabulary overrides the file's
     foreign.text[0].text = "32 10";
     foreign_put("other.st");
@@ -183,7 +183,7 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
         foreign.text[0] = wrong[i];
         foreign_put("other.st");
         foreign_expect_refused(STATUS_MACHINE, SAID,
-                               "other.st: its texts say another n-layer, n-embd,");
+                               "other.st: n-layer, n-embd,");
     }
     foreign.text[0] = (struct stored_text){"n-head", "many"};
     foreign_put("other.st");

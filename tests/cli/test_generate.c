@@ -150,11 +150,11 @@ Test(generate, what_contradicts_the_model_is_refused) {
     ending = train("--generate=out text.txt");
     expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
     ending = train("--generate=out --out=there");
-    expect_refusal(&ending, STATUS_USAGE, "belong to training");
+    expect_refusal(&ending, STATUS_USAGE, "are for training");
     ending = train("--generate=out --evaluate=out");
     expect_refusal(&ending, STATUS_USAGE, "one at a time");
     ending = train("--prompt=the text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--prompt: belongs to --generate=DIR");
+    expect_refusal(&ending, STATUS_USAGE, "--prompt: needs --generate=DIR");
     ending = train("--generate=nowhere");
     expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
     ending = train("--generate=text.txt");
@@ -215,7 +215,7 @@ Test(evaluate, what_cannot_be_measured) {
     learn("--out=out text.txt");
     file_put("one.txt", "a", 1);
     struct ending ending = train("--evaluate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: has no two characters to measure");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: needs at least two characters to be measured");
     file_put("other.txt", "a Cat", 5);
     ending = train("--evaluate=out other.txt");
     expect_refusal(&ending, STATUS_MACHINE,
@@ -282,8 +282,8 @@ Test(evaluate, one_batch_has_no_other) {
     char *table = written("--evaluate=out --stats=all short.txt");
     cr_expect(strstr(table, "\nother      -\n"), "%s", table);
     struct ending ending = train("--evaluate=out --stats=other short.txt");
-    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is one batch"), "%s",
-              ending.err);
+    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is only one batch"),
+              "%s", ending.err);
 }
 
 Test(evaluate, how_far_the_future_is_seen) {

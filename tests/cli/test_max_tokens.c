@@ -86,7 +86,7 @@ Test(max_tokens, beside_max_iters) {
     expect_done(train(RUN "--max-iters=5 --max-tokens=80 text.txt")); // they agree
     struct ending ending = train(RUN "--max-iters=5 --max-tokens=81 text.txt");
     expect_refusal(&ending, STATUS_USAGE,
-                   "--max-iters=5: contradicts --max-tokens=81, which asks for 6 (try "
+                   "--max-iters=5: contradicts --max-tokens=81, which needs 6 updates (try "
                    "--max-iters=auto)");
     ending = train(RUN "--max-tokens=40 --items --max-iters=1 --batch-size=1 items.txt");
     expect_refusal(&ending, STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40");
@@ -105,9 +105,9 @@ Test(max_tokens, beside_max_iters) {
 Test(max_tokens, more_updates_than_there_may_be) {
     struct ending ending = train(RUN "--max-tokens=16000000001 --out=no text.txt");
     expect_refusal(&ending, STATUS_USAGE,
-                   "--max-tokens=16000000001: asks for more than 1000000000 updates");
+                   "--max-tokens=16000000001: needs more than 1000000000 updates");
     ending = train(RUN "--max-tokens=1000000000000000 --items --out=no items.txt"); // at once
-    expect_refusal(&ending, STATUS_USAGE, "asks for more than 1000000000 updates");
+    expect_refusal(&ending, STATUS_USAGE, "needs more than 1000000000 updates");
     cr_expect(!file_there("no"));
 }
 

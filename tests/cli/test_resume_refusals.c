@@ -95,11 +95,11 @@ Test(resume, where_there_is_nothing_to_go_on_with) {
     expect_refusal(&ending, STATUS_MACHINE, "--resume=nowhere: No such file or directory");
     cr_assert(!mkdir("empty", 0777));
     ending = train("--resume=empty");
-    expect_refusal(&ending, STATUS_MACHINE, "--resume=empty: holds no run that can go on");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=empty: is not the folder of a run");
     ending = train("--resume=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "--resume=text.txt: is no run's folder");
+    expect_refusal(&ending, STATUS_MACHINE, "--resume=text.txt: is not the folder of a run");
     ending = train("--resume=empty --out=other");
-    expect_refusal(&ending, STATUS_USAGE, "without --out and --force");
+    expect_refusal(&ending, STATUS_USAGE, "leave out --out and --force");
     cr_expect(files_in(".") == 2 && files_in("empty") == 0);
 }
 

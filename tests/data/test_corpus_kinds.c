@@ -1,7 +1,7 @@
 /* What holds for every kind of corpus: batches are counted without being filled, and sampling
    allocates nothing. */
 #include "data/text/items.h"
-#include "model/lab/training.h"
+#include "model/lab/update.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void count_samples(const struct corpus *corpus, uint64_t seed, uint64_t n
 }
 
 /* So that an update fills each of its batches once: what it must know of all of them beforehand,
-   training_count() says. */
+   update_count() says. */
 Test(corpus_kinds, an_update_is_counted_without_sampling) {
     for (int k = 0; k < KINDS; k++) {
         struct training t;
@@ -60,7 +60,7 @@ Test(corpus_kinds, an_update_is_counted_without_sampling) {
         size_t pads = 0;
         for (int64_t step = 0; step < UPDATES; step++) {
             t.corpus.kind = &counted;
-            struct batch_count count = training_count(&t, step), sum = {0};
+            struct batch_count count = update_count(&t, step), sum = {0};
             cr_expect(!samples, "%s: %zu batches are filled to be counted", kinds[k], samples);
             t.corpus.kind = kind;
             for (int64_t i = 0; i < ACCUM; i++) {
@@ -86,7 +86,7 @@ Test(corpus_kinds, sampling_allocates_nothing) {
         open_corpus(&t, kinds[k]);
         size_t before = mallinfo2().uordblks;
         for (int64_t step = 0; step < UPDATES; step++) {
-            training_count(&t, step);
+            update_count(&t, step);
             corpus_sample(&t.corpus, 5, step, &t.batch);
             corpus_validation(&t.corpus, 0, 4, &t.batch);
             corpus_slice(&t.corpus, 8, 4, 4, &t.batch);

@@ -111,15 +111,15 @@ static void expect_text_damage(const char *name, const char *value, int status, 
 
 Test(damage, texts_that_contradict_the_arrays) {
     static const char why[] =
-        "its texts say another n-layer, n-embd, block-size or bias than its arrays";
+        "n-layer, n-embd, block-size or bias differ between its texts and its arrays";
     expect_text_damage("n-layer", "10000", STATUS_MACHINE, why);
     expect_text_damage("n-embd", "1000000", STATUS_MACHINE, why);
     expect_text_damage("block-size", "1000000000", STATUS_MACHINE, why);
     expect_text_damage("bias", "off", STATUS_MACHINE, why);
     expect_text_damage("norm", "rms", STATUS_MACHINE,
-                       "transformer.h.0.ln_1.bias: is no part of this model");
+                       "transformer.h.0.ln_1.bias: is not part of this model");
     expect_text_damage("placement", "post", STATUS_MACHINE,
-                       "transformer.ln_f.weight: is no part of this model");
+                       "transformer.ln_f.weight: is not part of this model");
 }
 
 Test(damage, texts_that_are_out_of_range) {
@@ -152,7 +152,7 @@ static void expect_checkpoint_damage(const char *name, const char *value, const 
 Test(damage, steps_that_are_none) {
     static const char *const none[] = {"-1", "3.5", "1e300"}, *const words[] = {"", "nan", "4x"};
     for (int i = 0; i < 3; i++)
-        expect_checkpoint_damage("step", none[i], "step: is no whole number");
+        expect_checkpoint_damage("step", none[i], "step: is not a whole number");
     for (int i = 0; i < 3; i++)
         expect_checkpoint_damage("step", words[i], "has no number for step");
     load("run/checkpoint.safetensors");
@@ -161,7 +161,7 @@ Test(damage, steps_that_are_none) {
     static const char *const counts[] = {"best_step", "tokens", "pads"};
     for (int i = 0; i < 3; i++) {
         char part[64];
-        snprintf(part, sizeof part, "%s: is no whole number", counts[i]);
+        snprintf(part, sizeof part, "%s: is not a whole number", counts[i]);
         expect_checkpoint_damage(counts[i], "1e99", part);
         set_text(counts[i], "4");
         save("run/checkpoint.safetensors");
@@ -245,17 +245,17 @@ static void add(const void *name) {
 Test(damage, arrays_of_another_shape) {
     static const char mlp[] = "transformer.h.0.mlp.c_fc.weight";
     expect_damage(transpose, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 8 channels ask for");
+                  ATTENTION ": has another shape than 8 channels need");
     expect_damage(flatten, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 8 channels ask for");
+                  ATTENTION ": has another shape than 8 channels need");
     expect_damage(transpose, mlp, STATUS_MACHINE,
                   "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
     expect_damage(retype, mlp, STATUS_MACHINE,
                   "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
-    expect_damage(rename_it, mlp, STATUS_MACHINE, "x: is no part of this model");
-    expect_damage(add, mlp, STATUS_MACHINE, "x: is no part of this model");
+    expect_damage(rename_it, mlp, STATUS_MACHINE, "x: is not part of this model");
+    expect_damage(add, mlp, STATUS_MACHINE, "x: is not part of this model");
     expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
-                  "holds a model without characters, channels, positions or layers");
+                  "its model has no characters, channels, positions or layers");
 }
 
 /* An embedding with many channels is cheap; the matrices that it implies are not. */
@@ -282,11 +282,11 @@ static void empty(const void *name) { // this many positions, of no channels
 
 Test(damage, sizes_that_the_arrays_do_not_bear_out) {
     expect_damage(widen, NULL, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 100000 channels ask for");
+                  ATTENTION ": has another shape than 100000 channels need");
     expect_damage(widen, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 100000 channels ask for");
+                  ATTENTION ": has another shape than 100000 channels need");
     expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
-                  "embeds characters and positions in different channels");
+                  "its embeddings of characters and positions differ in their number of channels");
 }
 
 Test(damage, what_lies_where_a_file_should) {

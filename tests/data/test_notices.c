@@ -67,7 +67,8 @@ Test(notices, a_model_without_checksums) {
     unseal("run/model.safetensors", false);
     expect_notes("--generate=run/model.safetensors --num-chars=9", NONE);
     ending = train("--generate=run --num-chars=9");
-    expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum, so it is no run's");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "its header has no checksum, so a run did not write it");
 }
 
 /* The folder as version 0.1 left it. */

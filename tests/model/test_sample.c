@@ -10,10 +10,10 @@ Test(sample, draws_by_probability_temperature_and_rank) {
     int count[4] = {0}, limited[4] = {0}, warm[4] = {0};
     for (int i = 0; i < 10000; i++) {
         double u = (i + 0.5) / 10000;
-        count[sample_draw(4, logits, one, u)]++;
-        limited[sample_draw(4, logits, two, u)]++;
-        warm[sample_draw(4, logits, hot, u)]++;
-        cr_assert_eq(sample_draw(4, logits, cold, u), 3);
+        count[sample_index(4, logits, one, u)]++;
+        limited[sample_index(4, logits, two, u)]++;
+        warm[sample_index(4, logits, hot, u)]++;
+        cr_assert_eq(sample_index(4, logits, cold, u), 3);
     }
     cr_expect(abs(count[0] - 1000) < 3 && abs(count[1] - 3000) < 3 && abs(count[3] - 6000) < 3);
     cr_expect(limited[0] == 0 && abs(limited[1] - 3333) < 3 && abs(limited[3] - 6667) < 3);

@@ -1,0 +1,81 @@
+#include "model/lab/evaluate.h"
+#include "model/lab/best.h"
+#include "model/lab/interrupt.h"
+#include <math.h>
+
+/* The number of batches that an evaluation uses, of `batches` in the validation part. */
+static size_t batches_used(const struct training *t, size_t batches) {
+    size_t limit = (size_t)t->config.eval_iters;
+    return limit ? size_min(limit, batches) : batches;
+}
+
+static void add_score(struct score *score, struct score part) {
+    score->loss += part.loss;
+    score->targets += part.targets;
+    score->correct += part.correct;
+}
+
+struct score evaluate_validation(struct training *t, struct model *model,
+                                 enum statistics_source source) {
+    size_t B = t->config.batch_size;
+    size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
+    size_t used = batches_used(t, batches);
+    struct batch other = {0};
+    struct score score = {0};
+    if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
+    for (size_t i = 0; i < used && !interrupt_signal; i++) {
+        if (source == STATISTICS_OTHER)
+            corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
+        corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
+        add_score(&score, measure_score(model, source, &t->batch, &other));
+    }
+    batch_free(&other);
+    return score;
+}
+
+struct score evaluate_slice(struct training *t) {
+    size_t B = t->config.batch_size, T = t->config.model.block_size;
+    size_t validation = corpus_blocks(&t->corpus, T);
+    size_t count = batches_used(t, (validation + B - 1) / B) * B;
+    count = size_min(count, validation); // its last batch may have fewer blocks
+    count = size_min(count, corpus_training_blocks(&t->corpus, T));
+    struct score score = {0};
+    for (size_t first = 0; first < count && !interrupt_signal; first += B) {
+        corpus_slice(&t->corpus, count, first, B, &t->batch);
+        add_score(&score, measure_score(&t->model, STATISTICS_RUNNING, &t->batch, NULL));
+    }
+    return score;
+}
+
+/* --keep-best: keeps the model if this validation loss is the lowest so far. */
+static void keep_if_best(struct training *t, const struct log_row *row) {
+    struct outcome *outcome = &t->outcome;
+    bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
+    if (!better || !best_possible(t)) return;
+    outcome->best_val_loss = row->val_loss;
+    outcome->best_step = row->step;
+    if (isfinite(row->val_loss)) best_keep(t);
+}
+
+bool evaluate_run(struct training *t, struct log_row *row) {
+    struct outcome *outcome = &t->outcome;
+    struct score validation = evaluate_validation(t, &t->model, STATISTICS_RUNNING), slice = {0};
+    if (t->config.eval_train && !interrupt_signal) slice = evaluate_slice(t);
+    if (interrupt_signal) return false;
+    // before the first update the running statistics are no estimates yet
+    bool untracked = row->step == 0 && t->model.lists.state.size;
+    if (untracked && !isfinite(validation.loss)) {
+        progress_say(&t->progress,
+                     "step %6d  no val loss: it overflows before the running statistics have seen "
+                     "a batch",
+                     0);
+        return true;
+    }
+    row->val_loss = outcome->val_loss = validation.loss / (double)validation.targets;
+    outcome->val_accuracy = (double)validation.correct / (double)validation.targets;
+    if (t->config.eval_train && !(untracked && !isfinite(slice.loss)))
+        row->eval_train_loss = slice.loss / (double)slice.targets;
+    outcome->eval_train_loss = row->eval_train_loss;
+    keep_if_best(t, row);
+    return true;
+}

@@ -1,0 +1,33 @@
+#include "model/lab/save.h"
+#include "model/lab/best.h"
+#include "model/lab/interrupt.h"
+#include <omp.h>
+
+static void save_as(struct training *t, const char *name, const struct adam *adam) {
+    struct run_file file = file_create(&t->run, name);
+    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome,
+                     best_copy(t));
+    file_commit(&file);
+}
+
+void save_run(struct training *t, bool last) {
+    double start = omp_get_wtime();
+    if (training_bad_tensor(t, false).tensor) return;
+    run_sync(&t->run);
+    // a checkpoint that an earlier interrupt left must not be older than the model
+    bool stale = last && run_has(&t->run, "checkpoint.safetensors");
+    if (t->config.checkpoint_interval || interrupt_signal || stale) {
+        run_write_checksums(&t->run);
+        save_as(t, "checkpoint.safetensors", &t->adam);
+    }
+    if (last) save_as(t, "model.safetensors", NULL);
+    t->clock.saved = omp_get_wtime();
+    t->clock.saving = t->clock.saved - start;
+}
+
+void save_summary(struct training *t, const char *exit_reason) {
+    t->outcome.exit_reason = exit_reason;
+    struct run_file file = file_create(&t->run, "summary.json");
+    summary_write(file.stream, &t->model, &t->config, &t->outcome);
+    file_commit(&file);
+}

@@ -1,0 +1,77 @@
+#include "model/lab/say.h"
+#include "data/files/quote.h"
+#include <string.h>
+
+/* A line on the text and the model, and one more if items are cut. */
+static void say_corpus(struct training *t) {
+    const struct corpus *corpus = &t->corpus;
+    const struct config *config = &t->config;
+    char items[128] = "";
+    if (t->outcome.items.all)
+        snprintf(items, sizeof items,
+                 "%zu items, %zu of them for validation, the longest has %zu characters: ",
+                 corpus->units, corpus->units - corpus->train, t->outcome.items.longest);
+    progress_say(&t->progress,
+                 "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
+                 corpus->name, items, corpus->characters, corpus->distinct,
+                 norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
+                 model_parameters(&t->model), (long long)config->threads);
+    if (t->outcome.items.cut)
+        progress_say(&t->progress,
+                     "%zu items and their end markers do not fit in a block of %lld and are cut "
+                     "(--block-size=%zu keeps them whole)",
+                     t->outcome.items.cut, (long long)config->model.block_size,
+                     t->outcome.items.longest + 1);
+}
+
+void say_start(struct training *t, int argc, char **argv) {
+    const struct config *config = &t->config;
+    char unused[1024];
+    say_corpus(t);
+    progress_say(&t->progress, "norm %s; placement %s", norm_kinds[config->model.norm]->formula,
+                 placements[config->model.placement].formula);
+    if (config_unused(config, argc, argv, unused, sizeof unused))
+        progress_say(&t->progress, "no effect: %s", unused);
+    if (config->resume)
+        progress_say(&t->progress, "resuming at step %lld", (long long)t->outcome.steps);
+}
+
+void say_evaluation(struct training *t, const struct log_row *row) {
+    char train_loss[48] = "", eval_train_loss[48] = "";
+    if (row->val_loss < 0) return;
+    if (t->outcome.train_loss >= 0) // there was an update
+        snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", t->outcome.train_loss);
+    if (row->eval_train_loss >= 0)
+        snprintf(eval_train_loss, sizeof eval_train_loss, "eval train loss %.4f  ",
+                 row->eval_train_loss);
+    progress_say(&t->progress, "step %6lld  %sval loss %.4f  %s%.1f s", (long long)row->step,
+                 train_loss, row->val_loss, eval_train_loss, row->seconds);
+}
+
+void say_progress(struct training *t, const struct log_row *row) {
+    progress_step(&t->progress,
+                  &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
+                                           row->train_loss, t->outcome.tokens_per_second});
+}
+
+void say_end(struct training *t) {
+    const struct outcome *outcome = &t->outcome;
+    if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
+        progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
+                     outcome->val_loss - outcome->grammar_entropy, outcome->grammar_entropy);
+    progress_say(&t->progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+                 outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
+                 outcome->tokens_per_second, t->run.folder);
+}
+
+void say_resume(struct training *t, const char *program) {
+    char command[4096], resume[4096];
+    const char *corpus = t->config.corpus;
+    bool piped = corpus && !strcmp(corpus, "-");
+    snprintf(resume, sizeof resume, "--resume=%s", t->run.folder);
+    size_t used = quote_word(program, command, sizeof command);
+    if (used < sizeof command - 1) command[used++] = ' ';
+    quote_word(resume, command + used, sizeof command - used);
+    progress_say(&t->progress, "to continue%s: %s",
+                 piped ? ", with the same text on standard input" : "", command);
+}

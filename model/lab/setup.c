@@ -1,0 +1,71 @@
+#include "model/lab/setup.h"
+#include "data/die.h"
+#include "model/lab/best.h"
+#include "model/lab/update.h"
+
+static void open_new(struct training *t) {
+    const struct config *config = &t->config;
+    char name[128];
+    snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
+             placements[config->model.placement].name, (long long)config->seed);
+    run_open(&t->run, config->out, name, config->force);
+}
+
+/* The run as it was at its last checkpoint, or before its first step if it has none. */
+static void open_resumed(struct training *t) {
+    const struct config *config = &t->config;
+    struct outcome *outcome = &t->outcome;
+    if (t->checkpoint.file.stream) {
+        checkpoint_read_model(&t->checkpoint, &t->model);
+        checkpoint_read_run(&t->checkpoint, config, &t->model, &t->adam, outcome);
+    }
+    if (outcome->steps > config->max_iters)
+        die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
+            (long long)config->max_iters, config->resume, (long long)outcome->steps);
+    outcome->seconds = run_resume(&t->run, outcome->steps);
+    best_resume(t);
+}
+
+static void open_run(struct training *t) {
+    const struct config *config = &t->config;
+    struct outcome *outcome = &t->outcome;
+    outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
+    outcome->val_accuracy = outcome->eval_train_loss = NOT_MEASURED;
+    t->run.eval_train = config->eval_train;
+    if (config->resume)
+        open_resumed(t);
+    else
+        open_new(t);
+    checkpoint_close(&t->checkpoint);
+    struct run_file file = file_create(&t->run, "config.ini");
+    options_write(config_options, config, file.stream);
+    file_commit(&file);
+}
+
+void setup_run(struct training *t) {
+    const struct config *config = &t->config;
+    training_corpus(t, NULL);
+    corpus_check(&t->corpus, config->model.block_size);
+    update_settle_count(t);
+    model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
+    t->model.threads = (size_t)config->team;
+    adam_init(&t->adam, &config->adam, &t->model.lists.param);
+    t->adam.threads = model_team(&t->model);
+    best_init(t);
+    t->batch = batch_make(config->batch_size, config->model.block_size);
+    open_run(t);
+    t->progress = progress_start(config->quiet);
+    if (config->probe_interval) {
+        probe_init(&t->probe, &t->model);
+        run_start_probes(&t->run, t->outcome.steps);
+    }
+}
+
+void setup_free(struct training *t) {
+    run_close(&t->run);
+    if (t->config.probe_interval) probe_free(&t->probe);
+    batch_free(&t->batch);
+    best_free(t);
+    adam_free(&t->adam);
+    corpus_free(&t->corpus);
+}

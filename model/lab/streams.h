@@ -1,0 +1,12 @@
+/* The standard streams of the program. */
+#ifndef STREAMS_H
+#define STREAMS_H
+
+/* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
+   its number, and messages would be written to that file. */
+void streams_open(void);
+
+/* Flushes standard output; dies with status 1 if it cannot be written. */
+void streams_flush(void);
+
+#endif
