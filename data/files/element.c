@@ -18,23 +18,15 @@ double element_number(int type, const unsigned char *bytes) {
     float single;
     double value;
     switch (type) {
-    case STORED_F64:
-        memcpy(&value, bytes, sizeof value);
-        return value;
-    case STORED_I64:
-        memcpy(&whole, bytes, sizeof whole);
-        return (double)whole;
-    case STORED_F16:
-        memcpy(&two, bytes, sizeof two);
-        return half(two);
+    case STORED_F64: memcpy(&value, bytes, sizeof value); return value;
+    case STORED_I64: memcpy(&whole, bytes, sizeof whole); return (double)whole;
+    case STORED_F16: memcpy(&two, bytes, sizeof two); return half(two);
     case STORED_BF16: // the upper half of a float
         memcpy(&two, bytes, sizeof two);
         four = (uint32_t)two << 16;
         memcpy(&single, &four, sizeof single);
         return (double)single;
-    default:
-        memcpy(&single, bytes, sizeof single);
-        return (double)single;
+    default: memcpy(&single, bytes, sizeof single); return (double)single;
     }
 }
 

@@ -117,9 +117,7 @@ static void set(const struct option *table, const struct option *row, void *sett
     if (fixed_value(row)) value = fixed_value(row);
     switch (o->kind) {
     case OPTION_FLAG:
-    case OPTION_STOP:
-        *option_int(o, settings) = 1;
-        return;
+    case OPTION_STOP: *option_int(o, settings) = 1; return;
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
@@ -131,9 +129,7 @@ static void set(const struct option *table, const struct option *row, void *sett
         *option_text(o, settings) = value ? value : "";
         return;
     case OPTION_INT:
-    case OPTION_REAL:
-        set_number(o, settings, where, value);
-        return;
+    case OPTION_REAL: set_number(o, settings, where, value); return;
     case OPTION_SWITCH:
         if (!is_switch(value)) refuse(o, where, value);
         *option_int(o, settings) = !strcmp(value, "on");
@@ -144,8 +140,7 @@ static void set(const struct option *table, const struct option *row, void *sett
         return;
     case OPTION_ALIAS:
     case OPTION_END:
-    case OPTION_HEADING:
-        return;
+    case OPTION_HEADING: return;
     }
 }
 

@@ -57,9 +57,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_STOP:
-    case OPTION_SWITCH:
-        snprintf(text, size, "%s", *option_int(o, s) ? "on" : "off");
-        return text;
+    case OPTION_SWITCH: snprintf(text, size, "%s", *option_int(o, s) ? "on" : "off"); return text;
     case OPTION_INT:
         if (*option_int(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
         snprintf(text, size, "%lld", (long long)*option_int(o, s));
@@ -72,17 +70,14 @@ const char *option_value(const struct option *o, const void *settings, char *tex
             if (strtod(text, NULL) == *option_real(o, s)) break;
         }
         return text;
-    case OPTION_CHOICE:
-        return option_choice_name(o, *option_int(o, s));
+    case OPTION_CHOICE: return option_choice_name(o, *option_int(o, s));
     case OPTION_TEXT:
     case OPTION_OPERAND:
     case OPTION_FILE:
-    case OPTION_HELP:
-        return *option_text(o, s);
+    case OPTION_HELP: return *option_text(o, s);
     case OPTION_ALIAS:
     case OPTION_HEADING:
-    case OPTION_END:
-        break;
+    case OPTION_END: break;
     }
     return NULL;
 }

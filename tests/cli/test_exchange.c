@@ -182,8 +182,7 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         foreign.text[0] = wrong[i];
         foreign_put("other.st");
-        foreign_expect_refused(STATUS_MACHINE, SAID,
-                               "other.st: n-layer, n-embd,");
+        foreign_expect_refused(STATUS_MACHINE, SAID, "other.st: n-layer, n-embd,");
     }
     foreign.text[0] = (struct stored_text){"n-head", "many"};
     foreign_put("other.st");

@@ -148,7 +148,8 @@ Test(exchange, a_folder_holds_runs) {
     cr_assert(!mkdir("folder", 0777));
     put_otherwise("folder/model.safetensors");
     struct ending ending = train("--generate=folder --vocabulary=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum, so a run did not write it");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "its header has no checksum, so a run did not write it");
     ending = train("--generate=folder/model.safetensors --vocabulary=text.txt --num-chars=3");
     cr_expect(ending.status == 0 && strlen(ending.out) == 4, "%s", ending.err);
 }
