@@ -9,8 +9,8 @@
 ARCH     := native
 SANITIZE :=
 PREFIX   := /usr/local
-FUZZ_SECONDS := 60
 CLANG    := clang-16
+FUZZ_SECONDS := 60
 
 MARCH    := -march=$(ARCH)
 OPENMP   := -fopenmp
@@ -34,11 +34,10 @@ OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
               && echo -mprefer-vector-width=512)
 ifneq ($(SANITIZE),)
-    OPTIMIZE += -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+    OPTIMIZE += -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 # For `make fuzz`, which sets it: what runs is counted, files are noted (tests/fuzz/fuzz.c).
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
-WRAPPED  := -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
 COMPILE  := $(CC) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
@@ -60,31 +59,22 @@ all: train
 train: $(BUILD)/train FORCE
 	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
-# A line for each file, the whole command with V=1, nothing with -s.
+# A line for each file; the whole command with V=1; nothing with -s.
 SILENT := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))
 SAY    := @$(if $(V)$(SILENT),:,printf '  %-5s %s\n')
 Q      := $(if $(V),,@)
-LINK    = $(COMPILE) $(CFLAGS) $^ -o $@
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
-	$(SAY) LINK $@
-	$(Q)$(LINK) $(LDLIBS)
-
 $(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_products.o) $(OBJECTS)
-	$(SAY) LINK $@
-	$(Q)$(LINK) $(LDLIBS)
-
 $(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(LIVING)
-	$(SAY) LINK $@
-	$(Q)$(LINK) -lcriterion $(LDLIBS)
-
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
-	$(SAY) LINK $@
-	$(Q)$(LINK) -lcriterion $(LDLIBS)
-
 $(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o death.o) $(LIVING)
+$(TEST_PROGRAMS): LIBRARIES := -lcriterion
+$(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
+
+$(BUILD)/train $(BUILD)/bench $(BUILD)/fuzz $(TEST_PROGRAMS):
 	$(SAY) LINK $@
-	$(Q)$(LINK) -fsanitize=fuzzer $(WRAPPED) $(LDLIBS)
+	$(Q)$(COMPILE) $(CFLAGS) $^ -o $@ $(LIBRARIES) $(LDLIBS)
 
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
@@ -96,79 +86,65 @@ $(BUILD)/double/%.o: %.c
 	$(SAY) CC "$< (double)"
 	$(Q)$(COMPILE) $(CFLAGS) -DREAL=double -c $< -o $@
 
-help:
-	@echo 'make          build ./train'
-	@echo 'make demo     train with three norms on the built-in grammar and draw their loss curves'
-	@echo 'make test     build and run every test'
-	@echo 'make bench    how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)'
-	@echo 'make data     get real corpora into data/corpora/'
-	@echo 'make ablate   every norm in every placement on the grammar, three seeds: table and picture'
-	@echo 'make plots    draw what is in runs/: its runs, and each folder of runs'
-	@echo 'make asan     every test under the address and undefined-behaviour sanitizers'
-	@echo 'make fuzz     feed the readers of files damaged ones, each for FUZZ_SECONDS=$(FUZZ_SECONDS) (clang)'
-	@echo 'make archs    the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)'
-	@echo 'make lint     layout of the code, order of the folders, lengths, scripts'
-	@echo 'make format   lay out the code'
-	@echo 'make install  ./train as $(PREFIX)/bin/normlab-train, its man page and bash completion'
-	@echo 'make uninstall  remove these three'
-	@echo 'make clean    remove what was built (runs and corpora stay)'
+help: ## this list
+	@echo 'make            build ./train'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1=\2/p' Makefile | awk -F= '{ \
+	    text = $$0; sub(/^[^=]*=/, "", text); printf "make %-10s %s\n", $$1, text }'
 
-demo: train
+demo: train ## train with three norms on the built-in grammar and draw their loss curves
 	@scripts/demo.sh
 
-test:
+test: ## build and run every test
 	@scripts/deps.sh build test plot
 	@$(MAKE) --no-print-directory check
 
-check: $(BUILD)/train $(TEST_PROGRAMS)
+check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
 	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS)
 
-asan:
+asan: ## every test under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory test SANITIZE=1
 
-fuzz:
+FUZZER := build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
+fuzz: ## feed damaged files to the readers of files, each for FUZZ_SECONDS=60 (clang)
 	@CC=$(CLANG) scripts/deps.sh clang
-	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
-	@scripts/fuzz.sh build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz $(FUZZ_SECONDS)
+	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 $(FUZZER)
+	@scripts/fuzz.sh $(FUZZER) $(FUZZ_SECONDS)
 
-archs:
+archs: ## the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)
 	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh clang
 	@CLANG=$(CLANG) scripts/archs.sh $(TARGETS)
 
-bench: $(BUILD)/bench
+bench: $(BUILD)/bench ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)
 	@$(BUILD)/bench $(BENCH)
 
-data:
+data: ## get real corpora into data/corpora/
 	@data/get_corpora.sh
 
-ablate: train
+ablate: train ## every norm in every placement on the grammar, three seeds: table and picture
 	@scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
 	@scripts/deps.sh plot && scripts/plot.py runs/ablate
 
-plots:
+plots: ## draw what is in runs/: its runs, and each folder of runs
 	@scripts/deps.sh plot && scripts/plot.py --each runs
 
-lint:
-	@scripts/deps.sh lint
-	@scripts/lint.sh
+lint: ## layout of the code, order of the folders, lengths, scripts
+	@scripts/deps.sh lint && scripts/lint.sh
 
-format:
-	@scripts/deps.sh lint
-	$(Q)clang-format -i train.c $(wildcard */*.[ch] */*/*.[ch])
+format: ## lay out the code; comments stay as they are
+	@scripts/deps.sh lint && clang-format -i train.c $(wildcard */*.[ch] */*/*.[ch])
 
-MANUALS := share/man/man1/normlab-train.1 share/bash-completion/completions/normlab-train
-install uninstall: PLACE = $(DESTDIR)$(PREFIX)
-install: train
-	mkdir -p $(PLACE)/bin $(PLACE)/share/man/man1 $(PLACE)/share/bash-completion/completions
-	install train $(PLACE)/bin/normlab-train
-	./train --help=man >$(PLACE)/share/man/man1/normlab-train.1
-	./train --help=completion >$(PLACE)/share/bash-completion/completions/normlab-train
-	chmod 644 $(MANUALS:%=$(PLACE)/%)
+PLACE   := $(DESTDIR)$(PREFIX)
+MANUALS := $(addprefix $(PLACE)/share/,man/man1/normlab-train.1 bash-completion/completions/normlab-train)
+install: train ## ./train as PREFIX/bin/normlab-train (/usr/local), its man page and bash completion
+	$(SAY) PUT "$(PLACE)/bin/normlab-train $(MANUALS)"
+	@mkdir -p $(PLACE)/bin $(dir $(MANUALS)) && install train $(PLACE)/bin/normlab-train
+	@./train --help=man >$(word 1,$(MANUALS)) && ./train --help=completion >$(word 2,$(MANUALS))
+	@chmod 644 $(MANUALS)
 
-uninstall:
-	rm -f $(PLACE)/bin/normlab-train $(MANUALS:%=$(PLACE)/%)
+uninstall: ## remove these three
+	rm -f $(PLACE)/bin/normlab-train $(MANUALS)
 
-clean:
+clean: ## remove what was built (runs and corpora stay)
 	rm -rf build train
 
 -include $(shell find build -name '*.d' 2>/dev/null)
