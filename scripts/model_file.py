@@ -85,7 +85,7 @@ def read(run, reader="plain"):
     except (OSError, ImportError):
         raise
     except Exception as error:  # the package has its own, and a damaged header can raise any
-        raise ModelError(f"{path}: not a whole safetensors file: "
+        raise ModelError(f"{path}: not a valid safetensors file: "
                          f"{type(error).__name__}: {error}") from None
 
 
@@ -96,17 +96,17 @@ def number_of(texts, name, default):
     try:
         return type(default)(texts.get(name, default))
     except ValueError:
-        raise ModelError(f"{name}: {texts[name]!r} is no number") from None
+        raise ModelError(f"{name}: {texts[name]!r} is not a number") from None
 
 
 def symbols_of(texts):
     """The code points or bytes that the ids 0, 1, 2, ... are."""
     if "vocabulary" not in texts:
-        raise ModelError("the model's file holds no vocabulary", USAGE)
+        raise ModelError("the model's file has no vocabulary", USAGE)
     try:
         return [int(symbol) for symbol in texts["vocabulary"].split()]
     except ValueError:
-        raise ModelError("vocabulary: is no list of numbers") from None
+        raise ModelError("vocabulary: is not a list of numbers") from None
 
 
 # ---- writing ------------------------------------------------------------------------------------

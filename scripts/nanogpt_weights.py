@@ -80,7 +80,7 @@ def load(path, texts, arrays, model_py, n_head):
     arrays = plain_names(arrays)
     sizes = sizes_of(path, arrays, texts, n_head)
     if not sizes["n_head"]:
-        raise ModelError(f"{path}: does not say how many heads it has (--n-head=N does)", USAGE)
+        raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N)", USAGE)
     state = {name: torch.as_tensor(array) for name, array in arrays.items()}
     with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
         nanogpt = import_file(model_py)

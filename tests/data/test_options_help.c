@@ -44,13 +44,14 @@ static void expect_help(const struct manual *manual, const struct option *o) {
     cr_expect(ranged == !!range, "--%s: range: %s", o->name, line);
     if (range) {
         char *end;
-        cr_expect(strtod(range + 8, &end) == o->min, "--%s: least: %s", o->name, line);
+        cr_expect(strtod(range + 8, &end) == o->min, "--%s: minimum: %s", o->name, line);
         cr_assert(!strncmp(end, " to ", 4));
-        cr_expect(strtod(end + 4, &end) == o->max, "--%s: most: %s", o->name, line);
+        cr_expect(strtod(end + 4, &end) == o->max, "--%s: maximum: %s", o->name, line);
         cr_expect(!*end);
     }
-    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && o->choice(i); i++)
-        cr_expect(strstr(line, o->choice(i)), "--%s: no %s: %s", o->name, o->choice(i), line);
+    for (int64_t i = 0; o->kind == OPTION_CHOICE && !o->metavar && option_choice_name(o, i); i++)
+        cr_expect(strstr(line, option_choice_name(o, i)), "--%s: no %s: %s", o->name,
+                  option_choice_name(o, i), line);
 }
 
 Test(options, help) {

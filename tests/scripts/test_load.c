@@ -26,7 +26,7 @@ Test(load, a_flipped_bit_is_refused) {
         file_put("out/model.safetensors", model, bytes);
         ending = script("load_pytorch.py out");
         cr_expect(ending.status == 1, "byte %zu: status %d", places[i], ending.status);
-        expect_part(ending.err, "model.safetensors: not a whole safetensors file");
+        expect_part(ending.err, "model.safetensors: not a valid safetensors file");
         model[places[i]] ^= 1;
     }
 }
