@@ -24,7 +24,7 @@
 
    A checkpoint is saved before the evaluation of its step: a resumed run then makes the evaluation
    again and writes the same row. */
-static void train(struct training *t) {
+static void train(struct session *t) {
     log_start(t);
     for (;; t->outcome.steps++) {
         struct log_row row = log_row(t);
@@ -46,7 +46,7 @@ static void train(struct training *t) {
 }
 
 /* A whole run; returns the exit status. */
-static int run(struct training *t, int argc, char **argv) {
+static int run(struct session *t, int argc, char **argv) {
     setup_run(t);
     interrupt_catch();
     say_start(t, argc, argv);
@@ -66,7 +66,7 @@ static int run(struct training *t, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static struct training t;
+    static struct session t;
     int status = STATUS_OK;
     streams_open();
     config_parse(&t.config, argc, argv);
@@ -76,6 +76,7 @@ int main(int argc, char **argv) {
     if (t.config.resume) run_lock(&t.run, t.config.resume); // before any of its files is read
     if (config_stored(&t.config)) checkpoint_open(&t.checkpoint, &t.config, argc, argv);
     notice_start(!t.config.quiet);
+    if (t.config.generate || t.config.evaluate) say_without_effect(&t.config, argc, argv);
 
     if (t.config.generate)
         use_generate(&t, corpus_given);

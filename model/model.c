@@ -68,7 +68,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe);
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
-    if (norm_is(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
+    if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
     if (placement->dual) {
         m->second = arena_reals(layout->arena, size);
         m->dsecond = arena_reals(layout->arena, size);
@@ -108,7 +108,7 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, row = vec_padded(m->V);
     lay_out_norm(m, &m->final, model_has_final(&m->config), "transformer.ln_f", layout);
-    bool own_output = norm_is(&m->final) || placements[m->config.placement].dual;
+    bool own_output = norm_present(&m->final) || placements[m->config.placement].dual;
     m->final_out = own_output ? arena_reals(arena, N * m->C) : NULL;
     m->head_in = m->final_out ? m->final_out : m->stream_out;
     linear_tie(&m->head, m->wte, m->C, m->V, arena);

@@ -65,7 +65,7 @@ struct model {
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
     real *dsecond;            // (B,T,C) of the second stream, or NULL
-    real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head has in hand
+    real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
     real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
     bool probing;             // the next batch in training is probed (probe.h)
     struct sublayer_scratch scratch[2]; // of attention, of MLPs
@@ -94,8 +94,7 @@ void model_extend(struct model *model, const int32_t *ids, size_t first, size_t 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
 const real *model_logits(struct model *model, size_t n);
 
-/* After forward: the sum of the losses of valid targets (nats) in *sum; returns how many there are.
- */
+/* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 
 /* After model_loss(): the number of valid targets that were the most likely character. */

@@ -15,7 +15,7 @@
      - where a norm pools over tokens, and as sublayer_pass.c says;
      - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
      - before and after each part of the head's backward, for the same reason;
-     - between the head's backward and the layers', which share out their rows by slabs.
+     - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
    dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
@@ -29,8 +29,8 @@
 #include "model/model.h"
 #include <string.h>
 
-/* The threads of a pass over N tokens. Below some millions of operations for each, waiting for one
-   another costs more than another thread brings. */
+/* The number of threads of a pass over N tokens. A thread with less than some million operations
+   costs more in waiting than it saves. */
 static int team_size(const struct model *m, size_t N) {
     const double operations_min = 8e6;
     double weights = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
@@ -89,7 +89,7 @@ static void outer_norm_forward(const struct norm *norm, const struct pass *pass,
     struct range own = team_part_rows(pass->rows);
     size_t C = norm->C;
     norm_statistics(norm, &pass->tokens, x);
-    for (size_t n = own.begin; norm_is(norm) && n < own.end; n += ROWS)
+    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
         norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
 }
 
@@ -99,10 +99,10 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     struct range own = team_part_rows(pass->rows);
     size_t C = norm->C;
     norm_gradient_statistics(norm, &pass->tokens, dy, x);
-    for (size_t n = own.begin; norm_is(norm) && n < own.end; n += ROWS)
+    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
         norm_backward(norm, &pass->tokens, team_row_block(n, own), dx + n * C, dy + n * C,
                       x + n * C);
-    return norm_is(norm) ? dx : dy;
+    return norm_present(norm) ? dx : dy;
 }
 
 /* r = stream_in, where there is a second stream (placement.h). */
@@ -119,8 +119,8 @@ static void final_forward(const struct model *m, const struct pass *pass) {
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
     outer_norm_forward(&m->final, pass, m->final_out, m->second ? m->second : m->stream_out);
     if (!m->second) return;
-    const real *normed = norm_is(&m->final) ? m->final_out : m->second;
-    residual_backward(count, m->final_out + at, 1, m->stream_out + at, normed + at);
+    const real *normed = norm_present(&m->final) ? m->final_out : m->second;
+    residual_add(count, m->final_out + at, 1, m->stream_out + at, normed + at);
 }
 
 /* From dhead_in in dstream[0]. Returns the index of the dstream that holds dstream_out. */
@@ -130,7 +130,7 @@ static size_t final_backward(const struct model *m, const struct pass *pass) {
     real *dnormed = m->second ? m->dsecond : m->dstream[1];
     const real *d = outer_norm_backward(&m->final, pass, dnormed, m->dstream[0],
                                         m->second ? m->second : m->stream_out);
-    if (!m->second) return norm_is(&m->final) ? 1 : 0;
+    if (!m->second) return norm_present(&m->final) ? 1 : 0;
     if (d != m->dsecond) memcpy(m->dsecond + at, d + at, count * sizeof(real));
     return 0;
 }
@@ -139,7 +139,7 @@ static size_t final_backward(const struct model *m, const struct pass *pass) {
 static void second_start_backward(const struct model *m, const struct pass *pass, real *dx) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->second) residual_backward(count, dx + at, 1, dx + at, m->dsecond + at);
+    if (m->second) residual_add(count, dx + at, 1, dx + at, m->dsecond + at);
 }
 
 /* The sums of squares that probe.h reads. */
@@ -194,7 +194,8 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, ids, &pass);
 }
 
-/* The logits of M <= ROWS tokens from `begin` on, vec_padded(V) apart; the thread's own. */
+/* The logits (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the
+   calling thread's buffer. */
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;

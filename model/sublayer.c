@@ -38,7 +38,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .heads = o->heads,
                            .activation = o->activation,
                            .a = placement->a ? placement->a(o->depth) : 1,
-                           .s = placement->s ? placement->s(o->layer) : 1,
+                           .s_factor = placement->s ? placement->s(o->layer) : 1,
                            .dual = placement->dual,
                            .second = o->second,
                            .dsecond = o->dsecond,
@@ -76,43 +76,43 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
-    if (norm_is(&s->out)) s->projected = arena_reals(arena, N * C);
+    if (norm_present(&s->out)) s->projected = arena_reals(arena, N * C);
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->sum = s->y = arena_reals(arena, N * C);
-    if (norm_is(&s->post)) s->y = arena_reals(arena, N * C);
+    if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t own = ROWS * (s->H + s->C + (norm_is(&s->ffn_norm) ? 2 * s->H : 0));
+    size_t size = ROWS * (s->H + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
     size_t attention = s->heads ? attention_scratch(T, s->C, s->heads) : 0;
     w->C = s->C;
     w->E = s->E;
     w->H = s->H;
     w->of_attention = s->heads > 0;
-    w->needs_dsum |= norm_is(&s->post);
+    w->needs_dsum |= norm_present(&s->post);
     w->needs_dout |= s->dropout > 0 || s->dual;
-    w->needs_dprojected |= norm_is(&s->out);
-    w->needs_dffn |= s->heads || norm_pools(&s->ffn_norm);
+    w->needs_dprojected |= norm_present(&s->out);
+    w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     w->needs_dqk |= s->qk_norm.heads > 0;
     w->needs_dnormed |= norm_pools(&s->pre);
     w->needs_normed |= sublayer_has_normed(s);
-    if (own < attention) own = attention;
-    if (w->own_size < own) w->own_size = (own + 15) / 16 * 16; // 64 bytes
+    if (size < attention) size = attention;
+    if (w->thread_size < size) w->thread_size = (size + 15) / 16 * 16; // 64 bytes
 }
 
 void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t threads,
                              struct arena *arena) {
-    size_t C = w->C, kept = kept_rows(threads) < N ? kept_rows(threads) : N;
+    size_t C = w->C, ring = size_min(ring_rows(threads), N);
     if (w->needs_dsum) w->dsum = arena_reals(arena, N * C);
     if (w->needs_dout) w->dout = arena_reals(arena, N * C);
     if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
     if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
-    if (w->needs_normed) w->normed = arena_reals(arena, kept * C);
-    if (w->needs_dffn) w->dffn = arena_reals(arena, N * w->H);
-    if (!w->of_attention) w->ffn = arena_reals(arena, kept * w->H);
+    if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
+    if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
+    if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
     for (int i = 0; w->needs_dqk && i < 2; i++) w->dqk[i] = arena_reals(arena, N * C);
-    w->dexpanded = arena_reals(arena, (w->of_attention ? N : kept) * w->E);
-    w->own = arena_reals(arena, threads * w->own_size);
+    w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
+    w->threads = arena_reals(arena, threads * w->thread_size);
 }
 
 void sublayer_initialize(const struct sublayer *s) {

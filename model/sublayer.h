@@ -23,7 +23,7 @@ struct sublayer {
     size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
-    double a, s, gain;
+    double a, s_factor, gain;
     struct norm pre, out, post;
     struct qk_norm qk_norm; // of attention
     struct norm ffn_norm;   // of the MLP
@@ -46,29 +46,29 @@ struct sublayer {
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
 
-/* Memory that all attention sub-layers share in backward, or all MLPs; NULL where a gradient is the
-   same as the one that comes before it. `kept` is kept_rows(). */
+/* Memory of backward, one for all attention sub-layers and one for all MLPs. A buffer is NULL where
+   a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
     real *dout;       // (B,T,C) drop(dsum + dsecond)
     real *dprojected; // (B,T,C) OUT'(dout)
-    real *dffn;       // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
-    real *ffn;        // (kept,4C) what the MLP's proj reads, computed again
-    real *dexpanded;  // (B,T,3C) of attention, (kept,4C) of the MLP
+    real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
+    real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
+    real *dexpanded;  // (B,T,3C) of attention, (ring,4C) of the MLP
     real *dqk[2];     // (B,T,C) gradients of the normalized q and k
     real *dnormed;    // (B,T,C) gradient of PRE(x), if PRE pools over tokens
-    real *normed;     // (kept,C) s PRE(x), computed again
-    real *own;        // (threads,own_size) scratch of each thread, in forward too
-    size_t own_size;
+    real *normed;     // (ring,C) s PRE(x), computed again
+    real *threads;    // (threads,thread_size) scratch of each thread, in forward too
+    size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;
-    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dffn, needs_dqk;
+    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in, needs_dqk;
     bool needs_dnormed, needs_normed;
 };
 
 /* The calling thread's own scratch. */
-static inline real *sublayer_scratch_own(const struct sublayer_scratch *scratch) {
-    return scratch->own + (size_t)omp_get_thread_num() * scratch->own_size;
+static inline real *sublayer_thread_scratch(const struct sublayer_scratch *scratch) {
+    return scratch->threads + (size_t)omp_get_thread_num() * scratch->thread_size;
 }
 
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
@@ -100,8 +100,8 @@ struct sublayer_options {
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
                      const struct layout *layout);
 
-/* Scratch that all attention sub-layers share, or all MLPs: first each says what it needs, then the
-   memory is taken, for N tokens and the given number of threads. */
+/* First each of the sub-layers says what it needs, then the memory is taken, for N tokens and the
+   given number of threads. */
 void sublayer_scratch_need(struct sublayer_scratch *scratch, const struct sublayer *s, size_t T);
 void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t threads,
                              struct arena *arena);
@@ -122,15 +122,15 @@ static inline size_t slab_rows(size_t threads) {
     return 256 * ((threads * ROWS + 255) / 256);
 }
 
-/* The rows of which backward keeps what it computes again: the current slab, and the one before it,
-   which other threads may still be reading. */
-static inline size_t kept_rows(size_t threads) {
+/* Backward keeps what it computes again in a ring of two slabs: the current one, and the one before
+   it, which other threads may still be reading. Row n of the batch is row n % ring_rows(). */
+static inline size_t ring_rows(size_t threads) {
     return 2 * slab_rows(threads);
 }
 
 /* Whether s PRE(x) is another array than x. */
 static inline bool sublayer_has_normed(const struct sublayer *s) {
-    return norm_is(&s->pre) || s->s != 1;
+    return norm_present(&s->pre) || s->s_factor != 1;
 }
 
 /* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */

@@ -4,19 +4,22 @@
    stages, so that a block's values are used again while they are in the cache. Threads wait for one
    another at the start of a stage only where a token needs what other rows gave:
 
-     stage | threads wait at its start, forward and backward
-     ------+--------------------------------------------------------------------------------------
-     PRE   | if PRE pools over tokens: its statistics, or their gradients, are those of all rows
-     INNER | if there is QK: it goes by the rows of q and k, head by head
-     PROJ  | for attention, unless each thread's rows are whole sequences; if FFN pools over tokens
-     OUT   | if OUT pools over tokens
-     POST  | if POST pools over tokens
+     stage | threads wait if           | forward, for              | backward, for
+     ------+---------------------------+---------------------------+-------------------------------
+     PRE   | PRE pools over tokens     | statistics of x           | their gradients
+     INNER | there is QK, which splits | q and k of all rows, and  | dq and dk of all rows, and the
+           | work by (token, head)     | their statistics          | gradients of the statistics
+     PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
+           | whole sequences; or       |                           |
+           | FFN pools over tokens     | statistics of inner       | their gradients
+     OUT   | OUT pools over tokens     | statistics of projected   | their gradients
+     POST  | POST pools over tokens    | statistics of sum         | their gradients
 
-   The stages from one such wait to the next are a run. Where a run has attention inside it, a
+   The stages from one such wait to the next are a segment. If attention is inside a segment, a
    thread takes its rows sequence by sequence instead of block by block.
 
-   Backward takes each run slab by slab. After a slab's stages all threads wait and add its part to
-   the gradients of the weight matrices, from values that are still in the cache. The sum over
+   Backward takes each segment slab by slab. After a slab's stages all threads wait and add its part
+   to the gradients of the weight matrices, from values that are still in the cache. The sum over
    tokens goes from slab to slab in order, so it does not depend on the number of threads. */
 #include "model/math/cache.h"
 #include "model/sublayer_stages.h"
@@ -34,7 +37,7 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     return false;
 }
 
-/* What all threads do together at the start of a stage that starts a run. */
+/* What all threads do together before the first stage of a segment. */
 static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
@@ -62,7 +65,7 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
     case STAGE_POST: norm_gradient_statistics(&s->post, tokens, c->dy, s->sum); break;
     case STAGE_OUT: norm_gradient_statistics(&s->out, tokens, c->dout, s->projected); break;
     case STAGE_PROJ:
-        norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dffn, s->inner);
+        norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dproj_in, s->inner);
         if (s->heads) {
             team_barrier();
             stage_attention_backward(c, team_part(tokens->B * s->heads, 1));
@@ -94,9 +97,9 @@ static void blocks_backward(const struct sublayer_call *c, int first, int last, 
 
 /* The next of the thread's rows that are both whole sequences and whole blocks. */
 static struct range next_sequences(const struct sublayer_call *c, size_t n, struct range own) {
-    size_t T = c->pass->tokens.T, chunk = T;
-    while (chunk % ROWS) chunk += T;
-    return (struct range){n, n + chunk < own.end ? n + chunk : own.end};
+    size_t T = c->pass->tokens.T, count = T;
+    while (count % ROWS) count += T;
+    return (struct range){n, size_min(n + count, own.end)};
 }
 
 static struct range heads_of(const struct sublayer_call *c, struct range rows) {
@@ -104,10 +107,10 @@ static struct range heads_of(const struct sublayer_call *c, struct range rows) {
     return (struct range){rows.begin / T * heads, rows.end / T * heads};
 }
 
-/* The thread's part of `all` rows through a run. Attention is what PROJ starts with, in both
-   directions; where it does not start the run, it needs no other thread's rows. */
+/* The thread's part of `all` rows through a segment. If the segment starts at PROJ, attention has
+   already run; else the thread's rows are whole sequences, and attention needs no other rows. */
 
-static void run_forward(const struct sublayer_call *c, int first, int last, struct range all) {
+static void segment_forward(const struct sublayer_call *c, int first, int last, struct range all) {
     struct range own = team_part_rows(all), rows;
     bool attends = c->s->heads && first < STAGE_PROJ && STAGE_PROJ <= last;
     if (!attends) {
@@ -122,7 +125,7 @@ static void run_forward(const struct sublayer_call *c, int first, int last, stru
     }
 }
 
-static void run_backward(const struct sublayer_call *c, int first, int last, struct range all) {
+static void segment_backward(const struct sublayer_call *c, int first, int last, struct range all) {
     const struct sublayer *s = c->s;
     struct range own = team_part_rows(all), rows;
     bool attends = s->heads && first <= STAGE_PROJ && STAGE_PROJ < last;
@@ -139,15 +142,15 @@ static void run_backward(const struct sublayer_call *c, int first, int last, str
     }
 }
 
-/* The slab's part of the gradients of the weight matrices whose last operand the run has made:
-   proj's needs `ffn` and dprojected, in's dexpanded and s PRE(x). */
+/* Adds the slab's part of dW for the matrices whose last operand this segment computed: proj_in and
+   dprojected for proj, s PRE(x) and dexpanded for in. */
 static void weight_gradients(const struct sublayer_call *c, int first, int last,
                              struct range slab) {
     int proj_known = c->s->heads ? STAGE_OUT : STAGE_INNER;
     bool proj = first <= proj_known && proj_known <= last;
     bool in = first <= STAGE_INNER && STAGE_INNER <= last;
     if (!proj && !in) return;
-    // Also keeps threads within a slab of one another: two slabs are kept (kept_rows()).
+    // This also keeps threads at most one slab apart: the ring holds two.
     team_barrier();
     if (proj) stage_proj_gradient(c, slab);
     if (in) stage_in_gradient(c, slab);
@@ -163,7 +166,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
                                     .pass = pass,
                                     .w = w,
                                     .drop = sublayer_dropout(s, pass, "residual"),
-                                    .own = sublayer_scratch_own(w)};
+                                    .scratch = sublayer_thread_scratch(w)};
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     cache_fetch(s->in.in * s->in.padded, s->in.transposed);
     cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
@@ -171,7 +174,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
         for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
             last++;
         synchronize_forward(&c, first);
-        run_forward(&c, first, last, pass->rows);
+        segment_forward(&c, first, last, pass->rows);
     }
 }
 
@@ -182,15 +185,15 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
                               .pass = pass,
                               .w = w,
                               .drop = sublayer_dropout(s, pass, "residual"),
-                              .own = sublayer_scratch_own(w),
+                              .scratch = sublayer_thread_scratch(w),
                               .dx = dx,
                               .dy = dy,
                               .slab = slab_rows(threads),
-                              .kept = kept_rows(threads)};
+                              .ring = ring_rows(threads)};
     // The gradient of an identity is the one that comes before it.
-    c.dsum = norm_is(&s->post) ? w->dsum : dy;
+    c.dsum = norm_present(&s->post) ? w->dsum : dy;
     c.dout = c.drop.threshold || s->dual ? w->dout : c.dsum;
-    c.dprojected = norm_is(&s->out) ? w->dprojected : c.dout;
+    c.dprojected = norm_present(&s->out) ? w->dprojected : c.dout;
     bool whole_sequences = true;
     for (size_t n = 0; n < N; n += c.slab)
         whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
@@ -202,7 +205,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
         synchronize_backward(&c, last);
         for (size_t n = 0; n < N; n += c.slab) {
             struct range slab = slab_at(n, c.slab, N);
-            run_backward(&c, first, last, slab);
+            segment_backward(&c, first, last, slab);
             weight_gradients(&c, first, last, slab);
         }
     }

@@ -2,17 +2,18 @@
 
      y = POST(a x + drop(OUT(proj(FFN(inner(in(s PRE(x))))))))
 
-     stage | forward                            | backward
-     ------+------------------------------------+--------------------------------------------------
-     PRE   | expanded = in(s PRE(x))            | dx = a dsum + PRE'(dnormed)
-     INNER | MLP: inner = act(expanded)         | MLP: dexpanded = act'(dinner)
-           | attention: q, k = QK(q), QK(k)     | attention: dq, dk = QK'(dq), QK'(dk)
-           |                                    | both: dnormed = s in'(dexpanded)
-     PROJ  | attention: inner = att(q, k, v)    | attention: dq, dk, dv = att'(dffn)
-           | both: projected = proj(FFN(inner)) | MLP: dinner = FFN'(dffn)
-     OUT   | sum = a x + drop(OUT(projected))   | dprojected = OUT'(dout), dffn = proj'(dprojected)
-     POST  | y = POST(sum)                      | dsum = POST'(dy), dout = drop(dsum)
+     stage | forward                              | backward
+     ------+--------------------------------------+-----------------------------------------------
+     PRE   | expanded = in(s PRE(x))              | dx = a dsum + PRE'(dnormed)
+     INNER | MLP: inner = act(expanded)           | MLP: dexpanded = act'(dinner)
+           | attention: q, k = QK(q), QK(k)       | attention: dq, dk = QK'(dq), QK'(dk)
+           |                                      | both: dnormed = s in'(dexpanded)
+       -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
+     PROJ  | projected = proj(FFN(inner))         | MLP: dinner = FFN'(dproj_in)
+     OUT   | sum = a x + drop(OUT(projected))     | dprojected = OUT'(dout), dproj_in = proj'(...)
+     POST  | y = POST(sum)                        | dsum = POST'(dy), dout = drop(dsum)
 
+   Attention itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ.
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP and QK one of
    attention; the other has none there.
 
@@ -34,46 +35,46 @@ static size_t count(struct range rows) {
     return rows.end - rows.begin;
 }
 
-/* Where values lie. A buffer that only one stage writes and the next one reads needs no more than
-   the block in hand, and lies in the thread's own memory:
+/* Where a value is stored. If only the next stage reads it, one block in the thread's scratch is
+   enough:
 
      (ROWS,H), (ROWS,C), and where there is FFN two more (ROWS,H)
 
-   It has all tokens where a norm pools over them, where attention comes in between, or where
-   backward reads it. Attention overwrites the thread's own memory. */
+   A buffer has all tokens if a norm pools over them, if attention comes in between, or if backward
+   reads it. Attention overwrites the thread's scratch. */
 
 static real *inner_at(const struct sublayer_call *c, size_t n) { // (M,H)
-    return c->s->inner ? c->s->inner + n * c->s->H : c->own;
+    return c->s->inner ? c->s->inner + n * c->s->H : c->scratch;
 }
 
 static real *projected_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    return c->s->projected ? c->s->projected + n * c->s->C : c->own + ROWS * c->s->H;
+    return c->s->projected ? c->s->projected + n * c->s->C : c->scratch + ROWS * c->s->H;
 }
 
-static real *dffn_at(const struct sublayer_call *c, size_t n) { // (M,H)
-    return c->w->dffn ? c->w->dffn + n * c->s->H : c->own;
+static real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M,H)
+    return c->w->dproj_in ? c->w->dproj_in + n * c->s->H : c->scratch;
 }
 
 static real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    return norm_pools(&c->s->pre) ? c->w->dnormed + n * c->s->C : c->own + ROWS * c->s->H;
+    return norm_pools(&c->s->pre) ? c->w->dnormed + n * c->s->C : c->scratch + ROWS * c->s->H;
 }
 
-static real *spare(const struct sublayer_call *c, size_t i) { // (ROWS,H) of FFN, i is 0 or 1
-    return c->own + ROWS * ((1 + i) * c->s->H + c->s->C);
+static real *ffn_scratch(const struct sublayer_call *c, size_t i) { // (ROWS,H) of FFN, i is 0 or 1
+    return c->scratch + ROWS * ((1 + i) * c->s->H + c->s->C);
 }
 
-/* Of what backward computes again, the tokens of two slabs are kept: row n of the batch is row
-   kept_row(n) of the buffer. The gradient of attention's q, k and v is there for all tokens. */
-static size_t kept_row(const struct sublayer_call *c, size_t n) {
-    return n % c->kept;
+/* Recomputed values are kept in a ring of two slabs; row n of the batch is row n % ring. The
+   gradient of attention's q, k and v is there for all tokens. */
+static size_t ring_row(const struct sublayer_call *c, size_t n) {
+    return n % c->ring;
 }
 
 static size_t expanded_row(const struct sublayer_call *c, size_t n) {
-    return c->s->heads ? n : kept_row(c, n);
+    return c->s->heads ? n : ring_row(c, n);
 }
 
 /* Element `offset` of a buffer, or NULL of a buffer that the sub-layer does without. */
-static real *at(real *buffer, size_t offset) {
+static real *offset_or_null(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
 }
 
@@ -88,8 +89,8 @@ static void scale(size_t count, real *to, real s, const real *from) {
 static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
     const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + rows.begin * s->C);
-    if (s->s == 1) return normed;
-    scale(count(rows) * s->C, y, (real)s->s, normed);
+    if (s->s_factor == 1) return normed;
+    scale(count(rows) * s->C, y, (real)s->s_factor, normed);
     return y;
 }
 
@@ -118,7 +119,7 @@ static struct attention attention_of(const struct sublayer_call *c) {
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
-    linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->own));
+    linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->scratch));
     qk_norm_keep(&s->qk_norm, rows, expanded);
 }
 
@@ -127,7 +128,7 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     if (s->heads)
         qk_norm_forward(&s->qk_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
-                        c->own);
+                        c->scratch);
     else
         act_forward(c, rows, inner_at(c, rows.begin));
 }
@@ -135,15 +136,15 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
 /* inner = attention(q, k, v) */
 void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
     const struct attention attention = attention_of(c);
-    attention_forward(&attention, heads, c->s->inner, c->own);
+    attention_forward(&attention, heads, c->s->inner, c->scratch);
 }
 
 /* projected = proj(FFN(inner)) */
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    const real *ffn =
-        norm_forward(&s->ffn_norm, &c->pass->tokens, rows, spare(c, 0), inner_at(c, rows.begin));
-    linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), ffn);
+    const real *proj_in = norm_forward(&s->ffn_norm, &c->pass->tokens, rows, ffn_scratch(c, 0),
+                                       inner_at(c, rows.begin));
+    linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), proj_in);
 }
 
 /* sum = a x + drop(OUT(projected)), r += drop(OUT(projected)) */
@@ -151,7 +152,7 @@ static void out_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *f =
-        norm_forward(&s->out, &c->pass->tokens, rows, c->own, projected_at(c, rows.begin));
+        norm_forward(&s->out, &c->pass->tokens, rows, c->scratch, projected_at(c, rows.begin));
     residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
     if (s->dual) residual_forward(first, size, s->second + first, 1, s->second + first, f, c->drop);
 }
@@ -182,11 +183,11 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *dy = c->dy + first;
     if (c->pass->tokens.probe) s->dy_squares[rows.begin / ROWS] = row_dot(size, dy, dy);
-    const real *dsum =
-        norm_backward(&s->post, &c->pass->tokens, rows, at(c->w->dsum, first), dy, s->sum + first);
+    const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
+                                     offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->dual) {
-        real *both = c->drop.threshold ? c->own : c->w->dout + first;
-        residual_backward(size, both, 1, dsum, s->dsecond + first);
+        real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
+        residual_add(size, both, 1, dsum, s->dsecond + first);
         dsum = both;
     }
     if (!c->drop.threshold) return;
@@ -194,32 +195,33 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-/* dprojected = OUT'(dout), dffn = proj'(dprojected) */
+/* dprojected = OUT'(dout), dproj_in = proj'(dprojected) */
 static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
     const real *dprojected =
-        norm_backward(&s->out, &c->pass->tokens, rows, at(c->w->dprojected, first), c->dout + first,
-                      at(s->projected, first));
-    linear_backward(&s->proj, rows.begin / ROWS, count(rows), dffn_at(c, rows.begin), dprojected);
+        norm_backward(&s->out, &c->pass->tokens, rows, offset_or_null(c->w->dprojected, first),
+                      c->dout + first, offset_or_null(s->projected, first));
+    linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
+                    dprojected);
 }
 
-/* dinner = FFN'(dffn), in spare(1). What later stages read: inner in spare(0), unless it was kept,
-   and ffn, for the gradient of proj's weight. */
+/* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in
+   ffn_scratch(0), unless it was kept, and proj_in, for the gradient of proj's weight. */
 static void proj_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    if (!norm_is(&s->ffn_norm)) return;
-    if (!s->inner) act_forward(c, rows, spare(c, 0));
-    const real *inner = s->inner ? inner_at(c, rows.begin) : spare(c, 0);
-    norm_forward(&s->ffn_norm, tokens, rows, c->w->ffn + kept_row(c, rows.begin) * s->H, inner);
-    norm_backward(&s->ffn_norm, tokens, rows, spare(c, 1), dffn_at(c, rows.begin), inner);
+    if (!norm_present(&s->ffn_norm)) return;
+    if (!s->inner) act_forward(c, rows, ffn_scratch(c, 0));
+    const real *inner = s->inner ? inner_at(c, rows.begin) : ffn_scratch(c, 0);
+    norm_forward(&s->ffn_norm, tokens, rows, c->w->proj_in + ring_row(c, rows.begin) * s->H, inner);
+    norm_backward(&s->ffn_norm, tokens, rows, ffn_scratch(c, 1), dproj_in_at(c, rows.begin), inner);
 }
 
-/* dq, dk, dv = attention'(dffn) */
+/* dq, dk, dv = attention'(dproj_in) */
 void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
     const struct attention attention = attention_of(c);
-    attention_backward(&attention, heads, c->w->dexpanded, c->w->dffn, c->own);
+    attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
 }
 
 /* dq, dk = QK'(dq), QK'(dk), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
@@ -228,27 +230,28 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
     size_t n = rows.begin, M = count(rows);
     real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
     if (s->heads)
-        qk_norm_backward(&s->qk_norm, &c->pass->tokens, rows, dexpanded, c->w->dqk, c->own);
+        qk_norm_backward(&s->qk_norm, &c->pass->tokens, rows, dexpanded, c->w->dqk, c->scratch);
     else {
-        bool has_ffn = norm_is(&s->ffn_norm); // else inner is what proj reads, and made here
+        bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
         s->activation->backward(M * s->E, dexpanded,
-                                has_ffn ? spare(c, 0) : c->w->ffn + kept_row(c, n) * s->H,
-                                has_ffn ? spare(c, 1) : dffn_at(c, n), s->expanded + n * s->E);
+                                has_ffn ? ffn_scratch(c, 0) : c->w->proj_in + ring_row(c, n) * s->H,
+                                has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
+                                s->expanded + n * s->E);
         profile_lap(PROFILE_ELEMENTWISE);
     }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
-    if (s->s != 1) scale(M * s->C, dnormed, (real)s->s, dnormed);
+    if (s->s_factor != 1) scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
     // s PRE(x) once more: the gradient of in's weight reads it
-    if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + kept_row(c, n) * s->C);
+    if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + ring_row(c, n) * s->C);
 }
 
 /* dx = a dsum + PRE'(dnormed) */
 static void pre_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
-    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->own,
+    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->scratch,
                                         dnormed_at(c, rows.begin), s->x + first);
-    residual_backward(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+    residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
 }
 
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
@@ -265,16 +268,16 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin, M = count(slab);
-    const real *ffn = s->heads ? s->inner + n * s->H : c->w->ffn + kept_row(c, n) * s->H;
-    if (s->heads) cache_fetch(M * s->H, ffn); // forward wrote it, long ago
-    linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, ffn);
+    const real *proj_in = s->heads ? s->inner + n * s->H : c->w->proj_in + ring_row(c, n) * s->H;
+    if (s->heads) cache_fetch(M * s->H, proj_in); // forward wrote it, long ago
+    linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in);
 }
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin;
     const real *normed =
-        sublayer_has_normed(s) ? c->w->normed + kept_row(c, n) * s->C : s->x + n * s->C;
+        sublayer_has_normed(s) ? c->w->normed + ring_row(c, n) * s->C : s->x + n * s->C;
     linear_weight_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E,
                            normed);
 }

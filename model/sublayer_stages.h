@@ -16,11 +16,11 @@ struct sublayer_call {
     const struct pass *pass;
     const struct sublayer_scratch *w;
     struct dropout drop; // of the sub-layer's output, in this pass
-    real *own;           // the thread's own scratch memory
+    real *scratch;       // of the thread
     // backward only, (B,T,C) each
     real *dx;
     const real *dy, *dsum, *dout, *dprojected;
-    size_t slab, kept; // slab_rows(), kept_rows()
+    size_t slab, ring; // slab_rows(), ring_rows()
 };
 
 /* The dropout of one of the sub-layer's two places, "attention" and "residual", in this pass; none
@@ -33,12 +33,12 @@ void stage_forward(const struct sublayer_call *c, enum stage stage, struct range
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows);
 
 /* Attention from row h.begin to h.end of (B,NH): head h of sequence b is row b NH + h. Forward it
-   makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dffn`. */
+   makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dproj_in`. */
 void stage_attention_forward(const struct sublayer_call *c, struct range heads);
 void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
-/* dW += of the slab's rows, of `proj` and of `in`, by every thread of the team: after the stage
-   that leaves what they read, and a barrier. */
+/* dW += the slab's part, for `proj` and for `in`. Every thread of the team calls them, after a
+   barrier, when the operands of the slab's rows are complete. */
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab);
 void stage_in_gradient(const struct sublayer_call *c, struct range slab);
 

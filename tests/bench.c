@@ -44,7 +44,7 @@ struct request {
 };
 
 /* One configuration in training, and its measurements. */
-struct training {
+struct session {
     const char *name;
     size_t V;
     struct config config;
@@ -123,7 +123,7 @@ static double peak_rate(void) {
 
 /* An update as in ./train, without sampling a batch. */
 static void training_step(void *context) {
-    struct training *t = context;
+    struct session *t = context;
     int64_t accum = t->config.grad_accum;
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++, t->count++) {
@@ -144,7 +144,7 @@ static double matrix_parameters(const struct tensor_list *list) {
     return sum;
 }
 
-static void measure_training(struct training *t, double seconds) {
+static void measure_training(struct session *t, double seconds) {
     const struct model_config *m = &t->config.model;
     size_t B = t->config.batch_size, T = m->block_size;
     model_init(&t->model, m, t->V, B, t->config.seed);
@@ -193,12 +193,12 @@ static const char *time_text(char text[16], double seconds) {
     return text;
 }
 
-static void print_results(struct training *const *list, size_t count, double peak, FILE *csv) {
+static void print_results(struct session *const *list, size_t count, double peak, FILE *csv) {
     char median[16], fastest[16];
     printf("\n%-6s %12s %12s %13s %9s %6s %9s %10s\n", "", "step", "fastest", "characters/s",
            "GFLOP/s", "peak", "MiB", "bytes/char");
     for (size_t i = 0; i < count; i++) {
-        const struct training *t = list[i];
+        const struct session *t = list[i];
         const struct config *config = &t->config;
         double mib = t->bytes / 0x1p20, fraction = t->rate / peak;
         printf("%-6s %12s %12s %13.0f %9.1f %6.3f %9.2f %10.0f\n", t->name,
@@ -276,8 +276,8 @@ static struct request read_arguments(int argc, char **argv) {
 }
 
 /* The configuration's own sizes, then the user's options. */
-static struct training configure(const struct configuration *c, const struct request *request) {
-    struct training t = {.name = c->name, .V = c->V};
+static struct session configure(const struct configuration *c, const struct request *request) {
+    struct session t = {.name = c->name, .V = c->V};
     enum { SIZES = 5 };
     char sizes[128], **argv;
     int argc = 0;
@@ -301,7 +301,7 @@ static const char usage[] =
     "./train --help and override the models' own. The characters are random.";
 
 int main(int argc, char **argv) {
-    static struct training training[KERNELS], *measured[KERNELS];
+    static struct session training[KERNELS], *measured[KERNELS];
     struct request request = read_arguments(argc, argv);
     const bool *selected = request.selected;
     for (int i = 0; i < KERNELS; i++) {

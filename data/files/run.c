@@ -71,8 +71,8 @@ static bool holds_run(const struct run *run) {
                                         "probes.csv",
                                         "log.crc32",
                                         NULL};
-    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] =
-        ""; // room for a header and one character more
+    // bytes for a header and one character more
+    char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = "";
     for (int i = 0; names[i]; i++)
         if (run_has(run, names[i])) return true;
     rewind(run->log);

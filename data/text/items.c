@@ -142,11 +142,32 @@ static const struct item *training_item(const struct corpus *corpus, uint64_t se
     return &items->item[random_permuted(random_key(epoch, "items", 0), i, corpus->train)];
 }
 
-static int by_length(const void *a, const void *b) {
-    const struct pick *one = a, *other = b;
-    size_t x = one->item->tokens, y = other->item->tokens;
-    if (x == y) x = one->place, y = other->place;
-    return (x > y) - (x < y);
+/* Whether a comes after b: by length, then by place. */
+static bool is_after(struct pick a, struct pick b) {
+    if (a.item->tokens != b.item->tokens) return a.item->tokens > b.item->tokens;
+    return a.place > b.place;
+}
+
+/* Moves pick[i] down in the heap pick[0 .. count - 1] until nothing below comes after it. */
+static void heap_down(struct pick *pick, size_t i, size_t count) {
+    const struct pick moved = pick[i];
+    for (size_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && is_after(pick[child + 1], pick[child])) child++;
+        if (!is_after(pick[child], moved)) break;
+        pick[i] = pick[child];
+    }
+    pick[i] = moved;
+}
+
+/* Heapsort: qsort() may allocate. */
+static void sort_by_length(struct pick *pick, size_t count) {
+    for (size_t i = count / 2; i-- > 0;) heap_down(pick, i, count);
+    for (size_t end = count; end-- > 1;) {
+        const struct pick last = pick[end];
+        pick[end] = pick[0];
+        pick[0] = last;
+        heap_down(pick, 0, end);
+    }
 }
 
 /* Fills the pool with the items of pool `number` of a part, unless it holds them. */
@@ -168,7 +189,7 @@ static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64
         pool->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
                                                : &items->item[corpus->train + first + i],
                                       i};
-    if (pool->sorted) qsort(pool->pick, pool->count, sizeof *pool->pick, by_length);
+    if (pool->sorted) sort_by_length(pool->pick, pool->count);
 }
 
 /* The items of batch `number` of a part, at most B. */

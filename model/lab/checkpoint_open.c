@@ -89,8 +89,7 @@ static void add_missing(const struct checkpoint *c, struct config *stored, int a
     }
 }
 
-/* The stored options: sizes from the arrays, then all texts. Dies if the two contradict each other.
-   */
+/* The stored options: sizes from the arrays, then all texts. Dies if they contradict each other. */
 static void read_options(const struct checkpoint *c, struct config *stored) {
     char where[4200];
     read_sizes(c, stored);
@@ -119,7 +118,8 @@ static void open_without_checkpoint(struct checkpoint *c, const char *folder,
                                     struct config *stored) {
     path_in(folder, "model.safetensors", c->path, sizeof c->path);
     if (!access(c->path, F_OK))
-        die(STATUS_MACHINE, "--resume=%s: has ended without a checkpoint, so it cannot continue",
+        die(STATUS_MACHINE,
+            "--resume=%s: the run has ended and kept no checkpoint (see --checkpoint-interval)",
             folder);
     path_in(folder, "config.ini", c->path, sizeof c->path);
     if (access(c->path, F_OK)) {

@@ -49,14 +49,11 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
     for (size_t i = 0; i < c->file.array_count; i++) {
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
-        bool used =
-            !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
-            !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
-            ends_with(
-                name,
-                ".attn.bias") || // nanoGPT's causal mask, if torch had no attention of its own
-            holds(&model->lists.param, name) ||
-            holds(&model->lists.state, name);
+        // "attn.bias" is nanoGPT's causal mask, in files that PyTorch 1 wrote
+        bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
+                    !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
+                    ends_with(name, ".attn.bias") || holds(&model->lists.param, name) ||
+                    holds(&model->lists.state, name);
         if (!used) die(STATUS_MACHINE, "%s: %s: is not part of this model", c->path, name);
     }
 }

@@ -56,7 +56,7 @@ static const char *stats_choice(int64_t i) { // enum statistics_source, then all
         __VA_ARGS__, NULL                                                                          \
     }
 
-enum { MOST = MAX_ITERS }; // of iterations, characters and other counts
+enum { COUNT_MAX = MAX_ITERS }; // of iterations, characters and other counts
 
 static const struct option rows_before_norms[] = {
     {"data", OPTION_HEADING, .help = "Data"},
@@ -83,8 +83,8 @@ static const struct option rows_before_norms[] = {
              "statistics too, or include them"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off",
      .help = "batches of items of similar length: fewer pads"},
-    {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, MOST), .needs = "!corpus",
-     .help = "length of the built-in grammar's text"},
+    {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
+     .needs = "!corpus", .help = "length of the built-in grammar's text"},
     {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
      .help = "number of different characters of --corpus=random"},
     {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
@@ -97,8 +97,8 @@ static const struct option rows_before_norms[] = {
      .basic = true, .help = "number of attention heads"},
     {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of channels"},
-    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, MOST), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "context length in characters"},
+    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX),
+     .scope = OPTION_OF_MODEL, .basic = true, .help = "context length in characters"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2",
      NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
      .help =
@@ -114,8 +114,8 @@ static const struct option rows_before_norms[] = {
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .help =
-         "normalization, see --help=norm; in training bn and in pool over time, so they are not "
-         "causal"},
+         "normalization, see --help=norm; norms with the option pad-stats pool over tokens, so in "
+         "training they are not causal"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .help = "norm of the attention sub-layers; auto: --norm"},
     {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", NORM(site_norm),
@@ -151,12 +151,12 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
 
     {"training", OPTION_HEADING, .help = "Training"},
-    {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+    {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
      .help = "instead of --max-iters: the fewest updates that train on at least N characters (with "
              "--items, ends of items count too). config.ini keeps the number of updates"},
-    {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, MOST), .basic = true,
+    {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, COUNT_MAX), .basic = true,
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
      .help = "number of batches whose gradients make one update"},
@@ -167,9 +167,9 @@ static const struct option rows_after_norms[] = {
     {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
      .needs = "!schedule=constant",
      .help = "the rate after decay; auto: a tenth of --learning-rate"},
-    {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, MOST),
+    {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),
      .help = "updates of linear warm-up"},
-    {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, MOST),
+    {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
      .needs = "!schedule=constant", .help = "the update at which decay ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine",
      NAMES([SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
@@ -192,17 +192,17 @@ static const struct option rows_after_norms[] = {
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "the run's folder; without it runs/NORM-PLACEMENT-sSEED"},
     {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .help = "replace a run in --out"},
-    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, MOST), .scope = OPTION_FREE,
+    {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
      .help = "updates between rows of log.csv"},
-    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, MOST), .scope = OPTION_FREE,
-     .help = "updates between evaluations"},
-    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, MOST), .scope = OPTION_FREE,
+    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, COUNT_MAX),
+     .scope = OPTION_FREE, .help = "updates between evaluations"},
+    {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "maximum number of batches in an evaluation, spread evenly; 0: the whole validation "
              "part"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off",
      .help = "each evaluation also measures the loss on a slice of the training part, as long as "
              "what it measures of the validation part: column eval_train_loss of log.csv"},
-    {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, MOST),
+    {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
              "attention, updates by weight; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
@@ -212,10 +212,11 @@ static const struct option rows_after_norms[] = {
     {"keeping", OPTION_HEADING, .help = "Keeping"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "options from a file such as a run's config.ini; the command line overrides it"},
-    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, MOST),
+    {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE,
-     .help = "updates between checkpoints, from which --resume continues; auto: so often that they "
-             "take a hundredth of the time; 0: only when interrupted, or if there is one already"},
+     .help = "updates between checkpoints, from which --resume continues; auto: often "
+             "enough that saving takes about 1 % of the time; 0: only when interrupted, or if "
+             "there is one already"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
@@ -223,12 +224,12 @@ static const struct option rows_after_norms[] = {
              "--max-iters, the intervals (except --probe-interval) and --threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
-    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, MOST), .scope = OPTION_FREE,
+    {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "number of characters to write and show after training; with --items, 0 means no "
              "sample, anything else --num-items items"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .help = "temperature of sampling; 0: always the likeliest character"},
-    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, MOST), .scope = OPTION_FREE,
+    {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "sample from the N likeliest characters; 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
@@ -237,9 +238,9 @@ static const struct option rows_after_norms[] = {
      .help =
          "text that --generate continues, or with which each item starts; without it, the start "
          "of a line"},
-    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, MOST), .scope = OPTION_OF_CALL,
+    {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .help = "number of characters that --generate writes"},
-    {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, MOST), .scope = OPTION_FREE,
+    {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "number of items that a model of items writes, each marked as known (in the training "
              "set) or new; auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
@@ -247,9 +248,9 @@ static const struct option rows_after_norms[] = {
      .help = "print such a model's loss; on the whole validation part of its corpus, or on all of "
              "another corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
-     .help = "source of the statistics of norms over tokens in --evaluate: training (running), the "
-             "evaluated batch (own), another batch, the evaluated sequence (single), or the tokens "
-             "at each position; all: a table"},
+     .help = "with --evaluate: statistics of norms over tokens: running (from training), own (of "
+             "the evaluated batch), other (of another batch), single (of each sequence alone), "
+             "position (of all tokens at a position); all: a table"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
      .help = "with --evaluate: how much the logits before a position change with the characters "
              "from that position on"},

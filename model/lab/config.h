@@ -12,7 +12,7 @@
 #include "model/lab/schedule.h"
 #include "model/model.h"
 
-#define VERSION "0.1"
+#define VERSION "0.2-dev" // CHANGELOG.md says what is in it
 
 enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
 
@@ -39,7 +39,8 @@ struct config {
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
     const char *prompt, *vocabulary;
-    int64_t stats, leak; // of --evaluate; stats: an enum statistics, or STATISTICS_SOURCES for all
+    int64_t stats,
+        leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
@@ -56,13 +57,14 @@ extern struct option config_options[];
 void config_start(struct config *config);
 
 /* Reads the command line, resolves "auto", and dies with status 2 if values contradict each other.
-   If config_stored() is not NULL, only the command line is read: config_continue() does the rest.
-   */
+   If config_stored() is not NULL, it only reads the command line, and config_continue() does the
+   rest. */
 void config_parse(struct config *config, int argc, char **argv);
 
 /* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
-   rate's decay, and the norms' options that count batches. config_parse() and config_continue() call it themselves unless
-   --max-tokens is given. Then the caller must count the updates, which takes the corpus. */
+   rate's decay, and the norms' options that count batches. config_parse() and config_continue()
+   call it themselves unless --max-tokens is given. Then the caller must count the updates, for
+   which it needs the corpus. */
 void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */

@@ -83,6 +83,8 @@ void config_condition(const struct option *option, char *text, size_t size) {
 static bool has_effect(const struct config *config, const struct option *o) {
     const struct usage norms = usage_in_norms(o->name, config);
     const struct usage placing = usage_in_placements(o->name, config);
+    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
+    if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
     if (norms.users) return norms.used;
     if (placing.users) return placing.used;
     return !o->needs || options_hold(config_options, config, o->needs);

@@ -3,18 +3,18 @@
 #include "model/lab/save.h"
 #include <math.h>
 
-static _Noreturn void diverged(struct training *t, int64_t step, const char *what, double value) {
-    struct bad_tensor bad = training_bad_tensor(t, true);
+static _Noreturn void diverged(struct session *t, int64_t step, const char *what,
+                               const char *value) {
+    struct bad_tensor bad = session_bad_tensor(t, true);
     save_summary(t, "diverged");
     run_close(&t->run);
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
         "longer --warmup-iters or another norm)",
-        (long long)step, what, isnan(value) ? "nan" : "infinite", bad.of,
-        bad.tensor ? bad.tensor->name : "logits");
+        (long long)step, what, value, bad.of, bad.tensor ? bad.tensor->name : "logits");
 }
 
-void divergence_check(struct training *t, const struct log_row *row, bool last) {
+void divergence_check(struct session *t, const struct log_row *row, bool last) {
     const struct {
         const char *name;
         double value;
@@ -24,7 +24,7 @@ void divergence_check(struct training *t, const struct log_row *row, bool last) 
                     {"the gradient's norm", row->grad_norm}};
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         if (!isfinite(measured[i].value))
-            diverged(t, row->step, measured[i].name, measured[i].value);
-    if (last && training_bad_tensor(t, false).tensor)
-        diverged(t, row->step, "what would be saved", INFINITY);
+            diverged(t, row->step, measured[i].name, isnan(measured[i].value) ? "nan" : "infinite");
+    if (last && session_bad_tensor(t, false).tensor)
+        diverged(t, row->step, "a number that would be saved", "not finite");
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* The number of batches that an evaluation uses, of `batches` in the validation part. */
-static size_t batches_used(const struct training *t, size_t batches) {
+static size_t batches_used(const struct session *t, size_t batches) {
     size_t limit = (size_t)t->config.eval_iters;
     return limit ? size_min(limit, batches) : batches;
 }
@@ -15,7 +15,7 @@ static void add_score(struct score *score, struct score part) {
     score->correct += part.correct;
 }
 
-struct score evaluate_validation(struct training *t, struct model *model,
+struct score evaluate_validation(struct session *t, struct model *model,
                                  enum statistics_source source) {
     size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
@@ -33,7 +33,7 @@ struct score evaluate_validation(struct training *t, struct model *model,
     return score;
 }
 
-struct score evaluate_slice(struct training *t) {
+struct score evaluate_slice(struct session *t) {
     size_t B = t->config.batch_size, T = t->config.model.block_size;
     size_t validation = corpus_blocks(&t->corpus, T);
     size_t count = batches_used(t, (validation + B - 1) / B) * B;
@@ -48,7 +48,7 @@ struct score evaluate_slice(struct training *t) {
 }
 
 /* --keep-best: keeps the model if this validation loss is the lowest so far. */
-static void keep_if_best(struct training *t, const struct log_row *row) {
+static void keep_if_best(struct session *t, const struct log_row *row) {
     struct outcome *outcome = &t->outcome;
     bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
     if (!better || !best_possible(t)) return;
@@ -57,7 +57,7 @@ static void keep_if_best(struct training *t, const struct log_row *row) {
     if (isfinite(row->val_loss)) best_keep(t);
 }
 
-bool evaluate_run(struct training *t, struct log_row *row) {
+bool evaluate_run(struct session *t, struct log_row *row) {
     struct outcome *outcome = &t->outcome;
     struct score validation = evaluate_validation(t, &t->model, STATISTICS_RUNNING), slice = {0};
     if (t->config.eval_train && !interrupt_signal) slice = evaluate_slice(t);

@@ -1,22 +1,22 @@
-/* The losses of a model on parts of the corpus that training does not update on. */
+/* A model's loss on the validation part, and on a slice of the training part. */
 #ifndef EVALUATE_H
 #define EVALUATE_H
 
-#include "model/lab/training.h"
+#include "model/lab/session.h"
 
 /* The score on the validation part, or on --eval-iters batches spread evenly over it. `model` was
    made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch
    come from the batch before it. An interrupt ends the loop early: the score then is of fewer
    batches. */
-struct score evaluate_validation(struct training *t, struct model *model,
+struct score evaluate_validation(struct session *t, struct model *model,
                                  enum statistics_source source);
 
 /* --eval-train: the same, with running statistics, on a slice of the training part that is as long
    as what evaluate_validation() measures, or as long as the training part allows. */
-struct score evaluate_slice(struct training *t);
+struct score evaluate_slice(struct session *t);
 
 /* The evaluation of a run at one step: writes its losses to the row and to the outcome, and keeps
    the best model. If an interrupt arrives before the end, returns false and changes nothing. */
-bool evaluate_run(struct training *t, struct log_row *row);
+bool evaluate_run(struct session *t, struct log_row *row);
 
 #endif

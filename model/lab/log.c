@@ -3,7 +3,7 @@
 #include <math.h>
 #include <omp.h>
 
-void log_start(struct training *t) {
+void log_start(struct session *t) {
     double now = omp_get_wtime();
     t->clock.start = now - t->outcome.seconds;
     t->clock.step = t->outcome.steps;
@@ -14,7 +14,7 @@ void log_start(struct training *t) {
     t->clock.saving = 0.01; // a guess
 }
 
-struct log_row log_row(struct training *t) {
+struct log_row log_row(struct session *t) {
     const struct mark now = {t->clock.updating, t->outcome.tokens}, logged = t->clock.logged;
     struct log_row row = {.step = t->outcome.steps,
                           .tokens = now.tokens,
@@ -36,7 +36,7 @@ static bool is_finite(const struct log_row *row) {
            isfinite(row->grad_norm);
 }
 
-void log_write(struct training *t, struct log_row *row, bool last) {
+void log_write(struct session *t, struct log_row *row, bool last) {
     struct outcome *outcome = &t->outcome;
     row->seconds = outcome->seconds = omp_get_wtime() - t->clock.start;
     if (t->clock.updating > 0)

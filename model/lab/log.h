@@ -6,16 +6,16 @@
 #ifndef LOG_H
 #define LOG_H
 
-#include "model/lab/training.h"
+#include "model/lab/session.h"
 
 /* Starts the clock of a new run, or of one that continues after t->outcome.seconds. */
-void log_start(struct training *t);
+void log_start(struct session *t);
 
 /* The row of step t->outcome.steps, with nothing measured yet. */
-struct log_row log_row(struct training *t);
+struct log_row log_row(struct session *t);
 
 /* Completes the row, brings the times of the outcome up to date, and writes the row if it is due,
    if it is the last, or if a number in it is not finite. */
-void log_write(struct training *t, struct log_row *row, bool last);
+void log_write(struct session *t, struct log_row *row, bool last);
 
 #endif

@@ -1,5 +1,5 @@
 #include "model/lab/measure.h"
-#include "data/die.h"
+#include "data/memory.h"
 #include "data/random.h"
 #include <math.h>
 #include <stdio.h>
@@ -55,8 +55,7 @@ void measure_init(struct model *measured, const struct model *model,
 
 /* A copy of the running statistics, which forward changes in training; restore() puts it back. */
 static real *copy_of_state(const struct model *m) {
-    real *copy = malloc((m->lists.state.size + 1) * sizeof *copy);
-    if (!copy) die(STATUS_MACHINE, "memory: no room for the running statistics");
+    real *copy = memory_take(m->lists.state.size, sizeof *copy, "the running statistics");
     if (m->lists.state.size) memcpy(copy, m->lists.state.value, m->lists.state.size * sizeof *copy);
     return copy;
 }
@@ -76,7 +75,7 @@ static struct batch sequence(const struct batch *batch, size_t b) {
     return one;
 }
 
-static void add_score(struct score *score, struct model *m, const struct batch *batch,
+static void add_batch(struct score *score, struct model *m, const struct batch *batch,
                       bool training) {
     double sum;
     model_forward(m, batch, training, 0);
@@ -89,7 +88,7 @@ struct score measure_score(struct model *m, enum statistics_source source,
                            const struct batch *batch, const struct batch *other) {
     struct score score = {0};
     if (source == STATISTICS_RUNNING) {
-        add_score(&score, m, batch, false);
+        add_batch(&score, m, batch, false);
         return score;
     }
     real *copy = copy_of_state(m);
@@ -97,18 +96,18 @@ struct score measure_score(struct model *m, enum statistics_source source,
     if (source == STATISTICS_SINGLE)
         for (size_t b = 0; b < batch->B; b++) {
             struct batch one = sequence(batch, b);
-            add_score(&score, m, &one, true);
+            add_batch(&score, m, &one, true);
         }
     else
-        add_score(&score, m, batch, source != STATISTICS_OTHER);
+        add_batch(&score, m, batch, source != STATISTICS_OTHER);
     restore(m, copy);
     return score;
 }
 
 /* The logits (B,t,V) of all tokens before position t. */
 static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
-    real *copy = copy_of_state(m), *logits = malloc(batch->B * t * m->V * sizeof *logits);
-    if (!logits) die(STATUS_MACHINE, "memory: no room for %zu logits", batch->B * t * m->V);
+    real *copy = copy_of_state(m);
+    real *logits = memory_take(batch->B * t, m->V * sizeof *logits, "the logits");
     model_forward(m, batch, training, 0);
     for (size_t b = 0; b < batch->B; b++)
         for (size_t i = 0; i < t; i++)
@@ -122,8 +121,7 @@ struct leak measure_leak(struct model *m, bool training, const struct batch *bat
     size_t T = batch->T, N = batch->B * T, count = 0;
     struct leak leak = {0, 0};
     struct batch changed = *batch;
-    changed.ids = malloc(N * sizeof *changed.ids);
-    if (!changed.ids) die(STATUS_MACHINE, "memory: no room for %zu tokens", N);
+    changed.ids = memory_take(N, sizeof *changed.ids, "the changed tokens");
     for (size_t n = 0; n < N; n++) {
         int32_t other = (int32_t)random_below(random_key(1, "leak", t), n, m->V - (m->V > 1));
         other += other >= batch->ids[n]; // not the same id

@@ -3,16 +3,16 @@
 #include "model/lab/interrupt.h"
 #include <omp.h>
 
-static void save_as(struct training *t, const char *name, const struct adam *adam) {
+static void save_as(struct session *t, const char *name, const struct adam *adam) {
     struct run_file file = file_create(&t->run, name);
     checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome,
                      best_copy(t));
     file_commit(&file);
 }
 
-void save_run(struct training *t, bool last) {
+void save_run(struct session *t, bool last) {
     double start = omp_get_wtime();
-    if (training_bad_tensor(t, false).tensor) return;
+    if (session_bad_tensor(t, false).tensor) return;
     run_sync(&t->run);
     // a checkpoint that an earlier interrupt left must not be older than the model
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
@@ -25,7 +25,7 @@ void save_run(struct training *t, bool last) {
     t->clock.saving = t->clock.saved - start;
 }
 
-void save_summary(struct training *t, const char *exit_reason) {
+void save_summary(struct session *t, const char *exit_reason) {
     t->outcome.exit_reason = exit_reason;
     struct run_file file = file_create(&t->run, "summary.json");
     summary_write(file.stream, &t->model, &t->config, &t->outcome);

@@ -1,9 +1,10 @@
 #include "model/lab/say.h"
+#include "data/files/notice.h"
 #include "data/files/quote.h"
 #include <string.h>
 
 /* A line on the text and the model, and one more if items are cut. */
-static void say_corpus(struct training *t) {
+static void say_corpus(struct session *t) {
     const struct corpus *corpus = &t->corpus;
     const struct config *config = &t->config;
     char items[128] = "";
@@ -24,7 +25,7 @@ static void say_corpus(struct training *t) {
                      t->outcome.items.longest + 1);
 }
 
-void say_start(struct training *t, int argc, char **argv) {
+void say_start(struct session *t, int argc, char **argv) {
     const struct config *config = &t->config;
     char unused[1024];
     say_corpus(t);
@@ -36,7 +37,12 @@ void say_start(struct training *t, int argc, char **argv) {
         progress_say(&t->progress, "resuming at step %lld", (long long)t->outcome.steps);
 }
 
-void say_evaluation(struct training *t, const struct log_row *row) {
+void say_without_effect(const struct config *config, int argc, char **argv) {
+    char unused[1024];
+    if (config_unused(config, argc, argv, unused, sizeof unused)) notice("no effect: %s", unused);
+}
+
+void say_evaluation(struct session *t, const struct log_row *row) {
     char train_loss[48] = "", eval_train_loss[48] = "";
     if (row->val_loss < 0) return;
     if (t->outcome.train_loss >= 0) // there was an update
@@ -48,13 +54,13 @@ void say_evaluation(struct training *t, const struct log_row *row) {
                  train_loss, row->val_loss, eval_train_loss, row->seconds);
 }
 
-void say_progress(struct training *t, const struct log_row *row) {
+void say_progress(struct session *t, const struct log_row *row) {
     progress_step(&t->progress,
                   &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
                                            row->train_loss, t->outcome.tokens_per_second});
 }
 
-void say_end(struct training *t) {
+void say_end(struct session *t) {
     const struct outcome *outcome = &t->outcome;
     if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
         progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
@@ -64,7 +70,7 @@ void say_end(struct training *t) {
                  outcome->tokens_per_second, t->run.folder);
 }
 
-void say_resume(struct training *t, const char *program) {
+void say_resume(struct session *t, const char *program) {
     char command[4096], resume[4096];
     const char *corpus = t->config.corpus;
     bool piped = corpus && !strcmp(corpus, "-");

@@ -2,22 +2,25 @@
 #ifndef SAY_H
 #define SAY_H
 
-#include "model/lab/training.h"
+#include "model/lab/session.h"
 
 /* At the start: corpus and sizes, the formulas of norm and placement, options without effect, and
    the step at which a run resumes. */
-void say_start(struct training *t, int argc, char **argv);
+void say_start(struct session *t, int argc, char **argv);
+
+/* For a stored model that is only used: a note on options without effect. */
+void say_without_effect(const struct config *config, int argc, char **argv);
 
 /* The losses of the row, if it was evaluated. */
-void say_evaluation(struct training *t, const struct log_row *row);
+void say_evaluation(struct session *t, const struct log_row *row);
 
 /* The live line after the update of the row. */
-void say_progress(struct training *t, const struct log_row *row);
+void say_progress(struct session *t, const struct log_row *row);
 
 /* At the end: the result and the folder. */
-void say_end(struct training *t);
+void say_end(struct session *t);
 
 /* The command that continues an interrupted run; `program` is argv[0]. */
-void say_resume(struct training *t, const char *program);
+void say_resume(struct session *t, const char *program);
 
 #endif

@@ -3,7 +3,7 @@
 #include "model/lab/best.h"
 #include "model/lab/update.h"
 
-static void open_new(struct training *t) {
+static void open_new(struct session *t) {
     const struct config *config = &t->config;
     char name[128];
     snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
@@ -12,7 +12,7 @@ static void open_new(struct training *t) {
 }
 
 /* The run as it was at its last checkpoint, or before its first step if it has none. */
-static void open_resumed(struct training *t) {
+static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->outcome;
     if (t->checkpoint.file.stream) {
@@ -26,7 +26,7 @@ static void open_resumed(struct training *t) {
     best_resume(t);
 }
 
-static void open_run(struct training *t) {
+static void open_run(struct session *t) {
     const struct config *config = &t->config;
     struct outcome *outcome = &t->outcome;
     outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
@@ -42,9 +42,9 @@ static void open_run(struct training *t) {
     file_commit(&file);
 }
 
-void setup_run(struct training *t) {
+void setup_run(struct session *t) {
     const struct config *config = &t->config;
-    training_corpus(t, NULL);
+    session_corpus(t, NULL);
     corpus_check(&t->corpus, config->model.block_size);
     update_settle_count(t);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
@@ -61,7 +61,7 @@ void setup_run(struct training *t) {
     }
 }
 
-void setup_free(struct training *t) {
+void setup_free(struct session *t) {
     run_close(&t->run);
     if (t->config.probe_interval) probe_free(&t->probe);
     batch_free(&t->batch);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <omp.h>
 
-struct batch_count update_count(const struct training *t, int64_t step) {
+struct batch_count update_count(const struct session *t, int64_t step) {
     const struct config *config = &t->config;
     struct batch_count all = {0};
     for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
@@ -23,7 +23,7 @@ struct batch_count update_count(const struct training *t, int64_t step) {
    weighted by the batch's fraction of the update's targets. Returns the weighted sum of the losses;
    *fraction is that of the last batch. Batch number `i` of all batches keys its sample and its
    dropout. */
-static double accumulate_gradient(struct training *t, size_t targets, bool probed,
+static double accumulate_gradient(struct session *t, size_t targets, bool probed,
                                   double *fraction) {
     int64_t accum = t->config.grad_accum, first = t->outcome.steps * accum;
     double loss = 0;
@@ -33,7 +33,7 @@ static double accumulate_gradient(struct training *t, size_t targets, bool probe
         profile_lap(PROFILE_BATCH);
         t->model.probing = probed && i + 1 == first + accum;
         model_forward(&t->model, &t->batch, true, i);
-        // the update has the targets of this many batches like this one
+        // targets of the update / targets of this batch
         double batches = (double)targets / (double)batch_targets(&t->batch);
         *fraction = 1 / batches;
         loss += model_backward(&t->model, &t->batch, i, *fraction) / batches;
@@ -46,7 +46,7 @@ static void write_probe_row(void *run, int64_t step, int layer, const char *site
     run_probe(run, step, layer, site, metric, value);
 }
 
-void update_model(struct training *t, struct log_row *row) {
+void update_model(struct session *t, struct log_row *row) {
     struct tensor_list *param = &t->model.lists.param;
     double start = omp_get_wtime(), fraction = 0;
     bool probed = due_probe(t);
@@ -69,7 +69,7 @@ void update_model(struct training *t, struct log_row *row) {
 }
 
 /* The smallest number of updates that trains on at least `tokens` targets. */
-static int64_t updates_for(const struct training *t, int64_t tokens) {
+static int64_t updates_for(const struct session *t, int64_t tokens) {
     const struct config *config = &t->config;
     int64_t full, updates = 0; // full: targets of an update without pads
     if (__builtin_mul_overflow(config->batch_size, config->model.block_size, &full) ||
@@ -82,7 +82,7 @@ static int64_t updates_for(const struct training *t, int64_t tokens) {
     return updates;
 }
 
-void update_settle_count(struct training *t) {
+void update_settle_count(struct session *t) {
     const int64_t tokens = t->config.max_tokens, given = t->config.max_iters;
     if (tokens == OPTION_AUTO) return;
     int64_t updates = updates_for(t, tokens);

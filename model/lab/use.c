@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-static void start_sampler(struct training *t, struct sampler *sampler) {
+static void start_sampler(struct session *t, struct sampler *sampler) {
     sampler_init(sampler, &t->model, t->config.sampling, random_key(t->config.seed, "sample", 0));
 }
 
-static void write_text(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
+static void write_text(struct session *t, const struct vocabulary *vocabulary, const char *prompt,
                        size_t count, FILE *const files[2]) {
     struct sampler sampler;
     start_sampler(t, &sampler);
@@ -20,7 +20,7 @@ static void write_text(struct training *t, const struct vocabulary *vocabulary, 
 }
 
 /* --num-items items. With `corpus` they are looked up in the corpus. */
-static void write_items(struct training *t, const struct vocabulary *vocabulary, const char *prompt,
+static void write_items(struct session *t, const struct vocabulary *vocabulary, const char *prompt,
                         bool corpus, FILE *const files[2]) {
     const struct config *config = &t->config;
     size_t T = (size_t)config->model.block_size, count = 20;
@@ -44,7 +44,7 @@ static void write_items(struct training *t, const struct vocabulary *vocabulary,
                  cut);
 }
 
-void use_sample(struct training *t) {
+void use_sample(struct session *t) {
     if (!t->config.sample) return;
     const struct vocabulary *vocabulary = &t->corpus.vocabulary;
     struct run_file file = file_create(&t->run, "sample.txt");
@@ -60,7 +60,7 @@ void use_sample(struct training *t) {
 }
 
 /* Reads the stored model, for batches of B sequences, and its vocabulary. */
-static void open_model(struct training *t, size_t B, struct vocabulary *vocabulary) {
+static void open_model(struct session *t, size_t B, struct vocabulary *vocabulary) {
     const struct config *config = &t->config;
     *vocabulary = (struct vocabulary){0};
     if (config->vocabulary) {
@@ -79,25 +79,25 @@ static void open_model(struct training *t, size_t B, struct vocabulary *vocabula
 
 /* Reads the corpus that the model was trained on; false, with a message, if it is no longer there
    as it was. One that the command line names (`given`) must be it. */
-static bool read_own_corpus(struct training *t, bool given) {
+static bool read_own_corpus(struct session *t, bool given) {
     const char *path = t->config.corpus;
     uint32_t crc32;
     bool own = given || !path ||
                (corpus_checksum(path, &crc32) && checkpoint_same_corpus(&t->checkpoint, crc32));
-    if (own) training_corpus(t, NULL);
+    if (own) session_corpus(t, NULL);
     own = own && checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own && given)
         die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", t->corpus.name);
     if (!own)
         progress_say(&t->progress,
-                     "items are not marked as known or new: %s is not there as it was",
+                     "items are not marked as known or new: %s is missing or has changed",
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
     return own;
 }
 
-void use_generate(struct training *t, bool corpus_given) {
+void use_generate(struct session *t, bool corpus_given) {
     struct vocabulary vocabulary;
     FILE *const files[] = {stdout, NULL};
     open_model(t, 1, &vocabulary);
@@ -115,7 +115,7 @@ void use_generate(struct training *t, bool corpus_given) {
 }
 
 /* The score with statistics from this source. */
-static struct score score_with(struct training *t, enum statistics_source source) {
+static struct score score_with(struct session *t, enum statistics_source source) {
     struct model measured;
     if (source == STATISTICS_RUNNING) return evaluate_validation(t, &t->model, source);
     measure_init(&measured, &t->model, source);
@@ -125,12 +125,12 @@ static struct score score_with(struct training *t, enum statistics_source source
 }
 
 /* Whether the validation part has more than one batch. */
-static bool has_other_batch(const struct training *t) {
+static bool has_other_batch(const struct session *t) {
     return corpus_blocks(&t->corpus, t->batch.T) > (size_t)t->config.batch_size;
 }
 
 /* --stats=all: the loss with statistics from each source. */
-static void print_statistics(struct training *t, double running) {
+static void print_statistics(struct session *t, double running) {
     printf("%-10s %-12s %s\n", "statistics", "loss", "difference from running statistics");
     for (int source = 0; source < STATISTICS_SOURCES; source++) {
         bool possible = source != STATISTICS_OTHER || has_other_batch(t);
@@ -145,7 +145,7 @@ static void print_statistics(struct training *t, double running) {
 }
 
 /* --leak: for several positions, in evaluation mode and with the batch's own statistics. */
-static void print_leaks(struct training *t) {
+static void print_leaks(struct session *t) {
     enum { MAX_ROWS = 16 };
     struct model own;
     size_t T, last = 0;
@@ -166,10 +166,10 @@ static void print_leaks(struct training *t) {
     model_free(&own);
 }
 
-void use_evaluate(struct training *t) {
+void use_evaluate(struct session *t) {
     struct vocabulary vocabulary;
     open_model(t, t->config.batch_size, &vocabulary);
-    training_corpus(t, &vocabulary);
+    session_corpus(t, &vocabulary);
     bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own) t->corpus.train = 0; // all of it may be measured
     if (!corpus_validates(&t->corpus))

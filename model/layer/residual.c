@@ -18,8 +18,8 @@ void residual_forward(size_t first, size_t count, real *sum, real a, const real 
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void residual_backward(size_t count, real *dx, real a, const real *dsum, const real *dinner) {
+void residual_add(size_t count, real *sum, real a, const real *x, const real *f) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) dx[i] = mul_add(a, dsum[i], dinner[i]);
+    for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
     profile_lap(PROFILE_ELEMENTWISE);
 }

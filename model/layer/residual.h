@@ -8,7 +8,7 @@
 void residual_forward(size_t first, size_t count, real *sum, real a, const real *x, const real *f,
                       struct dropout drop);
 
-/* dx (count) = a dsum + dinner, where dinner is the gradient through F. */
-void residual_backward(size_t count, real *dx, real a, const real *dsum, const real *dinner);
+/* sum (count) = a x + f; sum may be x. Backward is such a sum too: dx = a dsum + F'(dsum). */
+void residual_add(size_t count, real *sum, real a, const real *x, const real *f);
 
 #endif

@@ -23,7 +23,7 @@ static void check(const struct norm *norm) {
     int64_t groups = norm->option[GROUPS].integer;
     if (C % (size_t)groups)
         die(STATUS_USAGE,
-            "--norm-groups=%lld: cannot share %zu channels out evenly (the channels must be a "
+            "--norm-groups=%lld: cannot split %zu channels evenly (the channels must be a "
             "multiple)",
             (long long)groups, C);
 }

@@ -1,5 +1,5 @@
 /* What a kind of norm is, and what a norm of that kind holds. Files of kinds include this header;
-   who uses norms includes norm.h.
+   code that uses norms includes norm.h.
 
    A norm maps x (B,T,C) to y (B,T,C). Its kind is a row that declares what the norm learns (gamma,
    beta), what it tracks (running statistics), what forward saves for backward, and its options.

@@ -26,24 +26,24 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of ? t->start_of(norm) : t->start;
-    size_t rows = t->scalar ? t->dimensions != 0 : norm->C; // 0: the shape is ()
+    size_t size = t->scalar ? t->dimensions != 0 : norm->C; // 0: the shape is ()
     char full[NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
-    return tensor_take(learned ? &lists->param : &lists->fixed, full, rows, 0, start, 0);
+    return tensor_take(learned ? &lists->param : &lists->fixed, full, size, 0, start, 0);
 }
 
 /* Declares state i: reals, or the number of batches. */
 static void take_state(struct norm *norm, int i, const char *name, const struct layout *layout) {
     const struct norm_tensor *t = &norm->kind->state[i];
     struct tensor_list *list = &layout->lists->state;
-    size_t rows = t->scalar ? t->dimensions != 0 : t->positions ? layout->T : norm->C;
+    size_t size = t->scalar ? t->dimensions != 0 : t->positions ? layout->T : norm->C;
     char full[NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
     if (t->counts)
         norm->batches = tensor_take_count(list, full);
     else
         norm->state[i] =
-            tensor_take(list, full, rows, t->positions ? norm->C : 0, t->start, 0).value;
+            tensor_take(list, full, size, t->positions ? norm->C : 0, t->start, 0).value;
 }
 
 static size_t param_size(const struct norm *norm, int i) {

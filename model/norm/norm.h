@@ -13,7 +13,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct layout *layout);
 
 /* Whether it is another norm than the identity. */
-static inline bool norm_is(const struct norm *norm) {
+static inline bool norm_present(const struct norm *norm) {
     return norm->kind->forward != NULL;
 }
 

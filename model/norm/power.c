@@ -21,7 +21,8 @@
 
    --pn-group-scaling first divides each token's channels of a head by their root mean square:
    u = x r, r = 1 / sqrt(mean x^2 + eps), with its exact gradient dx = r (du - u mean(du u)).
-   --pn-divisor is the root of phi(t-1) + eps, by which forward divided (psi), or of m + eps (batch).
+   --pn-divisor is the root of phi(t-1) + eps, by which forward divided (psi), or of m + eps
+   (batch).
 
    Shen et al. 2020 (arXiv:2003.07845). The authors' code (mask_powernorm.py) differs from the
    paper: group scaling comes first; the divisor is the batch's; backward uses nu during warm-up

@@ -183,7 +183,7 @@ Test(cli_options, values_that_contradict_each_other) {
         const char *one, *two, *part;
     } wrong[] = {{"--n-embd=10", "--n-head=4", "--n-embd=10: cannot be split among --n-head=4"},
                  {"--n-embd=8", "--n-head=16", "--n-embd=8: cannot be split among --n-head=16"},
-                 {"--norm=gn", "--norm-groups=3", "--norm-groups=3: cannot share 8 channels"},
+                 {"--norm=gn", "--norm-groups=3", "--norm-groups=3: cannot split 8 channels"},
                  {"--min-lr=0.1", "--learning-rate=0.01", "--min-lr=0.1"},
                  {"one.txt", "two.txt", "two.txt: one corpus is enough"},
                  {"-", "two.txt", "one corpus is enough"}};

@@ -136,12 +136,12 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
     "--prepbn-steps=4 --init=xavier --val-fraction=0.2 --seed=3 "
 
 /* A run in memory whose running statistics have seen some batches. */
-static void start(struct training *t, const char *options) {
+static void start(struct session *t, const char *options) {
     char line[1024], *words[64] = {"train"};
     snprintf(line, sizeof line, MODEL "%s", options);
-    *t = (struct training){0};
+    *t = (struct session){0};
     config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    training_corpus(t, NULL);
+    session_corpus(t, NULL);
     const struct config *config = &t->config;
     t->batch = batch_make(config->batch_size, config->model.block_size);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
@@ -151,14 +151,14 @@ static void start(struct training *t, const char *options) {
     }
 }
 
-static void end(struct training *t) {
+static void end(struct session *t) {
     model_free(&t->model);
     batch_free(&t->batch);
     corpus_free(&t->corpus);
 }
 
 /* The loss of block k of `count` alone, from the definition of the slice. */
-static struct batch alone(const struct training *t, size_t k, size_t count) {
+static struct batch alone(const struct session *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->corpus;
     size_t T = (size_t)t->config.model.block_size, tokens = T, from;
     if (items_of(corpus)) {
@@ -177,7 +177,7 @@ static struct batch alone(const struct training *t, size_t k, size_t count) {
 
 /* The slice's loss, block by block, with a model that never had dropout. */
 static void check_loss(const char *options, size_t count) {
-    struct training t;
+    struct session t;
     struct model plain;
     double loss = 0;
     size_t targets = 0;

@@ -1,11 +1,11 @@
-#include "model/lab/training.h"
+#include "model/lab/session.h"
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
 #include <stdlib.h>
 #include <string.h>
 
-void training_corpus(struct training *t, const struct vocabulary *known) {
+void session_corpus(struct session *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
     struct corpus_options options = {.level = (int)config->level,
                                      .val_fraction = config->val_fraction,
@@ -17,6 +17,9 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
         if (config->items) die(STATUS_USAGE, "--items: --corpus=" RANDOM_CORPUS " has no lines");
+        if (config->level == LEVEL_BYTE && known)
+            die(STATUS_USAGE, "--corpus=" RANDOM_CORPUS
+                              ": is made of characters, but the model was trained on bytes");
         if (config->level == LEVEL_BYTE)
             die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS
                               " is made of characters (leave out --level)");
@@ -40,7 +43,7 @@ void training_corpus(struct training *t, const struct vocabulary *known) {
     t->outcome.items = items_size(&t->corpus, (size_t)config->model.block_size);
 }
 
-struct bad_tensor training_bad_tensor(const struct training *t, bool gradients) {
+struct bad_tensor session_bad_tensor(const struct session *t, bool gradients) {
     const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
     const struct {
         const struct tensor_list *list;

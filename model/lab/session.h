@@ -1,6 +1,6 @@
 /* The state of the program: one run that trains, or one stored model that is used. */
-#ifndef TRAINING_H
-#define TRAINING_H
+#ifndef SESSION_H
+#define SESSION_H
 
 #include "data/files/progress.h"
 #include "data/files/run.h"
@@ -15,7 +15,7 @@ struct mark {
     int64_t tokens;  // targets trained on since the run started
 };
 
-struct training {
+struct session {
     struct config config;
     struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
     struct corpus corpus;
@@ -31,7 +31,7 @@ struct training {
         struct arena arena;
     } best; // see best.h
     struct {
-        double start;            // when the run would have started without interruptions
+        double start;            // now minus the seconds that the run took before
         int64_t step, tokens;    // of the run when this program started
         double updating;         // seconds spent in updates since then
         struct mark row, logged; // at the start of this step's row, and of the last logged row
@@ -41,7 +41,7 @@ struct training {
 
 /* Reads the corpus that the options name, and notes in the outcome what it holds. `known` is the
    vocabulary of a stored model; NULL: the corpus has its own. */
-void training_corpus(struct training *t, const struct vocabulary *known);
+void session_corpus(struct session *t, const struct vocabulary *known);
 
 /* The first tensor that holds NaN or infinity, and what it is a tensor of: "" (the model's weights
    and running statistics), "moment of ", or with `gradients` also "gradient of ". `tensor` is NULL
@@ -50,6 +50,6 @@ struct bad_tensor {
     const struct tensor *tensor;
     const char *of;
 };
-struct bad_tensor training_bad_tensor(const struct training *t, bool gradients);
+struct bad_tensor session_bad_tensor(const struct session *t, bool gradients);
 
 #endif
