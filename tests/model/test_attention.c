@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T_MOST = 128 };
+enum { T_MAX = 128 };
 
 /* out = softmax(q k^T / sqrt(HS), causal) v, dropout on the probabilities. */
 static void reference(size_t B, size_t T, size_t C, size_t NH, real *out, const real *qkv,
@@ -17,7 +17,7 @@ static void reference(size_t B, size_t T, size_t C, size_t NH, real *out, const 
         for (size_t h = 0; h < NH; h++)
             for (size_t i = 0; i < T; i++) {
                 const real *at = qkv + b * T * 3 * C + h * HS;
-                double p[T_MOST], sum = 0;
+                double p[T_MAX], sum = 0;
                 for (size_t j = 0; j <= i; j++) {
                     double dot = 0;
                     for (size_t c = 0; c < HS; c++)
