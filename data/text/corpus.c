@@ -1,87 +1,47 @@
-/* From bytes to ids: reads a text, numbers its characters and splits it into two parts. What
-   depends on the kind of corpus is in the kind's file. */
+/* From a file to ids: reads a text block by block, encodes it and splits it into two parts. The text
+   itself is never in memory as a whole. What depends on the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/memory.h"
+#include "data/text/encoder.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* The text's symbols in corpus->ids. */
-static void read_symbols(struct corpus *corpus, const unsigned char *in, int level) {
-    const char *name = corpus->name;
-    size_t bytes = corpus->bytes;
-    size_t at = level == LEVEL_CHAR && bytes >= 3 && !memcmp(in, "\xef\xbb\xbf", 3) ? 3 : 0; // BOM
-    while (at < bytes) {
-        size_t here = at;
-        int32_t symbol = vocabulary_symbol(level, in, bytes, &at);
-        if (symbol < 0)
-            die(STATUS_MACHINE, "corpus: %s: not UTF-8 at byte %zu, 0x%02x (try --level=byte)",
-                name, here, in[here]);
-        if (symbol == 0 && level == LEVEL_CHAR)
-            die(STATUS_MACHINE,
-                "corpus: %s: a NUL byte at byte %zu, so not text (try --level=byte)", name, here);
-        corpus->ids[corpus->length++] = symbol;
-    }
-    corpus->characters = corpus->length;
-}
+enum { BLOCK = 1 << 18 }; // bytes that are read at once: they stay in the cache until encoded
 
-/* Makes the vocabulary of the symbols that occur, and replaces each symbol in corpus->ids by its id
-   in this vocabulary, or in the known one. */
-static void number_symbols(struct corpus *corpus, const struct corpus_options *options) {
-    size_t end = 0; // one more than the highest symbol
-    for (size_t i = 0; i < corpus->length; i++)
-        if ((size_t)corpus->ids[i] >= end) end = (size_t)corpus->ids[i] + 1;
-    int32_t *id_of = memory_take(end, sizeof *id_of, "the corpus's vocabulary");
-    for (size_t i = 0; i < corpus->length; i++) id_of[corpus->ids[i]] = 1;
-    struct vocabulary *vocabulary = &corpus->vocabulary;
-    vocabulary_make(vocabulary, options->level, id_of, end);
-    for (size_t i = 0; i < vocabulary->V; i++) {
-        uint32_t symbol = vocabulary->symbols[i];
-        id_of[symbol] = options->known ? vocabulary_id(options->known, symbol) : (int32_t)i;
-        if (id_of[symbol] < 0)
-            die(STATUS_MACHINE, "corpus: %s: has %s, which the model's vocabulary lacks",
-                corpus->name, vocabulary_name(options->level, symbol));
-    }
-    for (size_t i = 0; i < corpus->length; i++) corpus->ids[i] = id_of[corpus->ids[i]];
-    free(id_of);
-}
-
-void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
-                 const struct corpus_options *options) {
+static void start(struct corpus *corpus, const char *name, const struct corpus_options *options,
+                  struct encoder *encoder) {
     const struct corpus_kind *kind = options->kind ? options->kind : &corpus_text;
-    const unsigned char *in = (const unsigned char *)text;
-    *corpus = (struct corpus){.kind = kind, .name = name, .bytes = bytes};
-    if (!bytes) die(STATUS_MACHINE, "corpus: %s: is empty", name);
-    corpus->crc32 = crc32_of(0, in, bytes);
-    corpus->ids = memory_take(bytes + kind->extra_ids, sizeof *corpus->ids, "the corpus");
-    read_symbols(corpus, in, options->level);
+    *corpus = (struct corpus){.kind = kind, .name = name};
+    encoder_start(encoder, name, options->level, &corpus->ids);
+}
+
+/* The whole text is encoded: makes the corpus of it. */
+static void finish(struct corpus *corpus, const struct corpus_options *options,
+                   struct encoder *encoder) {
+    const struct corpus_kind *kind = corpus->kind;
+    corpus->bytes = encoder->bytes;
+    if (!corpus->bytes) die(STATUS_MACHINE, "corpus: %s: is empty", corpus->name);
+    corpus->length = corpus->characters = encoder->length;
+    ids_resize(&corpus->ids, corpus->length + kind->extra_ids);
     kind->init(corpus, options);
-    number_symbols(corpus, options);
+    encoder_end(encoder, corpus->length, options->known, &corpus->vocabulary);
+    ids_resize(&corpus->ids, corpus->length);
     corpus->distinct = corpus->vocabulary.V - kind->end_marker;
     corpus->train = (size_t)((double)corpus->units * (1 - options->val_fraction));
 }
 
-/* The whole file, `*bytes` bytes, to be freed; NULL and errno if it cannot be read. */
-static char *read_all(FILE *file, size_t *bytes) {
-    char *text = NULL;
-    size_t size = 0;
-    *bytes = 0;
-    do {
-        if (*bytes == size) {
-            size = size ? 2 * size : 1 << 20;
-            char *larger = realloc(text, size);
-            if (!larger) break;
-            text = larger;
-        }
-        *bytes += fread(text + *bytes, 1, size - *bytes, file);
-    } while (!feof(file) && !ferror(file));
-    if (feof(file)) return text;
-    free(text);
-    return NULL;
+void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
+                 const struct corpus_options *options) {
+    struct encoder encoder;
+    start(corpus, name, options, &encoder);
+    corpus->crc32 = crc32_of(0, text, bytes);
+    encoder_block(&encoder, (const unsigned char *)text, bytes, true);
+    finish(corpus, options, &encoder);
 }
 
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options) {
@@ -89,14 +49,22 @@ void corpus_read(struct corpus *corpus, const char *path, const struct corpus_op
     const char *name = standard ? "standard input" : path;
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
-    size_t bytes;
-    char *text = read_all(file, &bytes);
-    if (!text && !ferror(file))
-        die(STATUS_MACHINE, "corpus: %s: is larger than the available memory", name);
-    if (!text) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
+    struct encoder encoder;
+    start(corpus, name, options, &encoder);
+    unsigned char *block = memory_take(BLOCK, 1, "the corpus");
+    size_t kept = 0; // bytes at the start of the block that the previous one has left
+    do {
+        size_t count = fread(block + kept, 1, BLOCK - kept, file);
+        if (ferror(file)) die(STATUS_MACHINE, "corpus: %s: %s", name, strerror(errno));
+        corpus->crc32 = crc32_of(corpus->crc32, block + kept, count);
+        count += kept;
+        size_t used = encoder_block(&encoder, block, count, feof(file));
+        kept = count - used;
+        memmove(block, block + used, kept);
+    } while (!feof(file));
+    free(block);
     if (!standard) fclose(file);
-    corpus_make(corpus, name, text, bytes, options);
-    free(text);
+    finish(corpus, options, &encoder);
 }
 
 bool corpus_checksum(const char *path, uint32_t *crc32) {
@@ -104,17 +72,19 @@ bool corpus_checksum(const char *path, uint32_t *crc32) {
     if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
     FILE *file = fopen(path, "rb");
     if (!file) return false;
-    size_t bytes;
-    char *text = read_all(file, &bytes);
+    unsigned char *block = memory_take(BLOCK, 1, "the corpus");
+    *crc32 = 0;
+    for (size_t count; (count = fread(block, 1, BLOCK, file)) > 0;)
+        *crc32 = crc32_of(*crc32, block, count);
+    bool whole = !ferror(file);
+    free(block);
     fclose(file);
-    if (text) *crc32 = crc32_of(0, (unsigned char *)text, bytes);
-    free(text);
-    return text != NULL;
+    return whole;
 }
 
 void corpus_free(struct corpus *corpus) {
     if (corpus->kind && corpus->kind->free) corpus->kind->free(corpus);
-    free(corpus->ids);
+    ids_free(&corpus->ids);
     vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
 }

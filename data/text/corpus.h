@@ -13,13 +13,14 @@
 #define CORPUS_H
 
 #include "data/text/batch.h"
+#include "data/text/ids.h"
 #include "data/text/vocabulary.h"
 
 struct corpus {
     const struct corpus_kind *kind;
     const char *name;             // for messages
     struct vocabulary vocabulary; // the symbols that occur
-    int32_t *ids;                 // (length) in this vocabulary, or in a model's
+    struct ids ids;               // (length) in this vocabulary, or in a model's: see ids.h
     size_t length;                // of ids
     size_t characters;            // of the text; end markers of items do not count
     size_t distinct;              // different characters of the text
@@ -48,7 +49,7 @@ struct corpus_kind {
     size_t extra_ids;  // ids that init() may add to those of the text
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
-    /* Sets corpus->units; may rearrange corpus->ids, which are still symbols, and set
+    /* Sets corpus->units; may rearrange corpus->ids, which are still codes (encoder.h), and set
        corpus->own. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used

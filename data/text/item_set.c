@@ -2,7 +2,6 @@
 #include "data/memory.h"
 #include "data/random.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* The slot of the item with these targets, or the free slot where it belongs. */
 static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t count) {
@@ -14,9 +13,11 @@ static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t
         if (!set->slot[at]) return at;
         const struct item *item = &items[set->slot[at] - 1];
         size_t tokens = item->tokens < set->T ? item->tokens : set->T;
-        if (tokens == count &&
-            !memcmp(corpus->ids + item->start + 1, targets, count * sizeof *targets))
-            return at;
+        size_t same = 0;
+        while (same < count && tokens == count &&
+               ids_at(&corpus->ids, item->start + 1 + same) == targets[same])
+            same++;
+        if (tokens == count && same == count) return at;
     }
 }
 
@@ -25,10 +26,13 @@ void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T) 
     *set = (struct item_set){.corpus = corpus, .T = T, .slots = 2};
     while (set->slots < 2 * corpus->units) set->slots *= 2;
     set->slot = memory_take(set->slots, sizeof *set->slot, "the set of items");
+    int32_t *targets = memory_take(T, sizeof *targets, "the set of items");
     for (size_t i = corpus->units; i-- > 0;) { // training items come last and replace the same ones
         size_t tokens = items[i].tokens < T ? items[i].tokens : T;
-        set->slot[slot_of(set, corpus->ids + items[i].start + 1, tokens)] = i + 1;
+        ids_get(&corpus->ids, items[i].start + 1, tokens, targets);
+        set->slot[slot_of(set, targets, tokens)] = i + 1;
     }
+    free(targets);
 }
 
 void item_set_free(struct item_set *set) {

@@ -9,6 +9,7 @@
 #include "data/die.h"
 #include "data/memory.h"
 #include "data/random.h"
+#include "data/text/encoder.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +38,12 @@ struct choice {
     size_t B;
 };
 
-static bool is_blank(const int32_t *symbols, size_t from, size_t to) {
-    while (from < to && (symbols[from] == ' ' || symbols[from] == '\t')) from++;
-    return from == to;
+static bool is_blank(const struct ids *codes, size_t from, size_t to) {
+    for (; from < to; from++) {
+        int32_t code = ids_at(codes, from);
+        if (code != CODE_BLANK && code != CODE_TAB) return false;
+    }
+    return true;
 }
 
 /* Empties the pool and ensures that it has memory for `count` items. */
@@ -57,24 +61,25 @@ static size_t pool_size(const struct item_pool *pool, size_t B) {
 }
 
 /* Moves the lines together in place: a marker, then each item and a marker. The text moves by one
-   symbol to make room for the first marker. Returns the items in the order of the text. */
+   code to make room for the first marker. Returns the items in the order of the text. */
 static struct item *find_items(struct corpus *corpus) {
-    int32_t *ids = corpus->ids;
+    static const int32_t marker = CODE_NEWLINE;
+    struct ids *codes = &corpus->ids;
     size_t end = corpus->length + 1, lines = 1, to = 1;
-    memmove(ids + 1, ids, corpus->length * sizeof *ids);
-    ids[0] = END_MARKER;
-    for (size_t i = 1; i < end; i++) lines += ids[i] == END_MARKER;
+    ids_move(codes, 1, 0, corpus->length);
+    ids_put(codes, 0, 1, &marker);
+    for (size_t i = 1; i < end; i++) lines += ids_at(codes, i) == marker;
     struct item *found = memory_take(lines, sizeof *found, "the items");
     for (size_t from = 1, next; from < end; from = next) {
         size_t stop = from;
-        while (stop < end && ids[stop] != END_MARKER) stop++;
+        while (stop < end && ids_at(codes, stop) != marker) stop++;
         next = stop + 1;
-        if (stop > from && ids[stop - 1] == '\r') stop--;
-        if (is_blank(ids, from, stop)) continue;
+        if (stop > from && ids_at(codes, stop - 1) == CODE_RETURN) stop--;
+        if (is_blank(codes, from, stop)) continue;
         found[corpus->units++] = (struct item){to - 1, stop - from + 1};
-        memmove(ids + to, ids + from, (stop - from) * sizeof *ids);
+        ids_move(codes, to, from, stop - from);
         to += stop - from;
-        ids[to++] = END_MARKER;
+        ids_put(codes, to++, 1, &marker);
     }
     if (!corpus->units)
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
@@ -227,12 +232,12 @@ static void put_item(const struct corpus *corpus, const struct item *item, struc
     size_t T = batch->T, tokens = tokens_in(item, T);
     int32_t *ids = batch->ids + b * T, *targets = batch->targets + b * T;
     unsigned char *valid = batch->valid + b * T;
-    memcpy(ids, corpus->ids + item->start, tokens * sizeof *ids);
-    memcpy(targets, corpus->ids + item->start + 1, tokens * sizeof *targets);
+    ids_get(&corpus->ids, item->start, tokens, ids);
+    ids_get(&corpus->ids, item->start + 1, tokens, targets);
     memset(valid, 1, tokens);
     memset(valid + tokens, 0, T - tokens);
     for (size_t t = tokens; t < T; t++) {
-        ids[t] = corpus->ids[0]; // the marker
+        ids[t] = ids_at(&corpus->ids, 0); // the marker
         targets[t] = -1;
     }
 }

@@ -9,7 +9,6 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include <string.h>
 
 static void init(struct corpus *corpus, const struct corpus_options *options) {
     corpus->units = corpus->length;
@@ -37,9 +36,8 @@ static void check(const struct corpus *corpus, size_t T) {
 /* Sequence b of a batch: the block that starts at this character. */
 static void put_block(const struct corpus *corpus, size_t start, struct batch *batch, size_t b) {
     size_t T = batch->T;
-    const int32_t *from = corpus->ids + start;
-    memcpy(batch->ids + b * T, from, T * sizeof *from);
-    memcpy(batch->targets + b * T, from + 1, T * sizeof *from);
+    ids_get(&corpus->ids, start, T, batch->ids + b * T);
+    ids_get(&corpus->ids, start + 1, T, batch->targets + b * T);
 }
 
 static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
@@ -65,8 +63,8 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
     for (size_t n = 0; n < batch->B * T; n++) {
         size_t at = corpus->train + first * T + n;
         bool inside = at + 1 < corpus->length;
-        batch->ids[n] = inside ? corpus->ids[at] : 0;
-        batch->targets[n] = inside ? corpus->ids[at + 1] : -1;
+        batch->ids[n] = inside ? ids_at(&corpus->ids, at) : 0;
+        batch->targets[n] = inside ? ids_at(&corpus->ids, at + 1) : -1;
     }
 }
 

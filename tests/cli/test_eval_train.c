@@ -90,14 +90,15 @@ Test(eval_train, items_of_the_slice_train) {
                 size_t longest = 0;
                 for (size_t b = 0; b < batch.B; b++) {
                     const struct item *item = &items_of(&corpus)->item[(first + b) * 90 / count];
-                    const int32_t *ids = corpus.ids + item->start;
                     longest = item->tokens > longest ? item->tokens : longest;
                     for (size_t t = 0; t < batch.T; t++) {
                         size_t n = b * batch.T + t;
                         bool inside = t < item->tokens;
                         cr_assert(batch.valid[n] == inside);
-                        cr_assert(batch.targets[n] == (inside ? ids[t + 1] : -1));
-                        cr_assert(batch.ids[n] == ids[inside ? t : 0]);
+                        cr_assert(batch.targets[n] ==
+                                  (inside ? ids_at(&corpus.ids, item->start + t + 1) : -1));
+                        cr_assert(batch.ids[n] ==
+                                  ids_at(&corpus.ids, item->start + (inside ? t : 0)));
                     }
                 }
                 cr_assert(batch.T == longest);
@@ -170,8 +171,8 @@ static struct batch alone(const struct session *t, size_t k, size_t count) {
     }
     struct batch batch = batch_make(1, T);
     batch.T = tokens;
-    memcpy(batch.ids, corpus->ids + from, tokens * sizeof *batch.ids);
-    memcpy(batch.targets, corpus->ids + from + 1, tokens * sizeof *batch.ids);
+    ids_get(&corpus->ids, from, tokens, batch.ids);
+    ids_get(&corpus->ids, from + 1, tokens, batch.targets);
     return batch;
 }
 

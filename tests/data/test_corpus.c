@@ -30,7 +30,7 @@ static struct corpus numbered(size_t length, double val_fraction) {
                 &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = val_fraction});
     free(text);
     cr_assert(corpus.length == length && corpus.vocabulary.V == length);
-    for (size_t i = 0; i < length; i++) cr_assert(corpus.ids[i] == (int32_t)i);
+    for (size_t i = 0; i < length; i++) cr_assert(ids_at(&corpus.ids, i) == (int32_t)i);
     return corpus;
 }
 
@@ -139,7 +139,7 @@ Test(corpus, bytes) {
     cr_expect(corpus.length == 512 && corpus.vocabulary.V == 256 && corpus.train == 256);
     for (int i = 0; i < 256; i++) {
         cr_expect(corpus.vocabulary.symbols[i] == (uint32_t)i);
-        cr_expect(corpus.ids[i] == 255 - i);
+        cr_expect(ids_at(&corpus.ids, i) == 255 - i);
     }
     corpus_free(&corpus);
 }
@@ -171,8 +171,9 @@ Test(corpus, chinese) {
                                 "\xe6\x9c\x88",
                                 LEVEL_CHAR); // 17 characters, two of them twice
     cr_expect(corpus.length == 17 && corpus.vocabulary.V == 15 && corpus.train == 15);
-    cr_expect(corpus.ids[2] == corpus.ids[15] && corpus.ids[3] == corpus.ids[16]);
-    cr_expect(corpus.vocabulary.symbols[corpus.ids[0]] == 0x5e8a);
+    cr_expect(ids_at(&corpus.ids, 2) == ids_at(&corpus.ids, 15) &&
+              ids_at(&corpus.ids, 3) == ids_at(&corpus.ids, 16));
+    cr_expect(corpus.vocabulary.symbols[ids_at(&corpus.ids, 0)] == 0x5e8a);
     corpus_free(&corpus);
 }
 
@@ -185,7 +186,7 @@ Test(corpus, what_is_put_out_is_what_came_in) {
         size_t size;
         FILE *file = open_memstream(&out, &size);
         struct writer writer = {.vocabulary = &corpus.vocabulary, .file = file};
-        for (size_t i = 0; i < corpus.length; i++) writer_put(&writer, corpus.ids[i]);
+        for (size_t i = 0; i < corpus.length; i++) writer_put(&writer, ids_at(&corpus.ids, i));
         writer_end(&writer);
         fclose(file);
         cr_expect(size == sizeof text - 1 && !memcmp(out, text, size));

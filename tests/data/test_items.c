@@ -2,6 +2,7 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/items.h"
+#include "data/text/utf8.h"
 #include "data/text/writer.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
@@ -25,7 +26,8 @@ static const char *text_of(const struct corpus *corpus, const struct item *item)
     static char text[4 * LENGTH_MAX];
     FILE *file = fmemopen(text, sizeof text, "w");
     struct writer writer = {.vocabulary = &corpus->vocabulary, .file = file};
-    for (size_t i = 1; i < item->tokens; i++) writer_put(&writer, corpus->ids[item->start + i]);
+    for (size_t i = 1; i < item->tokens; i++)
+        writer_put(&writer, ids_at(&corpus->ids, item->start + i));
     writer_end(&writer);
     fclose(file);
     return text;
@@ -40,13 +42,13 @@ static int by_start(const void *a, const void *b) {
 static void expect_items(const char *text, int level, const char *want) {
     struct corpus corpus = make(text, strlen(text), (struct corpus_options){.level = level});
     const struct item **sorted = malloc(corpus.units * sizeof *sorted);
-    char got[1024] = "";
+    char got[2048] = "";
     int32_t marker = vocabulary_id(&corpus.vocabulary, END_MARKER);
     for (size_t i = 0; i < corpus.units; i++) sorted[i] = &items_of(&corpus)->item[i];
     qsort(sorted, corpus.units, sizeof *sorted, by_start);
     for (size_t i = 0; i < corpus.units; i++) {
-        cr_expect(corpus.ids[sorted[i]->start] == marker);
-        cr_expect(corpus.ids[sorted[i]->start + sorted[i]->tokens] == marker);
+        cr_expect(ids_at(&corpus.ids, sorted[i]->start) == marker);
+        cr_expect(ids_at(&corpus.ids, sorted[i]->start + sorted[i]->tokens) == marker);
         cr_expect(sorted[i]->start == (i ? sorted[i - 1]->start + sorted[i - 1]->tokens : 0));
         strcat(strcat(got, i ? "|" : ""), text_of(&corpus, sorted[i]));
     }
@@ -78,6 +80,23 @@ Test(items, lines_are_items) {
     expect_items("\xef\xbb\xbf"
                  "a\n\xe5\xba\x8a\xe5\x89\x8d",
                  LEVEL_CHAR, "a|\xe5\xba\x8a\xe5\x89\x8d");
+}
+
+/* So many different characters that ids take two bytes; of codes, CR and blanks are left out. */
+Test(items, of_a_large_vocabulary) {
+    for (uint32_t count = 250; count < 260; count++) {
+        char text[2048], want[2048], *to = text, *end = want;
+        for (uint32_t code = 0x100; code < 0x100 + count; code++) {
+            to += utf8_encode(code, to);
+            end += utf8_encode(code, end);
+            if (code % 7) continue;
+            to = stpcpy(to, code % 2 ? "\r\n" : "\n \t\r\n");
+            *end++ = '|';
+        }
+        *to = *end = 0;
+        if (end[-1] == '|') end[-1] = 0;
+        expect_items(text, LEVEL_CHAR, want);
+    }
 }
 
 struct text {

@@ -98,8 +98,8 @@ static void check_corpus(const struct corpus *corpus, const char *text, size_t b
     bool marked = vocabulary->level == LEVEL_CHAR && !strncmp(text, "\xef\xbb\xbf", 3);
     size_t at = marked ? 3 : 0;
     for (size_t i = 0; i < corpus->length; i++) {
-        check((size_t)corpus->ids[i] < vocabulary->V, "ids are below V");
-        uint32_t symbol = vocabulary->symbols[corpus->ids[i]];
+        check((size_t)ids_at(&corpus->ids, i) < vocabulary->V, "ids are below V");
+        uint32_t symbol = vocabulary->symbols[ids_at(&corpus->ids, i)];
         char character[4] = {(char)symbol};
         size_t length = vocabulary->level == LEVEL_CHAR ? utf8_encode(symbol, character) : 1;
         check(at + length <= bytes && !memcmp(text + at, character, length), "the same text");
@@ -116,7 +116,8 @@ static void check_items(const struct corpus *corpus) {
         const struct item *item = &items_of(corpus)->item[i];
         check(item->tokens > 1 && item->start + item->tokens < corpus->length, "inside");
         for (size_t t = 0; t <= item->tokens; t++)
-            check((corpus->ids[item->start + t] == marker) == (t % item->tokens == 0), "a line");
+            check((ids_at(&corpus->ids, item->start + t) == marker) == (t % item->tokens == 0),
+                  "a line");
         tokens += item->tokens;
     }
     check(corpus->units && tokens + 1 == corpus->length, "all of them");
@@ -133,7 +134,9 @@ static void read_corpus(const char *path) {
         corpus_read(&again, path,
                     &(struct corpus_options){
                         .level = level, .val_fraction = 0.1, .known = &corpus.vocabulary});
-        check(!memcmp(corpus.ids, again.ids, corpus.length * sizeof *corpus.ids), "known ids");
+        check(corpus.ids.width == again.ids.width && corpus.length == again.length &&
+                  !memcmp(corpus.ids.data, again.ids.data, corpus.length * corpus.ids.width),
+              "known ids");
         corpus_free(&corpus);
         corpus_free(&again);
     }

@@ -1,0 +1,304 @@
+/* A text encoded block by block, against a plain reference that decodes it as a whole. */
+#include "data/crc32.h"
+#include "data/die.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "data/text/encoder.h"
+#include "data/text/utf8.h"
+#include "tests/command.h"
+#include "tests/death.h"
+#include "tests/sanitizer.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+TestSuite(encoder, .init = folder_enter, .fini = folder_leave);
+
+/* A text, to be encoded in blocks of `block` bytes. */
+struct text {
+    unsigned char *in;
+    size_t bytes, block;
+    int level;
+};
+
+/* What became of it. */
+struct encoded {
+    struct ids ids;
+    size_t length;
+    struct vocabulary vocabulary;
+};
+
+static struct encoded encode(const struct text *text) {
+    struct encoded made = {0};
+    struct encoder encoder;
+    encoder_start(&encoder, "text", text->level, &made.ids);
+    for (size_t at = 0, size = text->block; at < text->bytes;) {
+        bool last = text->bytes - at <= size;
+        size_t count = last ? text->bytes - at : size;
+        size_t used = encoder_block(&encoder, text->in + at, count, last);
+        cr_assert(used <= count && (last ? used == count : count - used < 4));
+        at += used;
+        size = text->block + (last ? 0 : count - used); // as when bytes are kept
+    }
+    made.length = encoder.length;
+    cr_assert(encoder.bytes == text->bytes);
+    encoder_end(&encoder, made.length, NULL, &made.vocabulary);
+    return made;
+}
+
+static void encoded_free(struct encoded *made) {
+    ids_free(&made->ids);
+    vocabulary_free(&made->vocabulary);
+}
+
+/* The same symbols, one after another, and a vocabulary without gaps, as the text has them. */
+static void expect_same(const struct text *text, const struct encoded *made) {
+    const struct vocabulary *vocabulary = &made->vocabulary;
+    size_t at = text->level == LEVEL_CHAR && !memcmp(text->in, "\xef\xbb\xbf", 3) ? 3 : 0;
+    unsigned char *seen = calloc(vocabulary->V, 1);
+    for (size_t i = 0; i < made->length; i++) {
+        int32_t symbol =
+            text->level == LEVEL_BYTE ? text->in[at++] : utf8_decode(text->in, text->bytes, &at);
+        int32_t id = ids_at(&made->ids, i);
+        cr_assert(id >= 0 && (size_t)id < vocabulary->V &&
+                      vocabulary->symbols[id] == (uint32_t)symbol,
+                  "blocks of %zu: symbol %zu is not U+%04X", text->block, i, symbol);
+        seen[id] = 1;
+    }
+    cr_assert(at == text->bytes, "blocks of %zu: %zu of %zu bytes", text->block, at, text->bytes);
+    for (size_t id = 0; id < vocabulary->V; id++) {
+        cr_assert(seen[id], "U+%04X does not occur", vocabulary->symbols[id]);
+        cr_assert(!id || vocabulary->symbols[id - 1] < vocabulary->symbols[id]);
+    }
+    free(seen);
+}
+
+static void put(struct text *text, uint32_t code) {
+    text->bytes += (size_t)utf8_encode(code, (char *)text->in + text->bytes);
+}
+
+/* Characters of every length in random order, with line ends of both kinds. */
+static struct text mixed(size_t characters) {
+    static const uint32_t some[] = {'a',    'b',    ' ',    '\n',    0xe9,    0x7ff,    0x800,
+                                    0xfeff, 0x20ac, 0xffff, 0x10000, 0x1f600, 0x10ffff, 0x80};
+    struct text text = {.in = malloc(4 * characters + 8), .level = LEVEL_CHAR};
+    for (size_t i = 0; i < characters; i++) {
+        uint64_t kind = random_below(1, i, 20);
+        put(&text, kind < 14 ? some[kind] : '\r');
+        if (kind >= 14) put(&text, '\n');
+    }
+    return text;
+}
+
+Test(encoder, blocks_of_every_size_give_the_same) {
+    struct text text = mixed(500);
+    for (int mark = 0; mark < 2; mark++) {
+        for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++)
+            for (text.block = 1; text.block < 70; text.block++) {
+                text.level = level;
+                struct encoded made = encode(&text);
+                expect_same(&text, &made);
+                encoded_free(&made);
+            }
+        memmove(text.in + 3, text.in, text.bytes);
+        memcpy(text.in, "\xef\xbb\xbf", 3);
+        text.bytes += 3;
+    }
+    free(text.in);
+}
+
+static void encode_again(void *text) {
+    encode(text);
+}
+
+/* Prints what the text should have been refused with, unless it was. */
+static void print_unless_refused(struct text text, const char *want) {
+    const struct death *death = caught(encode_again, &text);
+    if (death->status != STATUS_MACHINE || !strstr(death->line, want))
+        printf("%s (blocks of %zu) is not: %s\n", want, text.block, death->line);
+}
+
+/* Every text that is not UTF-8, at every offset, in blocks of `*block` bytes. */
+static void spoil(void *block) {
+    static const char *const wrong[] = {
+        "\xff", "\x80", "\xc0\xaf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x9f\x98", "\xf4\x90\x80\x80"};
+    unsigned char in[64];
+    struct text text = {.in = in, .block = *(size_t *)block};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
+        for (size_t offset = 0; offset < 48; offset++) {
+            char want[96];
+            size_t length = strlen(wrong[w]);
+            memset(in, 'x', sizeof in);
+            memcpy(in + offset, wrong[w], length);
+            snprintf(want, sizeof want,
+                     "corpus: text: not UTF-8 at byte %zu, 0x%02x (try --level=byte)", offset,
+                     in[offset]);
+            text.bytes = sizeof in;
+            print_unless_refused(text, want);
+            text.bytes = offset + length; // at the end of the text
+            print_unless_refused(text, want);
+            in[offset] = 0;
+            snprintf(want, sizeof want, "a NUL byte at byte %zu, so not text", offset);
+            print_unless_refused(text, want);
+        }
+}
+
+Test(encoder, what_is_not_utf_8_is_found_at_every_offset) {
+    for (size_t block = 13; block < 20; block++) {
+        struct ending ending = call(spoil, &block);
+        cr_expect(!ending.status && !*ending.out, "%s", ending.out);
+    }
+}
+
+/* A text with V different characters, each of them twice: at first in descending order. */
+static struct text with_vocabulary(size_t V, uint32_t first) {
+    struct text text = {.in = malloc(8 * V), .level = LEVEL_CHAR, .block = 4096};
+    for (size_t i = 0; i < 2 * V; i++) {
+        uint32_t code = first + (uint32_t)(i < V ? V - 1 - i : i - V);
+        put(&text, code < 0xd800 ? code : code + 0x800); // beyond the surrogates
+    }
+    return text;
+}
+
+Test(encoder, ids_are_as_wide_as_the_vocabulary_needs) {
+    static const size_t V[] = {1, 2, 255, 256, 257, 4096, 65535, 65536, 65537, 70000};
+    for (size_t v = 0; v < sizeof V / sizeof *V; v++)
+        for (uint32_t first = 1; first < 400; first += 199) {
+            struct text text = with_vocabulary(V[v], first);
+            struct encoded made = encode(&text);
+            cr_assert(made.vocabulary.V == V[v] && made.length == 2 * V[v]);
+            cr_expect(made.ids.width == (V[v] <= 256     ? 1
+                                         : V[v] <= 65536 ? 2
+                                                         : 4),
+                      "%zu characters: %zu bytes", V[v], made.ids.width);
+            expect_same(&text, &made);
+            encoded_free(&made);
+            free(text.in);
+        }
+}
+
+/* Batches see the same ids in every width. */
+Test(encoder, ids_are_read_written_and_moved_in_every_width) {
+    enum { COUNT = 5000 };
+    static const size_t V[] = {256, 65536, 100000};
+    int32_t *want = malloc(COUNT * sizeof *want), *got = malloc(COUNT * sizeof *got);
+    int32_t *map = malloc(256 * sizeof *map);
+    for (int i = 0; i < 256; i++) map[i] = 255 - i;
+    for (int v = 0; v < 3; v++) {
+        struct ids ids = {0};
+        ids_resize(&ids, COUNT);
+        ids_map(&ids, 0, NULL, V[v]);
+        for (size_t i = 0; i < COUNT; i++) want[i] = (int32_t)random_below(v, i, V[v]);
+        want[0] = (int32_t)V[v] - 1;
+        ids_put(&ids, 0, COUNT, want);
+        ids_move(&ids, 10, 13, COUNT - 13);
+        memmove(want + 10, want + 13, (COUNT - 13) * sizeof *want);
+        ids_get(&ids, 7, COUNT - 7, got);
+        cr_expect(!memcmp(got, want + 7, (COUNT - 7) * sizeof *got));
+        for (size_t i = 0; i < COUNT; i++) want[i] = (int32_t)random_below(v, i, 256);
+        ids_put(&ids, 0, COUNT, want);
+        for (int to = 0; to < 6; to++) { // wider and narrower
+            ids_map(&ids, COUNT, to % 2 ? map : NULL, V[(to * 2 + v) % 3]);
+            for (size_t i = 0; i < COUNT; i++) {
+                if (to % 2) want[i] = 255 - want[i];
+                cr_assert(ids_at(&ids, i) == want[i], "%d, %d: id %zu", v, to, i);
+            }
+        }
+        ids_free(&ids);
+    }
+    free(map);
+    free(want);
+    free(got);
+}
+
+static void read_file(void *path) {
+    struct corpus corpus;
+    corpus_read(&corpus, path, &(struct corpus_options){.level = LEVEL_CHAR, .val_fraction = 0.1});
+    printf("%zu %zu %08x", corpus.length, corpus.vocabulary.V, corpus.crc32);
+    corpus_free(&corpus);
+}
+
+/* A file is read in blocks of 256 KiB: what is at their ends is as elsewhere. */
+Test(encoder, characters_across_the_ends_of_a_files_blocks) {
+    enum { BLOCK = 1 << 18, BYTES = 2 * BLOCK + 100 };
+    static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    char *text = malloc(BYTES), want[64];
+    for (int c = 0; c < 3; c++)
+        for (size_t end = BLOCK; end <= 2 * BLOCK; end += BLOCK)
+            for (size_t at = end - 8; at < end + 3; at++) {
+                size_t bytes = strlen(characters[c]);
+                uint32_t checksum;
+                memset(text, 'x', BYTES);
+                memcpy(text + at, characters[c], bytes);
+                file_put("text", text, BYTES);
+                struct ending ending = call(read_file, "text");
+                snprintf(want, sizeof want, "%zu 2 %08x", BYTES - bytes + 1,
+                         crc32_of(0, text, BYTES));
+                cr_expect_str_eq(ending.out, want, "at %zu: %s, not %s", at, ending.out, want);
+                cr_expect(corpus_checksum("text", &checksum) &&
+                          checksum == crc32_of(0, text, BYTES));
+                text[at + bytes - 1] = 'y';
+                file_put("text", text, BYTES);
+                ending = call(read_file, "text");
+                snprintf(want, sizeof want, "text: not UTF-8 at byte %zu, 0x", at);
+                expect_refusal(&ending, STATUS_MACHINE, want);
+            }
+    free(text);
+}
+
+enum { LONG = 70000000 }; // malloc() may have 64 MiB of addresses in reserve
+
+/* Writes the file "long" and prints what to expect of it, in a process of its own, so that no memory
+   is left over that could be used again. */
+static void write_long(void *unused) {
+    char *text = malloc(LONG);
+    for (size_t i = 0; i < LONG; i++) text[i] = (char)('a' + i % 26);
+    file_put("long", text, LONG);
+    printf("%d 26 %08x", LONG, crc32_of(0, text, LONG));
+    free(text);
+}
+
+/* Reads the file "long" in a process that may take `*more` bytes. */
+static void read_long(void *more) {
+    unsigned long pages;
+    FILE *own = fopen("/proc/self/statm", "r");
+    if (!own || fscanf(own, "%lu", &pages) != 1) die(STATUS_MACHINE, "no /proc/self/statm");
+    fclose(own);
+    rlim_t limit = pages * (size_t)sysconf(_SC_PAGESIZE) + *(size_t *)more;
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit})) die(STATUS_MACHINE, "no limit");
+    read_file("long");
+}
+
+Test(encoder, a_text_takes_1_6_bytes_a_character_or_one_line_says_so) {
+    if (SANITIZED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    struct ending want = call(write_long, NULL);
+    struct ending ending = call(read_long, &(size_t){LONG / 10 * 16});
+    cr_expect_str_eq(ending.out, want.out, "%s%s, not %s", ending.out, ending.err, want.out);
+    ending = call(read_long, &(size_t){LONG / 10});
+    expect_refusal(&ending, STATUS_MACHINE, "memory: not enough for the corpus: ");
+}
+
+static uint32_t plain_crc32(const unsigned char *in, size_t bytes) {
+    uint32_t value = ~0u;
+    for (size_t i = 0; i < bytes; i++) {
+        value ^= in[i];
+        for (int bit = 0; bit < 8; bit++) value = value & 1 ? 0xedb88320 ^ value >> 1 : value >> 1;
+    }
+    return ~value;
+}
+
+Test(encoder, checksums_of_every_length_and_in_pieces) {
+    unsigned char text[300];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (unsigned char)random_below(1, i, 256);
+    for (size_t begin = 0; begin < 17; begin++)
+        for (size_t end = begin; end <= sizeof text; end++) {
+            uint32_t want = plain_crc32(text + begin, end - begin);
+            size_t half = begin + (end - begin) / 3;
+            cr_assert(crc32_of(0, text + begin, end - begin) == want);
+            cr_assert(crc32_of(crc32_of(0, text + begin, half - begin), text + half, end - half) ==
+                      want);
+        }
+}
