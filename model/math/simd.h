@@ -49,33 +49,59 @@ SIMD_INLINE void vec_store(real *p, vec v) {
     *(vec_unaligned *)p = v;
 }
 
+SIMD_INLINE vec vec_splat(real x) {
+    return x - (vec){0};
+}
+
 /* Load and store of the first n <= LANES elements only. A load sets the other lanes to 0, a store
-   leaves the other elements as they are. */
+   leaves the other elements as they are. x86 masks with one instruction from AVX on. A mask for the
+   same n is computed once before a loop. */
+#if defined(__AVX512F__)
 SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
-#ifdef __AVX512F__
     return sizeof(real) == sizeof(float) ? (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p)
                                          : (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
-#else
-    vec v = {0};
-    for (size_t i = 0; i < n; i++) v[i] = p[i];
-    return v;
-#endif
 }
 
 SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
-#ifdef __AVX512F__
     if (sizeof(real) == sizeof(float))
         _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
     else
         _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
-#else
-    for (size_t i = 0; i < n; i++) p[i] = v[i];
-#endif
+}
+#elif defined(__AVX__)
+SIMD_INLINE __m256i vec_mask_first(size_t n) { // all bits of the first n lanes
+    vec lane;
+    for (int i = 0; i < LANES; i++) lane[i] = (real)i;
+    return (__m256i)(lane < vec_splat((real)n));
 }
 
-SIMD_INLINE vec vec_splat(real x) {
-    return x - (vec){0};
+SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
+    return sizeof(real) == sizeof(float)
+               ? (vec)_mm256_maskload_ps((const float *)p, vec_mask_first(n))
+               : (vec)_mm256_maskload_pd((const double *)p, vec_mask_first(n));
 }
+
+SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
+    if (sizeof(real) == sizeof(float))
+        _mm256_maskstore_ps((float *)p, vec_mask_first(n), (__m256)v);
+    else
+        _mm256_maskstore_pd((double *)p, vec_mask_first(n), (__m256d)v);
+}
+#else
+SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
+    vec v = {0};
+#    pragma GCC unroll 4
+    for (size_t i = 0; i < (size_t)LANES; i++)
+        if (i < n) v[i] = p[i];
+    return v;
+}
+
+SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
+#    pragma GCC unroll 4
+    for (size_t i = 0; i < (size_t)LANES; i++)
+        if (i < n) p[i] = v[i];
+}
+#endif
 
 /* a b + c in each lane, rounded as by mul_add(). (On x86, GCC 12 compiles some loops over mul_add()
    to scalar code; hence the intrinsics.) */
