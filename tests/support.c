@@ -76,6 +76,9 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);
     norms_set(&small_norms, "pn-alpha-bkw", 0.9);
     norms_set(&small_norms, "pn-warmup", 1000);
+    norms_set(&small_norms, "brn-r-max", 3);
+    norms_set(&small_norms, "brn-d-max", 5);
+    norms_set(&small_norms, "brn-warmup", 1000); // r and d are no constants to a difference
     norms_set(&small_norms, "pn-group-scaling", 1);
     norms_set(&small_norms, "prepbn-steps", 4);
     norms_set(&small_norms, "prepbn-eta", 0.5);
