@@ -75,6 +75,8 @@ def variants():
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
     yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
+    yield "--norm=bn --bn-shards=2 --qk-norm=on --ffn-norm=on --bn-momentum=0.3"
+    yield "--norm=bn --bn-shards=3 --norm-eps=0.1 --placement=post"
     yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"
     yield "--norm=brn --brn-warmup=0 --brn-relax=0 --brn-r-max=1.1 --brn-d-max=0.1 --items"
     yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"

@@ -28,13 +28,13 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
-from normlab_pooled import PowerDivide, Renormalizing, moments
+from normlab_pooled import PowerDivide, Renormalizing, Sharded, moments
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", qk_norm="off", ffn_norm="off",
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
-    bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
+    bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
     pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
@@ -130,7 +130,7 @@ class BatchNorm(Norm):
     def track(self, x, mean, var, n):
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # in: over sequences
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # over sequences or parts
             running += self.config.bn_momentum * (average - running) * known.any(0)
         self.num_batches_tracked += 1
 
@@ -158,6 +158,10 @@ class PositionBatchNorm(BatchNorm):
 
 class BatchRenorm(Renormalizing, BatchNorm):
     """bn, corrected in training towards its running statistics. Ioffe 2017."""
+
+
+class ShardedBatchNorm(Sharded, BatchNorm):
+    """--bn-shards: mean and var over parts of the batch."""
 
 
 class InstanceNorm(BatchNorm):
@@ -220,8 +224,11 @@ POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v":
 def make_norm(kind, C, config):
     if kind in TOKEN_NORMS:
         return TokenNorm(kind, C, config)
-    by_position = kind == "bn" and config.bn_axis == "batch"
-    return (PositionBatchNorm if by_position else POOLED_NORMS[kind])(C, config)
+    if kind == "bn" and config.bn_axis == "batch":
+        return PositionBatchNorm(C, config)
+    if kind == "bn" and config.bn_shards > 1:
+        return ShardedBatchNorm(C, config)
+    return POOLED_NORMS[kind](C, config)
 
 
 # ---- placements ---------------------------------------------------------------------------------

@@ -43,6 +43,23 @@ class Renormalizing:
         return self.weight * ((x - mean) / sigma * r + d) + self.bias
 
 
+class Sharded:
+    """Makes BatchNorm to ghost batch norm (Hoffer et al. 2017): in training sequence b of B is in part
+    floor(b k / B) of k, and each part has mean and var of its own. The running statistics move by the
+    mean over the parts."""
+
+    def forward(self, x, valid=None):
+        if not self.training:
+            return super().forward(x, valid)
+        B, k = len(x), min(self.config.bn_shards, len(x))
+        part_of = torch.arange(B) * k // B
+        of_parts = [moments(x[part_of == i], (0, 1), None if valid is None else valid[part_of == i])
+                    for i in range(k)]
+        mean, var, n = (torch.cat(values) for values in zip(*of_parts))  # (k,1,C), n (k,1,1)
+        self.track(x, mean, var, n)
+        return self.weight * (x - mean[part_of]) / (var[part_of] + self.eps).sqrt() + self.bias
+
+
 class PowerDivide(torch.autograd.Function):
     """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
     Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu

@@ -48,6 +48,7 @@ CONDITIONS = {
     "norm-groups": with_norm("gn"),
     "bn-momentum": with_norm("bn", "brn", "in", "prepbn"),
     "bn-axis": with_norm("bn"),
+    "bn-shards": with_norm("bn"),
     "rbn-mean": with_norm("bn"),
     "rbn-var": with_norm("bn"),
     "brn-r-max": with_norm("brn"),

@@ -71,6 +71,7 @@ double norm_get(const struct norm *norm, const char *name) {
 __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-eps", 1e-5);
     norms_set(&small_norms, "bn-momentum", 0.1);
+    norms_set(&small_norms, "bn-shards", 1);
     norms_set(&small_norms, "norm-groups", 2);
     norms_set(&small_norms, "dyt-alpha", 0.5);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);

@@ -104,6 +104,7 @@ static const struct {
     const char *name, *value, *beside;
 } of_some[] = {
     {"bn-axis", "batch", "--norm=bn text.txt"},
+    {"bn-shards", "2", "--norm=bn text.txt"},
     {"rbn-mean", "0.1", "--norm=bn text.txt"},
     {"rbn-var", "0.1", "--norm=bn text.txt"},
     {"brn-r-max", "1", "--norm=brn --brn-warmup=0 --brn-relax=0 text.txt"},
