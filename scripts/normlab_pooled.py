@@ -1,5 +1,5 @@
-"""Statistics over tokens, variants of BatchNorm and PowerNorm's division, for normlab.py. Its conventions
-hold here too."""
+"""Statistics over tokens, variants of BatchNorm and PowerNorm's division, for normlab.py, whose
+conventions hold here too."""
 import torch
 
 
