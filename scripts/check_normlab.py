@@ -75,6 +75,10 @@ def variants():
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
     yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
+    yield "--norm=bn --bn-shards=2 --qk-norm=on --ffn-norm=on --bn-momentum=0.3"
+    yield "--norm=bn --bn-shards=3 --norm-eps=0.1 --placement=post"
+    yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"
+    yield "--norm=brn --brn-warmup=0 --brn-relax=0 --brn-r-max=1.1 --brn-d-max=0.1 --items"
     yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
     yield "--norm=gn --norm-groups=4 --ffn-norm=on"
     yield "--norm=scale --norm-eps=1 --init=gpt2"
@@ -113,7 +117,8 @@ def normlab_losses(out, path):
     with open(path, newline="") as file:
         text = file.read()
     # The changes make training mode what --stats=own is; in evaluation mode they have no effect.
-    model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, prepbn_steps=0).double()
+    model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, brn_warmup=10 ** 9, prepbn_steps=0)
+    model = model.double()
     batch_size = 2 * B if model.config.items else B
     return [normlab_text.evaluate(model.train(training), text, batch_size)
             for training in (False, True)]

@@ -237,6 +237,32 @@ def power_case():
     return flatten(results)
 
 
+def renorm_case():
+    """Batch Renormalization (Ioffe 2017), r_max 1.5, d_max 0.4, the first batch as bn, limits that grow
+    over three: training on batches k = 0 .. 5, then evaluation on batch 6."""
+    samples, channels, batches = 5, 4, 6
+    n = torch.arange(samples).unsqueeze(1).double()
+    c = torch.arange(channels).double()
+    norm = normlab.BatchRenorm(channels, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1,
+                                                brn_relax=3))
+    with torch.no_grad():
+        norm.weight.copy_(1 + 0.1 * c)
+        norm.bias.copy_(0.2 * c)
+    results = []
+    for k in range(batches + 1):
+        x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c).requires_grad_()
+        y = norm.train(k < batches)(x[None])[0]
+        if k == batches:
+            results.append((f"eval_y:{k}", y))
+            break
+        dy = torch.cos(0.3 * n * (c + 1) + k)
+        gradients = torch.autograd.grad(y, (x, norm.weight, norm.bias), dy)
+        results += [(f"y:{k}", y), *zip((f"dx:{k}", f"dweight:{k}", f"dbias:{k}"), gradients)]
+        results += [(f"{name}:{k}", getattr(norm, name).clone())
+                    for name in ("running_mean", "running_var")]
+    return flatten(results)
+
+
 def prepbn_case():
     """PRepBN (Guo et al. 2024), 3 steps, eta 0.5: training on batches k = 0 .. 3, then evaluation
     on batch 4."""
@@ -288,6 +314,7 @@ def all_cases():
     cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
     cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())
+    cases["renorm.txt"] = ("Batch Renormalization alone: KEY:K of batch K", 10, renorm_case())
     cases["prepbn.txt"] = ("PRepBN alone: KEY:K of batch K", 10, prepbn_case())
     return cases
 

@@ -28,13 +28,15 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+from normlab_pooled import PowerDivide, Renormalizing, Sharded, moments
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", qk_norm="off", ffn_norm="off",
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
-    bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, dyt_alpha=0.5,
-    prepbn_steps=2000, prepbn_eta=0.0, pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
+    bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
+    brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
+    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
     pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
     level="char")
 
@@ -111,15 +113,6 @@ class TokenNorm(Norm):
         return TOKEN_NORMS[self.kind][1](self, x)
 
 
-def moments(x, dims, valid=None):
-    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, which become 1."""
-    count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
-    n = count.sum(dims, keepdim=True)
-    mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
-    var = (count * (x - mean).square()).sum(dims, keepdim=True) / n.clamp(min=1)
-    return mean, var, n
-
-
 class BatchNorm(Norm):
     """xhat = (x - mean) / sqrt(var + eps), mean and var of each channel over the batch's valid
     tokens, in evaluation the running mean and var. As in BatchNorm1d, var is biased, but the running
@@ -137,7 +130,7 @@ class BatchNorm(Norm):
     def track(self, x, mean, var, n):
         unbiased = var * n / (n - 1).clamp(min=1)
         for running, batch, known in zip(self.running(x), (mean, unbiased), (n > 0, n > 1)):
-            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # in: over sequences
+            average = (known * batch).sum(0) / known.sum(0).clamp(min=1)  # over sequences or parts
             running += self.config.bn_momentum * (average - running) * known.any(0)
         self.num_batches_tracked += 1
 
@@ -163,6 +156,14 @@ class PositionBatchNorm(BatchNorm):
         self.running_var = torch.ones(config.block_size, C)
 
 
+class BatchRenorm(Renormalizing, BatchNorm):
+    """bn, corrected in training towards its running statistics. Ioffe 2017."""
+
+
+class ShardedBatchNorm(Sharded, BatchNorm):
+    """--bn-shards: mean and var over parts of the batch."""
+
+
 class InstanceNorm(BatchNorm):
     """Mean and var over each sequence's positions in training (Ulyanov et al. 2016), running ones in
     evaluation, the same for all sequences, as InstanceNorm1d(track_running_stats=True) does."""
@@ -183,31 +184,6 @@ class PowerNormV(Norm):
             phi = moments(x.square(), (0, 1), valid)[0]
             self.track(phi)
         return self.weight * x / (phi + self.eps).sqrt() + self.bias
-
-
-class PowerDivide(torch.autograd.Function):
-    """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
-    Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
-    is a running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
-
-    @staticmethod
-    def forward(ctx, u, valid, norm):
-        ctx.norm, ctx.valid, ctx.warm = norm, valid, bool(norm.iters < norm.config.pn_warmup)
-        square = moments(u.square(), (0, 1), valid)[0]
-        psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
-        own = (square + norm.eps).sqrt()
-        ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
-        norm.track(square)
-        norm.iters += 1
-        return u / psi
-
-    @staticmethod
-    def backward(ctx, g):
-        (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
-        along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
-        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
-        norm.ema_gz += along - nu * gamma
-        return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
 
 
 class PowerNorm(PowerNormV):
@@ -241,15 +217,18 @@ class PRepBN(Norm):
         return mix * self.norm1(x) + (1 - mix) * (bn(x, valid) + eta * x)
 
 
-POOLED_NORMS = {"bn": BatchNorm, "in": InstanceNorm, "pn-v": PowerNormV, "pn": PowerNorm,
-                "prepbn": PRepBN}
+POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
+                "pn": PowerNorm, "prepbn": PRepBN}
 
 
 def make_norm(kind, C, config):
     if kind in TOKEN_NORMS:
         return TokenNorm(kind, C, config)
-    by_position = kind == "bn" and config.bn_axis == "batch"
-    return (PositionBatchNorm if by_position else POOLED_NORMS[kind])(C, config)
+    if kind == "bn" and config.bn_axis == "batch":
+        return PositionBatchNorm(C, config)
+    if kind == "bn" and config.bn_shards > 1:
+        return ShardedBatchNorm(C, config)
+    return POOLED_NORMS[kind](C, config)
 
 
 # ---- placements ---------------------------------------------------------------------------------

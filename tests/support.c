@@ -71,11 +71,15 @@ double norm_get(const struct norm *norm, const char *name) {
 __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-eps", 1e-5);
     norms_set(&small_norms, "bn-momentum", 0.1);
+    norms_set(&small_norms, "bn-shards", 1);
     norms_set(&small_norms, "norm-groups", 2);
     norms_set(&small_norms, "dyt-alpha", 0.5);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);
     norms_set(&small_norms, "pn-alpha-bkw", 0.9);
     norms_set(&small_norms, "pn-warmup", 1000);
+    norms_set(&small_norms, "brn-r-max", 3);
+    norms_set(&small_norms, "brn-d-max", 5);
+    norms_set(&small_norms, "brn-warmup", 1000); // r and d are no constants to a difference
     norms_set(&small_norms, "pn-group-scaling", 1);
     norms_set(&small_norms, "prepbn-steps", 4);
     norms_set(&small_norms, "prepbn-eta", 0.5);

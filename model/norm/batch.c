@@ -17,6 +17,12 @@
    statistics are (T,C), gamma and beta (C). It is PyTorch's BatchNorm1d of (B, T C) with gamma and
    beta repeated. sets.c computes it; a position is a set.
 
+   --bn-shards=k splits the batch's sequences into k parts, and each part has mean and var of its
+   own: ghost batch norm, and what data parallel training on k devices does whose norms are not
+   synchronized. Running statistics move by the mean over the parts of their means and of their
+   unbiased variances. With fewer sequences than parts each sequence is a part. sets.c computes it; a
+   part is a set.
+
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
    with sigma = sqrt(var + eps). The running statistics are those after the batch's update, taken as
@@ -26,18 +32,19 @@
    times the weight of the batch's mean loss in the gradient.
 
    Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
-   BatchNorm1d. Wang et al. 2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code
-   (mask_batchnorm3d.py), with three differences. The authors add the penalty to the sum of the
-   tokens' losses, so their weights are N times those here. Their running variance is the biased
-   one. Their sigma lacks eps, and so has no gradient where all x are equal. Their experiments use
-   the penalty `diff`, with |var - running var| in the second term. */
+   BatchNorm1d. Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741), ghost batch norm. Wang et al.
+   2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code (mask_batchnorm3d.py), with
+   three differences. The authors add the penalty to the sum of the tokens' losses, so their weights
+   are N times those here. Their running variance is the biased one. Their sigma lacks eps, and so
+   has no gradient where all x are equal. Their experiments use the penalty `diff`, with |var -
+   running var| in the second term. */
 #include "data/die.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 #include "model/norm/sets.h"
 #include <math.h>
 
-enum { EPS, MOMENTUM, AXIS, RBN_MEAN, RBN_VAR };
+enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR };
 enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
@@ -57,6 +64,17 @@ static const struct norm_option bn_axis = {
             "but does not work with --items, where the first position never varies",
     .of_model = true,
     .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
+};
+
+/* Positions are those of the whole batch. */
+static const struct norm_option bn_shards = {
+    .name = "bn-shards",
+    .type = NORM_INTEGER,
+    .start = "1",
+    .min = 1,
+    .max = 1e9,
+    .help = "number of parts of the batch that have statistics of their own in bn",
+    .measured = {[STATISTICS_POSITION] = {true, {.integer = 1}}},
 };
 
 /* The penalty is part of gradients alone, so no model is measured with it. */
@@ -173,10 +191,32 @@ static const struct norm_kind by_position = {
     .gradient_statistics = sets_gradient_statistics,
 };
 
+/* With --bn-shards. */
+static const struct norm_kind by_shard = {
+    .name = "bn",
+    .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a part of the batch",
+    .source = "Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741)",
+    .options =
+        {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum, [SETS_SHARDS] = &bn_shards},
+    .param = {[SETS_GAMMA] = {"weight", .start = 1}, [SETS_BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[SETS_RUNNING_MEAN] = {"running_mean", .start = 0},
+              [SETS_RUNNING_VAR] = {"running_var", .start = 1},
+              [SETS_BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = sets_saved_size,
+    .forward = sets_forward,
+    .backward = sets_backward,
+    .statistics = sets_statistics,
+    .gradient_statistics = sets_gradient_statistics,
+};
+
 static const struct norm_kind *variant(const struct norm *norm) {
-    if (norm->option[AXIS].integer != AXIS_BATCH) return NULL;
-    if (penalized(norm)) die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-axis=batch");
-    return &by_position;
+    bool positions = norm->option[AXIS].integer == AXIS_BATCH;
+    bool shards = norm->option[SHARDS].integer > 1;
+    if (penalized(norm) && positions)
+        die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-axis=batch");
+    if (penalized(norm) && shards) die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-shards");
+    if (positions && shards) die(STATUS_USAGE, "--bn-shards: not with --bn-axis=batch");
+    return positions ? &by_position : shards ? &by_shard : NULL;
 }
 
 const struct norm_kind norm_batch = {
@@ -187,6 +227,7 @@ const struct norm_kind norm_batch = {
     .options = {[EPS] = &norm_eps,
                 [MOMENTUM] = &norm_momentum,
                 [AXIS] = &bn_axis,
+                [SHARDS] = &bn_shards,
                 [RBN_MEAN] = &rbn_mean,
                 [RBN_VAR] = &rbn_var},
     .over = NORM_OVER_TOKENS,

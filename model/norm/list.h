@@ -3,6 +3,7 @@
 NORM(none)
 NORM(layer)
 NORM(batch)
+NORM(renorm)
 NORM(rms)
 NORM(dyt)
 NORM(derf)

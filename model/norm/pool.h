@@ -1,5 +1,5 @@
-/* What norms share that pool each channel over the valid tokens of the batch (bn, pn-v, pn,
-   prepbn):
+/* What norms share that pool each channel over the valid tokens of the batch (bn, brn,
+   pn-v, pn, prepbn):
 
      xhat = (x - mean) rstd,  y = gamma xhat + beta
      dx = factor (gamma dy - along_ones - xhat along_xhat)
@@ -20,7 +20,7 @@
 
 #include "model/norm/kind.h"
 
-/* What a pooling norm saves, (C) each. In bn, pn-v and pn it is at the start of norm->saved. */
+/* What a pooling norm saves, (C) each. In bn, brn, pn-v and pn it is at the start of norm->saved. */
 struct pool {
     size_t C;
     real *mean, *rstd, *factor, *along_ones, *along_xhat;

@@ -6,9 +6,10 @@
 enum { CHANNELS = 32 }; // in a unit of work
 enum { VECTORS = 4 };   // mean to t
 
-/* The sets of a batch. Token k < size of set i < count is token i * start + k * step. */
+/* The sets of a batch: positions, or sets of whole sequences. */
 struct sets {
-    size_t C, count, size, start, step;
+    size_t C, count;
+    bool positions;
     real *mean, *rstd, *s, *t;        // (count,C); s and t divided by n
     real *running_mean, *running_var; // (running,C)
     size_t running;                   // 1: all sets share them; or count
@@ -19,23 +20,24 @@ static bool by_position(const struct norm *norm) {
     return norm->kind->state[SETS_RUNNING_MEAN].positions;
 }
 
+/* The number of sets of whole sequences among B. */
+static size_t sequence_sets(const struct norm *norm, size_t B) {
+    if (!norm->kind->options[SETS_SHARDS]) return B;
+    return size_min((size_t)norm->option[SETS_SHARDS].integer, B);
+}
+
 size_t sets_saved_size(const struct norm *norm, size_t B, size_t T) {
-    return VECTORS * (by_position(norm) ? T : B) * norm->C;
+    return VECTORS * (by_position(norm) ? T : sequence_sets(norm, B)) * norm->C;
 }
 
 static struct sets sets_of(const struct norm *norm, const struct tokens *tokens) {
-    const size_t C = norm->C, T = tokens->T, B = tokens->B;
-    struct sets sets = {.C = C, .tokens = tokens};
-    if (by_position(norm)) {
-        sets.count = sets.running = T;
-        sets.size = B;
-        sets.start = 1;
-        sets.step = T;
+    const size_t C = norm->C;
+    struct sets sets = {.C = C, .tokens = tokens, .positions = by_position(norm)};
+    if (sets.positions) {
+        sets.count = sets.running = tokens->T;
     } else { // in evaluation all sequences have the same statistics: one set
-        sets.count = tokens->training ? B : 1;
+        sets.count = tokens->training ? sequence_sets(norm, tokens->B) : 1;
         sets.running = 1;
-        sets.size = sets.start = T;
-        sets.step = 1;
     }
     sets.mean = norm->saved;
     sets.rstd = sets.mean + sets.count * C;
@@ -46,24 +48,37 @@ static struct sets sets_of(const struct norm *norm, const struct tokens *tokens)
     return sets;
 }
 
+/* The tokens of set i: from `begin` to before `end`, one in `step`. Sequence b is in set
+   floor(b count / B), so sizes of sets differ by one sequence at most. */
+struct set {
+    size_t begin, end, step;
+};
+
+static struct set set_at(const struct sets *sets, size_t i) {
+    size_t B = sets->tokens->B, T = sets->tokens->T, count = sets->count;
+    if (sets->positions) return (struct set){i, B * T, T};
+    return (struct set){(i * B + count - 1) / count * T, ((i + 1) * B + count - 1) / count * T, 1};
+}
+
 /* The offset of the statistics of token n's set in mean, rstd, s and t. */
 static size_t offset_of(const struct sets *sets, size_t n) {
-    return n / sets->start % sets->count * sets->C;
+    size_t B = sets->tokens->B, T = sets->tokens->T;
+    return (sets->positions ? n % T : n / T * sets->count / B) * sets->C;
 }
 
 /* The valid tokens of set i. */
 static size_t count(const struct sets *sets, size_t i) {
-    if (!sets->tokens->valid) return sets->size;
+    struct set set = set_at(sets, i);
+    if (!sets->tokens->valid) return (set.end - set.begin + set.step - 1) / set.step;
     size_t valid = 0;
-    for (size_t k = 0; k < sets->size; k++)
-        valid += token_counts(sets->tokens, i * sets->start + k * sets->step);
+    for (size_t n = set.begin; n < set.end; n += set.step) valid += token_counts(sets->tokens, n);
     return valid;
 }
 
 /* A unit of work: some channels of a set, and its tokens. */
 struct unit {
     size_t set, begin, width;
-    size_t token, end, step; // the first token, the end after the last one
+    struct set tokens;
 };
 
 static size_t units(const struct sets *sets) {
@@ -72,33 +87,30 @@ static size_t units(const struct sets *sets) {
 
 static struct unit unit_at(const struct sets *sets, size_t u) {
     size_t blocks = (sets->C + CHANNELS - 1) / CHANNELS, begin = u % blocks * CHANNELS;
-    size_t set = u / blocks, token = set * sets->start;
-    return (struct unit){.set = set,
+    return (struct unit){.set = u / blocks,
                          .begin = begin,
                          .width = size_min(CHANNELS, sets->C - begin),
-                         .token = token,
-                         .end = token + sets->size * sets->step,
-                         .step = sets->step};
+                         .tokens = set_at(sets, u / blocks)};
 }
 
 /* The mean of a unit's channels, and in rstd for now the sum of (x - mean)^2. x is taken relative
    to the first valid token, so that an offset of x costs no digits. */
 static void moments(const struct sets *sets, struct unit unit, const real *x) {
-    size_t C = sets->C, first = unit.token, begin = unit.begin, width = unit.width;
+    size_t C = sets->C, first = unit.tokens.begin, begin = unit.begin, width = unit.width;
     real *mean = sets->mean + unit.set * C + begin, *squares = sets->rstd + unit.set * C + begin;
     memset(mean, 0, width * sizeof(real));
     memset(squares, 0, width * sizeof(real));
-    while (first < unit.end && !token_counts(sets->tokens, first)) first += unit.step;
-    if (first >= unit.end) return;
+    while (first < unit.tokens.end && !token_counts(sets->tokens, first)) first += unit.tokens.step;
+    if (first >= unit.tokens.end) return;
     const real *origin = x + first * C + begin;
     real per_token = 1 / (real)count(sets, unit.set);
-    for (size_t n = first; n < unit.end; n += unit.step)
+    for (size_t n = first; n < unit.tokens.end; n += unit.tokens.step)
         if (token_counts(sets->tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) mean[c] += x[n * C + begin + c] - origin[c];
 #pragma omp simd
     for (size_t c = 0; c < width; c++) mean[c] = mean[c] * per_token + origin[c];
-    for (size_t n = first; n < unit.end; n += unit.step)
+    for (size_t n = first; n < unit.tokens.end; n += unit.tokens.step)
         if (token_counts(sets->tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) {
@@ -172,7 +184,7 @@ static void gradient_sums(const struct sets *sets, struct unit unit, const real 
     real per_token = 1 / (real)(valid ? valid : 1);
     memset(s, 0, width * sizeof(real));
     memset(t, 0, width * sizeof(real));
-    for (size_t n = unit.token; n < unit.end; n += unit.step)
+    for (size_t n = unit.tokens.begin; n < unit.tokens.end; n += unit.tokens.step)
         if (token_counts(sets->tokens, n))
 #pragma omp simd
             for (size_t c = 0; c < width; c++) {

@@ -45,7 +45,7 @@ Test(batches, every_norm_counts_beyond_2_to_the_24) {
         expect_to_move_on(*kind, BN_AXIS_BATCH_TIME);
         expect_to_move_on(*kind, BN_AXIS_BATCH);
     }
-    cr_expect(kinds == 4, "%d kinds: bn, in, pn, prepbn", kinds);
+    cr_expect(kinds == 5, "%d kinds: bn, brn, in, pn, prepbn", kinds);
 }
 
 /* The first state of prepbn is its lambda. */

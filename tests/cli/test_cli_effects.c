@@ -104,8 +104,13 @@ static const struct {
     const char *name, *value, *beside;
 } of_some[] = {
     {"bn-axis", "batch", "--norm=bn text.txt"},
+    {"bn-shards", "2", "--norm=bn text.txt"},
     {"rbn-mean", "0.1", "--norm=bn text.txt"},
     {"rbn-var", "0.1", "--norm=bn text.txt"},
+    {"brn-r-max", "1", "--norm=brn --brn-warmup=0 --brn-relax=0 text.txt"},
+    {"brn-d-max", "0", "--norm=brn --brn-warmup=0 --brn-relax=0 text.txt"},
+    {"brn-warmup", "1", "--norm=brn text.txt"},
+    {"brn-relax", "1", "--norm=brn --brn-warmup=1 text.txt"},
     {"prepbn-steps", "3", "--norm=prepbn text.txt"},
     {"prepbn-eta", "1", "--norm=prepbn text.txt"},
     {"dyt-alpha", "1", "--norm=dyt text.txt"},

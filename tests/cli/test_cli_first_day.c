@@ -74,7 +74,7 @@ Test(first_day, whole_numbers_with_an_exponent) {
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
         {"--batch=3", "(did you mean --batch-size?)"},
-        {"--bs=3", "(did you mean --block-size or --batch-size?)"},
+        {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
         {"--layer=3", "(did you mean --n-layer?)"},
         {"--n_layer=3", "(did you mean --n-layer?)"},
@@ -88,7 +88,7 @@ Test(first_day, suggestions) {
         {"-norm=ln", "(did you mean --norm=ln?)"},
         {"--norm=layernrom", "(did you mean layernorm?)"},
         {"--norm=LN", "(did you mean ln?)"},
-        {"--norm=batch", "(did you mean batchnorm?)"},
+        {"--norm=batch", "(did you mean batchnorm or batchrenorm?)"},
         {"--norm=nl", "(did you mean ln"},
         {"--qk-norm=rsm", "(did you mean rms?)"},
         {"--placement=sandwhich", "(did you mean sandwich?)"},
@@ -135,7 +135,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
-         "--norm-eps (only with --norm=ln|bn|rms|scale|gn|in|pn-v|pn|prepbn)"},
+         "--norm-eps (only with --norm=ln|bn|brn|rms|scale|gn|in|pn-v|pn|prepbn)"},
         {"--placement=post --norm-final=gn --norm-groups=2", "--norm-groups (only with --norm=gn)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},

@@ -193,6 +193,10 @@ Test(cli_options, values_that_contradict_each_other) {
     }
     struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
     expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-axis=batch");
+    ending = train("--norm=bn --bn-shards=2 --rbn-mean=1");
+    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-shards");
+    ending = train("--norm=bn --bn-shards=2 --bn-axis=batch");
+    expect_refusal(&ending, STATUS_USAGE, "--bn-shards: not with --bn-axis=batch");
     cr_expect(files_in(".") == 0);
 }
 

@@ -34,12 +34,17 @@ ParameterizedTest(struct pair *pair, resume, from_every_step) {
     check_every_step(pair_options(pair));
 }
 
-Test(resume, batchnorm_by_position) {
+Test(resume, batchnorm_by_position_and_by_shards) {
     check_every_step("--norm=bn --bn-axis=batch");
+    check_every_step("--norm=bn --bn-shards=2");
 }
 
 Test(resume, regularized_batchnorm) {
     check_every_step("--norm=bn --rbn-mean=0.1 --rbn-var=0.1");
+}
+
+Test(resume, from_every_step_with_limits_that_grow) {
+    check_every_step("--norm=brn --brn-warmup=1 --brn-relax=3");
 }
 
 Test(resume, from_every_checkpoint_of_one_run) {

@@ -164,6 +164,41 @@ Test(golden, power) {
     }
 }
 
+/* Batch Renormalization alone: six batches in training, the first as bn and the limits growing over
+   the next three, and a seventh in evaluation. */
+Test(golden, renorm) {
+    enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 6 };
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find("brn"), 1, N, CHANNELS);
+    struct norm *norm = &lone.norm;
+    norm_set(norm, "brn-r-max", 1.5);
+    norm_set(norm, "brn-d-max", 0.4);
+    norm_set(norm, "brn-warmup", 1);
+    norm_set(norm, "brn-relax", 3);
+    for (int c = 0; c < CHANNELS; c++) {
+        norm->param[0].value[c] = (real)(1 + 0.1 * c);
+        norm->param[1].value[c] = (real)(0.2 * c);
+    }
+    for (int k = 0; k <= BATCHES; k++) {
+        real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+        for (int n = 0; n < N; n++)
+            for (int c = 0; c < CHANNELS; c++) {
+                x[n * CHANNELS + c] = (real)(sin(0.7 * n + 1.9 * c + k) * (c + 1) + 0.5 * c);
+                dy[n * CHANNELS + c] = (real)cos(0.3 * n * (c + 1) + k);
+            }
+        memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
+        lone.tokens.training = k < BATCHES;
+        lone_norm_forward(&lone, y, x);
+        if (k < BATCHES) lone_norm_backward(&lone, dx, dy, x);
+        const struct golden_result results[] = {
+            {k < BATCHES ? "y" : "eval_y", COUNT, y},   {"dx", COUNT, dx},
+            {"dweight", CHANNELS, norm->param[0].grad}, {"dbias", CHANNELS, norm->param[1].grad},
+            {"running_mean", CHANNELS, norm->state[0]}, {"running_var", CHANNELS, norm->state[1]}};
+        golden_expect_results("tests/golden/renorm.txt", "", k, k < BATCHES ? 6 : 1, results);
+    }
+    lone_norm_free(&lone);
+}
+
 /* PRepBN alone: four batches in training, lambda falling over the first three, and a fifth in
    evaluation. */
 Test(golden, prepbn) {

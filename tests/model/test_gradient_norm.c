@@ -90,6 +90,18 @@ Test(gradient, batchnorm_by_position) {
     check_norm_with(kind, &options, 10, 7, 17, sparse, true);
 }
 
+Test(gradient, batchnorm_by_shards) {
+    const struct norm_kind *kind = norm_find("bn");
+    struct norm_options options = small_norms;
+    unsigned char sparse[10 * 7];
+    for (size_t n = 0; n < sizeof sparse; n++) sparse[n] = n >= ROWS && n % 7 != 3;
+    norms_set(&options, "bn-shards", 4);
+    check_norm_with(kind, &options, 10, 7, 17, NULL, true);
+    check_norm_with(kind, &options, 10, 7, 17, sparse, true);
+    check_norm_with(kind, &options, 10, 7, 17, NULL, false);
+    check_norm_with(kind, &options, 3, 7, 11, NULL, true); // fewer sequences than parts
+}
+
 Test(gradient, power_norm_with_heads_and_without) {
     struct norm_options options = small_norms;
     options.heads = 3;

@@ -201,7 +201,7 @@ Test(norm, batch_by_position_counts_valid_tokens) {
 }
 
 /* Norms that pool over all tokens of the batch. */
-static const char *const pooling[] = {"bn", "pn-v", "pn", "prepbn"};
+static const char *const pooling[] = {"bn", "brn", "pn-v", "pn", "prepbn"};
 enum { POOLING = sizeof pooling / sizeof *pooling };
 
 static void expect_no_pads_in_statistics(const char *name) {

@@ -1,0 +1,198 @@
+/* Batch Renormalization: BatchNorm, corrected in training towards its running statistics.
+
+     xhat = (x - mean) / sigma,  sigma = sqrt(var + eps)        mean, var of the batch, as in batch.c
+     u = xhat r + d,  y = gamma u + beta
+     r = clip(sigma / run_sigma, 1 / r_max, r_max),  d = clip((mean - run_mean) / run_sigma, +- d_max)
+
+   for each channel, with run_sigma = sqrt(run_var + eps) and the running statistics as they were
+   before the batch. Where nothing is clipped, u = (x - run_mean) / run_sigma: training computes what
+   evaluation computes. The running statistics are then updated as in bn; evaluation is bn's.
+
+   The first --brn-warmup batches have r_max = 1, d_max = 0 and so are bn. Then, at the batch after k
+   others, the limits grow linearly to --brn-r-max and --brn-d-max:
+     r_max(k) = 1 + min(1, a) (r_max - 1),  d_max(k) = min(1, a 7/4) d_max
+     a = (k - warmup + 1) / relax
+
+   Backward: r and d are constants, so y is bn with gamma r for gamma and gamma d + beta for beta.
+   With s = sum_n dy and t = sum_n dy xhat over the N valid tokens,
+     dx = gamma r / sigma (dy - s / N - xhat t / N),  dgamma += r t + d s,  dbeta += s
+
+   Ioffe 2017 (arXiv:1702.03275), algorithm 1. The paper averages sigma, here var is averaged, without
+   bias, so that the state is bn's. The paper's schedule is r_max = 1, d_max = 0 for 5000 updates,
+   then r_max = 3 at 40000 and d_max = 5 at 25000, so d_max grows in 4/7 of the time. The defaults are
+   this schedule times 0.016, which makes 2000 updates of 125000. The paper's running statistics have
+   momentum 0.01 instead of bn's 0.1. */
+#include "model/math/vecmath.h"
+#include "model/norm/pool.h"
+
+enum { EPS, MOMENTUM, R_MAX, D_MAX, WARMUP, RELAX };
+enum { GAMMA, BETA };
+enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
+
+static const struct norm_option brn_r_max = {
+    .name = "brn-r-max",
+    .type = NORM_REAL,
+    .start = "3",
+    .min = 1,
+    .max = 1e9,
+    .help = "limit of r in brn, the batch's standard deviation over the running one, and of 1 / r",
+};
+
+static const struct norm_option brn_d_max = {
+    .name = "brn-d-max",
+    .type = NORM_REAL,
+    .start = "5",
+    .min = 0,
+    .max = 1e9,
+    .help = "limit of d in brn, the batch's mean less the running one, in standard deviations",
+};
+
+/* The batch's own statistics are those of warm-up, at any time of a run. */
+static const struct norm_option brn_warmup = {
+    .name = "brn-warmup",
+    .type = NORM_INTEGER,
+    .start = "80",
+    .min = 0,
+    .max = 1000000000,
+    .help = "number of batches at the start in which brn works as bn",
+    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
+};
+
+static const struct norm_option brn_relax = {
+    .name = "brn-relax",
+    .type = NORM_INTEGER,
+    .start = "560",
+    .min = 0,
+    .max = 1000000000,
+    .help = "number of batches after it in which the limit of r grows from 1; that of d grows from "
+            "0 in 4/7 of them",
+};
+
+/* Saved are the pool, then r, d and what takes the place of gamma and beta, (C) each. */
+enum { VECTORS = 4 };
+
+struct renorm {
+    struct pool pool;
+    real *r, *d, *scale, *shift; // (C); scale = gamma r, shift = gamma d + beta
+};
+
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return pool_size(B, T, norm->C) + VECTORS * norm->C;
+}
+
+static struct renorm renorm_of(const struct norm *norm, const struct tokens *tokens) {
+    size_t C = norm->C;
+    real *own = norm->saved + pool_size(tokens->B, tokens->T, C);
+    return (struct renorm){pool_at(norm->saved, C), own, own + C, own + 2 * C, own + 3 * C};
+}
+
+static real clip(real value, real low, real high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+struct limits {
+    real r, d;
+};
+
+/* Of the current batch; read before a barrier, after which the number of batches grows. */
+static struct limits limits_of(const struct norm *norm) {
+    const union norm_value *option = norm->option;
+    int64_t batches = *norm->batches, warmup = option[WARMUP].integer;
+    if (batches < warmup) return (struct limits){1, 0};
+    double a = (double)(batches - warmup + 1) / (double)option[RELAX].integer; // relax may be 0
+    double of_r = a < 1 ? a : 1, of_d = a * 7 / 4 < 1 ? a * 7 / 4 : 1;
+    return (struct limits){(real)(1 + of_r * (option[R_MAX].real - 1)),
+                           (real)(of_d * option[D_MAX].real)};
+}
+
+/* mean, rstd and factor of the batch, and r and d by the running statistics before it. */
+static void correct(const struct norm *norm, const struct renorm *renorm,
+                    const struct tokens *tokens, const real *x) {
+    const struct limits limits = limits_of(norm);
+    const struct pool *pool = &renorm->pool;
+    struct range channels = pool_channels(norm->C);
+    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
+    real *r = renorm->r, *d = renorm->d;
+    real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
+    for (size_t c = channels.begin; c < channels.end; c++) { // for now of the running statistics
+        r[c] = sqrt_real(var[c] + eps);
+        d[c] = mean[c];
+    }
+    pool_batch_statistics(pool, tokens, x, mean, var, momentum, eps);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real run_sigma = r[c];
+        r[c] = clip(1 / (pool->rstd[c] * run_sigma), 1 / limits.r, limits.r);
+        d[c] = clip((pool->mean[c] - d[c]) / run_sigma, -limits.d, limits.d);
+        pool->factor[c] *= r[c];
+    }
+    if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
+}
+
+static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
+    struct renorm renorm = renorm_of(norm, tokens);
+    struct range channels = pool_channels(norm->C);
+    const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
+    if (tokens->training)
+        correct(norm, &renorm, tokens, x);
+    else
+        pool_running_statistics(&renorm.pool, norm->state[RUNNING_MEAN], norm->state[RUNNING_VAR],
+                                (real)norm->option[EPS].real);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        if (!tokens->training) renorm.r[c] = 1, renorm.d[c] = 0;
+        renorm.scale[c] = gamma[c] * renorm.r[c];
+        renorm.shift[c] = mul_add(gamma[c], renorm.d[c], beta[c]);
+    }
+}
+
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
+    struct renorm renorm = renorm_of(norm, tokens);
+    pool_forward(&renorm.pool, tokens, rows, &(struct param){.value = renorm.scale},
+                 &(struct param){.value = renorm.shift}, y, x);
+}
+
+static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
+                                const real *dy, const real *x) {
+    struct renorm renorm = renorm_of(norm, tokens);
+    struct range channels = pool_channels(norm->C);
+    const struct pool *pool = &renorm.pool;
+    real *dgamma = norm->param[GAMMA].grad, *dbeta = norm->param[BETA].grad; // (C)
+    pool_gradient_sums(pool, tokens, dy, x);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        dgamma[c] += renorm.r[c] * pool->along_xhat[c] + renorm.d[c] * pool->along_ones[c];
+        dbeta[c] += pool->along_ones[c];
+    }
+    pool_exact_backward(pool, tokens, norm->param[GAMMA].value);
+}
+
+/* factor is r / sigma. */
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                     real *dx, const real *dy, const real *x, real *const *sum) {
+    struct renorm renorm = renorm_of(norm, tokens);
+    pool_backward(&renorm.pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
+}
+
+const struct norm_kind norm_renorm = {
+    .name = "brn",
+    .full_name = "batchrenorm",
+    .formula = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r and d towards the "
+               "running statistics",
+    .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
+    .options = {[EPS] = &norm_eps,
+                [MOMENTUM] = &norm_momentum,
+                [R_MAX] = &brn_r_max,
+                [D_MAX] = &brn_d_max,
+                [WARMUP] = &brn_warmup,
+                [RELAX] = &brn_relax},
+    .over = NORM_OVER_TOKENS,
+    .centred = true,
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
+              [RUNNING_VAR] = {"running_var", .start = 1},
+              [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = saved_size,
+    .forward = forward,
+    .backward = backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
+};
