@@ -6,6 +6,9 @@
 
 enum { PIECE = 4096, CHARACTER_BYTES = 4 };
 
+static const char fixed[CODES_FIXED] = {
+    [CODE_NEWLINE] = '\n', [CODE_RETURN] = '\r', [CODE_BLANK] = ' ', [CODE_TAB] = '\t'};
+
 /* The code of a symbol, which is a new one at its first occurrence. */
 static int32_t code_of_symbol(struct encoder *encoder, int32_t symbol) {
     size_t end = encoder->end ? encoder->end : 128;
@@ -16,20 +19,16 @@ static int32_t code_of_symbol(struct encoder *encoder, int32_t symbol) {
         memset(encoder->code_of + encoder->end, 0, (end - encoder->end) * sizeof *encoder->code_of);
         encoder->end = end;
     }
-    if (!encoder->code_of[symbol]) {
-        encoder->code_of[symbol] = (int32_t)++encoder->codes;
-        if (symbol < (encoder->level == LEVEL_BYTE ? 256 : 128))
-            encoder->alone[symbol] = encoder->code_of[symbol] - 1;
-    }
-    return encoder->code_of[symbol] - 1;
+    if (!encoder->code_of[symbol]) encoder->code_of[symbol] = (int32_t)++encoder->codes;
+    int32_t code = encoder->code_of[symbol] - 1;
+    if (symbol < (encoder->level == LEVEL_BYTE ? 256 : 128)) encoder->alone[symbol] = code;
+    return code;
 }
 
 void encoder_start(struct encoder *encoder, const char *name, int level, struct ids *ids) {
-    static const char fixed[CODES_FIXED] = {
-        [CODE_NEWLINE] = '\n', [CODE_RETURN] = '\r', [CODE_BLANK] = ' ', [CODE_TAB] = '\t'};
     *encoder = (struct encoder){.name = name, .level = level, .ids = ids};
-    memset(encoder->alone, -1, sizeof encoder->alone);
     for (int i = 0; i < CODES_FIXED; i++) code_of_symbol(encoder, fixed[i]);
+    memset(encoder->alone, -1, sizeof encoder->alone); // these have not occurred
 }
 
 /* Reads the symbol at block[*at], moves *at after it and returns its code. */
@@ -79,10 +78,12 @@ size_t encoder_block(struct encoder *encoder, const unsigned char *block, size_t
     return at;
 }
 
-void encoder_end(struct encoder *encoder, size_t length, const struct vocabulary *known,
-                 struct vocabulary *vocabulary) {
+void encoder_end(struct encoder *encoder, size_t length, bool edited,
+                 const struct vocabulary *known, struct vocabulary *vocabulary) {
     int32_t *id_of = memory_take(encoder->codes, sizeof *id_of, "the corpus's vocabulary");
-    for (size_t i = 0; i < length; i++) id_of[ids_at(encoder->ids, i)] = 1; // it occurs
+    for (size_t i = 0; i < encoder->codes; i++) // whether it occurs
+        id_of[i] = !edited && (i >= CODES_FIXED || encoder->alone[(int)fixed[i]] >= 0);
+    for (size_t i = 0; edited && i < length; i++) id_of[ids_at(encoder->ids, i)] = 1;
     for (size_t symbol = 0; symbol < encoder->end; symbol++) {
         int32_t *code = &encoder->code_of[symbol];
         if (*code && !id_of[*code - 1]) *code = 0;

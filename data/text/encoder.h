@@ -20,7 +20,7 @@ struct encoder {
 
     int32_t *code_of;   // (end) code of a symbol plus 1; 0: none
     size_t end;         // a power of two
-    int32_t alone[256]; // code of the symbol that is this one byte; -1: none so far
+    int32_t alone[256]; // code of the symbol that is this one byte; -1: it has not occurred
 };
 
 /* Codes of a corpus `name` go to `ids`, which are empty. */
@@ -32,9 +32,10 @@ void encoder_start(struct encoder *encoder, const char *name, int level, struct 
 size_t encoder_block(struct encoder *encoder, const unsigned char *block, size_t count, bool last);
 
 /* Makes the vocabulary of the symbols whose codes are among the first `length` ids, and replaces
-   each code by the symbol's id in this vocabulary, or in `known`. Dies with status 1 if that one
+   each code by the symbol's id in this vocabulary, or in `known`. If the ids were not `edited` since
+   they were encoded, it is known without a search which codes occur. Dies with status 1 if `known`
    lacks a symbol. Frees what the encoder keeps, but not the ids. */
-void encoder_end(struct encoder *encoder, size_t length, const struct vocabulary *known,
-                 struct vocabulary *vocabulary);
+void encoder_end(struct encoder *encoder, size_t length, bool edited,
+                 const struct vocabulary *known, struct vocabulary *vocabulary);
 
 #endif

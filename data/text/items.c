@@ -277,6 +277,7 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
 const struct corpus_kind corpus_items = {
     .extra_ids = 2, // the first marker, and the last one where no line end is to be replaced
     .end_marker = 1,
+    .edits = true,
     .init = init,
     .free = free_items,
     .check = check,
