@@ -169,7 +169,7 @@ def batchnorm_case():
 
 # Norms alone, of (B,T,C).
 ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS = 2, 3, 6, 2
-ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf")
+ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln")
 
 
 # Element i of a parameter starts at this and 0.1 i.

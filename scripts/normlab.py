@@ -28,6 +28,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
@@ -41,6 +42,8 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
 
 class Config(types.SimpleNamespace):
     """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" for no norm."""
+    rows_per_token = 1  # of a norm's input; of queries and keys NH
+
     def __init__(self, vocab_size=256, **options):
         assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
@@ -74,18 +77,6 @@ class Norm(nn.Module):
             self.register_buffer(name, starts[name])
 
 
-def standardize(x, eps):
-    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, False, keepdim=True) + eps).sqrt()
-
-
-def over_rms(x, eps):
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-
-
-def in_groups(function, x, groups, eps):
-    return function(x.unflatten(-1, (groups, -1)), eps).flatten(-2)
-
-
 # Norms that see one token at a time: their parameters, and the formula, where n is the module. scale,
 # alpha and shift are one number each. ln: Ba, Kiros and Hinton 2016; gn: Wu and He 2018; rms: Zhang
 # and Sennrich 2019; scale: Nguyen and Salazar 2019; dyt: Zhu et al. 2025; derf: Chen et al. 2025.
@@ -109,15 +100,6 @@ class TokenNorm(Norm):
 
     def forward(self, x, valid=None):
         return TOKEN_NORMS[self.kind][1](self, x)
-
-
-def moments(x, dims, valid=None):
-    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, which become 1."""
-    count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
-    n = count.sum(dims, keepdim=True)
-    mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
-    var = (count * (x - mean).square()).sum(dims, keepdim=True) / n.clamp(min=1)
-    return mean, var, n
 
 
 class BatchNorm(Norm):
@@ -167,6 +149,15 @@ class InstanceNorm(BatchNorm):
     """Mean and var over each sequence's positions in training (Ulyanov et al. 2016), running ones in
     evaluation, the same for all sequences, as InstanceNorm1d(track_running_stats=True) does."""
     dims = (1,)
+
+
+class CumulativeLayerNorm(Norm):
+    """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
+    training and in evaluation. All heads of a token are one step. Luo and Mesgarani 2019, cLN."""
+
+    def forward(self, x, valid=None):
+        mean, var = past_moments(x, valid, self.config.rows_per_token)
+        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
 class PowerNormV(Norm):
@@ -242,7 +233,7 @@ class PRepBN(Norm):
 
 
 POOLED_NORMS = {"bn": BatchNorm, "in": InstanceNorm, "pn-v": PowerNormV, "pn": PowerNorm,
-                "prepbn": PRepBN}
+                "prepbn": PRepBN, "cln": CumulativeLayerNorm}
 
 
 def make_norm(kind, C, config):
@@ -306,6 +297,7 @@ class Attention(nn.Module):
         C, self.heads = config.n_embd, config.n_head
         of_head = Config(**{**vars(config), "n_head": 1, "norm_groups": 1,
                             "block_size": config.block_size * self.heads})
+        of_head.rows_per_token = self.heads
         self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
         self.q_norm, self.k_norm = (make_norm(config.qk_norm, C // self.heads, of_head)
                                     for _ in range(2))

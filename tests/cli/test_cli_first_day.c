@@ -135,7 +135,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
-         "--norm-eps (only with --norm=ln|bn|rms|scale|gn|in|pn-v|pn|prepbn)"},
+         "--norm-eps (only with --norm=ln|bn|rms|scale|gn|in|pn-v|pn|prepbn|cln)"},
         {"--placement=post --norm-final=gn --norm-groups=2", "--norm-groups (only with --norm=gn)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},

@@ -70,7 +70,7 @@ ParameterizedTestParameters(golden, norm_alone) {
 
 ParameterizedTest(struct pair *pair, golden, norm_alone) {
     enum { LONE_B = 2, LONE_T = 3, CHANNELS = 6, COUNT = LONE_B * LONE_T * CHANNELS };
-    static const char *const known[] = {"ln", "rms", "scale", "gn", "in", "dyt", "derf"};
+    static const char *const known[] = {"ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln"};
     static const struct {
         const char *name;
         double start;
