@@ -28,7 +28,8 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
-from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
+from normlab_moments import (PowerDivide, in_groups, moments, over_rms, past_moments,
+                             standardize)
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
@@ -36,7 +37,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", rbn_mean=0.0, rbn_var=0.0, dyt_alpha=0.5,
     prepbn_steps=2000, prepbn_eta=0.0, pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
-    pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
+    pn_group_scaling=True, pn_divisor="psi", ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False,
     level="char")
 
 
@@ -67,6 +68,7 @@ class Norm(nn.Module):
                   "alpha": one + config.dyt_alpha, "shift": one, "running_mean": torch.zeros(C),
                   "running_var": torch.ones(C), "num_batches_tracked": count,
                   "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
+        starts |= {name: torch.zeros(config.norm_groups) for name in ("prior_mean", "prior_logv")}
         fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
         for name in self.learns:
             if name in fixed.split():
@@ -160,6 +162,23 @@ class CumulativeLayerNorm(Norm):
         return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
 
 
+class TimestepNorm(Norm):
+    """cln in groups of channels, gamma = 1 + weight, after `prior_count` tokens of a learned mean and
+    variance. Ma et al. 2024, Megalodon."""
+    learns = ("weight", "bias", "prior_mean", "prior_logv")
+
+    def __init__(self, C, config):
+        super().__init__(C, config)
+        with torch.no_grad():
+            self.weight.zero_()
+
+    def forward(self, x, valid=None):
+        config = self.config
+        prior = config.ts_prior_count, self.prior_mean, self.prior_logv.exp()
+        mean, var = past_moments(x, valid, config.rows_per_token, config.norm_groups, prior)
+        return (1 + self.weight) * (x - mean) / (var + self.eps).sqrt() + self.bias
+
+
 class PowerNormV(Norm):
     """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation
     the running phi. Shen et al. 2020, PN-V."""
@@ -174,31 +193,6 @@ class PowerNormV(Norm):
             phi = moments(x.square(), (0, 1), valid)[0]
             self.track(phi)
         return self.weight * x / (phi + self.eps).sqrt() + self.bias
-
-
-class PowerDivide(torch.autograd.Function):
-    """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
-    Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
-    is a running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
-
-    @staticmethod
-    def forward(ctx, u, valid, norm):
-        ctx.norm, ctx.valid, ctx.warm = norm, valid, bool(norm.iters < norm.config.pn_warmup)
-        square = moments(u.square(), (0, 1), valid)[0]
-        psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
-        own = (square + norm.eps).sqrt()
-        ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
-        norm.track(square)
-        norm.iters += 1
-        return u / psi
-
-    @staticmethod
-    def backward(ctx, g):
-        (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
-        along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
-        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
-        norm.ema_gz += along - nu * gamma
-        return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None
 
 
 class PowerNorm(PowerNormV):
@@ -233,7 +227,7 @@ class PRepBN(Norm):
 
 
 POOLED_NORMS = {"bn": BatchNorm, "in": InstanceNorm, "pn-v": PowerNormV, "pn": PowerNorm,
-                "prepbn": PRepBN, "cln": CumulativeLayerNorm}
+                "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm}
 
 
 def make_norm(kind, C, config):

@@ -1,4 +1,4 @@
-"""Means and variances for the norms of normlab.py, and what is made of them."""
+"""Means and variances for the norms of normlab.py, what is made of them, and PowerNorm's division."""
 import torch
 
 
@@ -23,19 +23,48 @@ def moments(x, dims, valid=None):
     return mean, var, n
 
 
-def past_moments(x, valid=None, rows=1):
-    """Mean and biased variance (B,S,1) of all valid numbers of x (B,S,C) up to and including a token,
-    which has `rows` rows: E[z] and E[z^2] - E[z]^2 from cumulative sums. z is x less the mean of the
-    sequence's first token, so that an offset costs no digits."""
+def past_moments(x, valid=None, rows=1, groups=1, prior=None):
+    """Mean and biased variance (B,S,C) of all valid numbers of x (B,S,C) up to and including a token,
+    which has `rows` rows, in each of `groups` groups of channels: E[z] and E[z^2] - E[z]^2 from
+    cumulative sums. z is x less the mean of the sequence's first token, so that an offset costs no
+    digits. prior: n tokens of this mean (G) and variance (G) come first."""
     B, S, C = x.shape
-    tokens = x.reshape(B, S // rows, rows * C)
+    T, width = S // rows, rows * C // groups
+    tokens = x.reshape(B, T, rows, groups, -1).transpose(2, 3).reshape(B, T, groups, width)
     seen = torch.ones_like(tokens[..., :1])
     if valid is not None:
-        seen = valid.reshape(B, S // rows, rows)[..., :1].to(x.dtype)
+        seen = seen * valid.reshape(B, T, rows)[..., :1, None]
     origin = tokens[:, :1].mean(-1, keepdim=True).detach()
     z = (tokens - origin) * seen
-    n = seen.cumsum(1).clamp(min=1) * rows * C
-    mean = z.sum(-1, keepdim=True).cumsum(1) / n
-    square = z.square().sum(-1, keepdim=True).cumsum(1) / n
-    each = [m.repeat_interleave(rows, 1) for m in (mean + origin, square - mean.square())]
-    return each[0], each[1]
+    n, m, v = prior or (0, 0 * x[0, 0, :groups], 0 * x[0, 0, :groups])
+    m = m[:, None] - origin
+    count = (seen.cumsum(1) + n).clamp(min=1)
+    mean = (z.mean(-1, keepdim=True).cumsum(1) + n * m) / count
+    square = (z.square().mean(-1, keepdim=True).cumsum(1) + n * (v[:, None] + m.square())) / count
+    return [a.expand(B, T, groups, C // groups).flatten(2).repeat_interleave(rows, 1)
+            for a in (mean + origin, square - mean.square())]
+
+
+class PowerDivide(torch.autograd.Function):
+    """PowerNorm's division in training, xhat = u / sqrt(phi + eps), phi as it was before the batch.
+    Its backward is approximate: with g the gradient of xhat, dx = (g - nu xhat) / divisor, where nu
+    is a running mean of mean_n(g xhat). During warm-up forward and backward are PN-V's."""
+
+    @staticmethod
+    def forward(ctx, u, valid, norm):
+        ctx.norm, ctx.valid, ctx.warm = norm, valid, bool(norm.iters < norm.config.pn_warmup)
+        square = moments(u.square(), (0, 1), valid)[0]
+        psi = ((square if ctx.warm else norm.running_phi) + norm.eps).sqrt()
+        own = (square + norm.eps).sqrt()
+        ctx.save_for_backward(u / psi, own if norm.config.pn_divisor == "batch" else psi)
+        norm.track(square)
+        norm.iters += 1
+        return u / psi
+
+    @staticmethod
+    def backward(ctx, g):
+        (xhat, divisor), norm = ctx.saved_tensors, ctx.norm
+        along, gamma = (moments(z, (0, 1), ctx.valid)[0][0, 0] for z in (g * xhat, xhat.square()))
+        nu = (1 - norm.config.pn_alpha_bkw) * norm.ema_gz  # ema_gz is scaled as in the authors' code
+        norm.ema_gz += along - nu * gamma
+        return (g - (along if ctx.warm else nu) * xhat) / divisor, None, None

@@ -48,6 +48,7 @@ struct norm_tensor {
     double start;
     enum norm_role role;                         // of a parameter
     double (*start_of)(const struct norm *norm); // instead of start; NULL: start
+    size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
 };
 
 /* What a kind's statistics are over, for probes (watch.h). */

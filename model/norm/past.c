@@ -2,6 +2,7 @@
 #include "model/norm/past.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
+#include <math.h>
 #include <string.h>
 
 /* What is saved of each token, each (G). */
@@ -13,10 +14,17 @@ struct past {
     size_t first;               // token of the batch, from which on x is new
     const unsigned char *valid; // (B,T), or NULL
     real *saved;                // (B T,VECTORS,G)
+    size_t prior;               // n_0
+    const real *mean, *logv;    // (G) the prior's, if there is one
+    real one;                   // gamma is one + weight
+    const real *weight;         // (C)
 };
 
 static struct past past_of(const struct norm *norm, const struct tokens *tokens) {
-    size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1, G = 1;
+    const struct norm_kind *kind = norm->kind;
+    const bool groups = kind->options[PAST_GROUPS], prior = kind->param[PAST_PRIOR_MEAN].name;
+    size_t rows = tokens->rows_per_token ? tokens->rows_per_token : 1;
+    size_t G = groups ? (size_t)norm->option[PAST_GROUPS].integer : 1;
     return (struct past){.C = norm->C,
                          .G = G,
                          .K = norm->C / G,
@@ -25,13 +33,18 @@ static struct past past_of(const struct norm *norm, const struct tokens *tokens)
                          .rows = rows,
                          .first = tokens->first / rows,
                          .valid = tokens->valid,
-                         .saved = norm->saved};
+                         .saved = norm->saved,
+                         .prior = prior ? (size_t)norm->option[PAST_PRIOR_COUNT].integer : 0,
+                         .mean = prior ? norm->param[PAST_PRIOR_MEAN].value : NULL,
+                         .logv = prior ? norm->param[PAST_PRIOR_LOGV].value : NULL,
+                         .one = kind->param[PAST_GAMMA].start == 0,
+                         .weight = norm->param[PAST_GAMMA].value};
 }
 
 /* T counts rows, so norms of heads have more room than they need. */
 size_t past_saved_size(const struct norm *norm, size_t B, size_t T) {
-    (void)norm;
-    return VECTORS * B * T;
+    const bool groups = norm->kind->options[PAST_GROUPS];
+    return VECTORS * B * T * (groups ? (size_t)norm->option[PAST_GROUPS].integer : 1);
 }
 
 static real *saved_at(const struct past *past, size_t token, size_t vector) { // (G)
@@ -70,8 +83,15 @@ static void token_moments(const struct past *past, size_t token, const real *x) 
     }
 }
 
-/* From the statistics before the token, (G), to those that include it; n is the number of valid
-   tokens among these. */
+/* The mean and variance that a sequence starts with, (G) each. */
+static void start(const struct past *past, real *mean, real *var) {
+    for (size_t g = 0; g < past->G; g++) {
+        mean[g] = past->prior ? past->mean[g] : 0;
+        var[g] = past->prior ? (real)exp((double)past->logv[g]) : 0;
+    }
+}
+
+/* From the statistics before the token, (G), to those that include it, of n tokens. */
 static void include(const struct past *past, size_t token, size_t n, const real *mean,
                     const real *var, real eps) {
     const real *mu = saved_at(past, token, SHIFT), *sigma = saved_at(past, token, SLOPE);
@@ -89,16 +109,14 @@ static void include(const struct past *past, size_t token, size_t n, const real 
 static void scan(const struct past *past, size_t sequence, real eps) {
     size_t begin = sequence * past->T, end = begin + past->T, first = begin;
     if (past->first > first) first = past->first;
-    size_t n = count(past, begin, first), bytes = past->G * sizeof(real);
+    size_t n = past->prior + count(past, begin, first), bytes = past->G * sizeof(real);
     for (size_t token = first; token < end; token++) {
         real *mean = saved_at(past, token, MEAN), *var = saved_at(past, token, VAR);
         if (token > begin) {
             memcpy(mean, saved_at(past, token - 1, MEAN), bytes);
             memcpy(var, saved_at(past, token - 1, VAR), bytes);
-        } else {
-            memset(mean, 0, bytes);
-            memset(var, 0, bytes);
-        }
+        } else
+            start(past, mean, var);
         if (counts(past, token)) include(past, token, ++n, mean, var, eps);
     }
 }
@@ -114,15 +132,17 @@ void past_statistics(const struct norm *norm, const struct tokens *tokens, const
 }
 
 /* sum_c g in SHIFT and sum_c g xhat in SLOPE, for now. */
-static void token_sums(const struct past *past, const real *gamma, size_t token, const real *dy,
-                       const real *x) {
+static void token_sums(const struct past *past, size_t token, const real *dy, const real *x) {
     const size_t C = past->C, K = past->K;
     for (size_t g = 0; g < past->G; g++) {
         real mean = saved_at(past, token, MEAN)[g], ones = 0, along = 0;
         for (size_t r = 0; r < past->rows; r++) {
             size_t at = (token * past->rows + r) * C + g * K;
-            ones += row_dot(K, gamma + g * K, dy + at);
-            along += row_dot_product_about(K, gamma + g * K, dy + at, x + at, mean);
+            ones += row_dot(K, past->weight + g * K, dy + at);
+            along += row_dot_product_about(K, past->weight + g * K, dy + at, x + at, mean);
+            if (past->one == 0) continue;
+            ones += row_sum(K, dy + at);
+            along += row_dot_about(K, dy + at, x + at, mean);
         }
         saved_at(past, token, SHIFT)[g] = ones;
         saved_at(past, token, SLOPE)[g] = along * saved_at(past, token, RSTD)[g];
@@ -131,7 +151,8 @@ static void token_sums(const struct past *past, const real *gamma, size_t token,
 
 /* P and Q of a sequence's tokens, in SHIFT and SLOPE, from its end to its start. */
 static void scan_back(const struct past *past, size_t sequence) {
-    size_t begin = sequence * past->T, end = begin + past->T, n = count(past, begin, end);
+    size_t begin = sequence * past->T, end = begin + past->T,
+           n = past->prior + count(past, begin, end);
     for (size_t token = end; token-- > begin;) {
         real *shift = saved_at(past, token, SHIFT), *slope = saved_at(past, token, SLOPE);
         const real *mean = saved_at(past, token, MEAN), *rstd = saved_at(past, token, RSTD);
@@ -156,7 +177,7 @@ void past_gradient_statistics(const struct norm *norm, const struct tokens *toke
     const struct past past = past_of(norm, tokens);
     struct range own = own_tokens(&past), sequences = team_part(past.B, 1);
     for (size_t token = own.begin; token < own.end; token++)
-        if (counts(&past, token)) token_sums(&past, norm->param[PAST_GAMMA].value, token, dy, x);
+        if (counts(&past, token)) token_sums(&past, token, dy, x);
     team_barrier();
     for (size_t b = sequences.begin; b < sequences.end; b++) scan_back(&past, b);
 }
@@ -165,7 +186,7 @@ void past_forward(const struct norm *norm, const struct tokens *tokens, struct r
                   const real *x) {
     const struct past past = past_of(norm, tokens);
     const size_t C = past.C, K = past.K;
-    const real *gamma = norm->param[PAST_GAMMA].value, *beta = norm->param[PAST_BETA].value; // (C)
+    const real *weight = past.weight, *beta = norm->param[PAST_BETA].value; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
         size_t token = n / past.rows;
         if (!counts(&past, token)) {
@@ -176,8 +197,20 @@ void past_forward(const struct norm *norm, const struct tokens *tokens, struct r
             real mean = saved_at(&past, token, MEAN)[g], rstd = saved_at(&past, token, RSTD)[g];
 #pragma omp simd
             for (size_t c = first; c < first + K; c++)
-                y[c] = mul_add((x[c] - mean) * rstd, gamma[c], beta[c]);
+                y[c] = mul_add((x[c] - mean) * rstd, past.one + weight[c], beta[c]);
         }
+    }
+}
+
+/* From P and Q of a sequence's first token. */
+static void prior_gradient(const struct past *past, size_t token, real *const *sum) {
+    const real *shift = saved_at(past, token, SHIFT), *slope = saved_at(past, token, SLOPE);
+    const real *mean = saved_at(past, token, MEAN);
+    const real numbers = (real)(past->prior * past->rows * past->K);
+    for (size_t g = 0; g < past->G; g++) {
+        real var = (real)exp((double)past->logv[g]);
+        sum[PAST_PRIOR_MEAN][g] -= numbers * (shift[g] + slope[g] * (past->mean[g] - mean[g]));
+        sum[PAST_PRIOR_LOGV][g] -= numbers * slope[g] * var / 2;
     }
 }
 
@@ -185,10 +218,10 @@ void past_backward(const struct norm *norm, const struct tokens *tokens, struct 
                    real *dx, const real *dy, const real *x, real *const *sum) {
     const struct past past = past_of(norm, tokens);
     const size_t C = past.C, K = past.K;
-    const real *gamma = norm->param[PAST_GAMMA].value;       // (C)
     real *dgamma = sum[PAST_GAMMA], *dbeta = sum[PAST_BETA]; // (C)
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
         size_t token = n / past.rows;
+        if (past.prior && n % (past.T * past.rows) == 0) prior_gradient(&past, token, sum);
         if (!counts(&past, token)) {
             for (size_t c = 0; c < C; c++) dbeta[c] += dy[c];
             memset(dx, 0, C * sizeof(real));
@@ -201,7 +234,7 @@ void past_backward(const struct norm *norm, const struct tokens *tokens, struct 
             for (size_t c = first; c < first + K; c++) {
                 dgamma[c] = mul_add(dy[c], (x[c] - mean) * rstd, dgamma[c]);
                 dbeta[c] += dy[c];
-                dx[c] = rstd * gamma[c] * dy[c] - shift - slope * (x[c] - mean);
+                dx[c] = rstd * (past.one + past.weight[c]) * dy[c] - shift - slope * (x[c] - mean);
             }
         }
     }

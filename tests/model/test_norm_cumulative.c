@@ -11,8 +11,9 @@ static struct lone_norm random_norm(const char *name, size_t length, size_t widt
     struct lone_norm lone;
     lone_norm_init(&lone, norm_find(name), B, length, width);
     for (int i = 0; lone.norm.kind->param[i].name; i++) {
-        real *values = random_reals(width, 100 + i);
-        memcpy(lone.norm.param[i].value, values, width * sizeof(real));
+        size_t size = norm_param_size(&lone.norm, i);
+        real *values = random_reals(size, 100 + i);
+        memcpy(lone.norm.param[i].value, values, size * sizeof(real));
         free(values);
     }
     return lone;
@@ -197,4 +198,49 @@ Test(cumulative, variance_survives_a_large_offset) {
     lone_norm_free(&b);
     free(x);
     free(dy);
+}
+
+/* ts with one group and no prior is cln, with weight gamma - 1. */
+Test(cumulative, timestep_of_one_group_without_a_prior_is_cumulative) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], z[COUNT], dz[COUNT];
+    struct lone_norm cln = random_norm("cln", T, C), ts = random_norm("ts", T, C);
+    norm_set(&ts.norm, "ts-prior-count", 0);
+    cr_assert_eq(norm_get(&ts.norm, "norm-groups"), 1);
+    for (size_t c = 0; c < C; c++) ts.norm.param[0].value[c] = cln.norm.param[0].value[c] - 1;
+    lone_norm_forward(&cln, y, x);
+    lone_norm_backward(&cln, dx, dy, x);
+    lone_norm_forward(&ts, z, x);
+    lone_norm_backward(&ts, dz, dy, x);
+    expect_close("y", COUNT, z, y, in_double() ? 1e-13 : 1e-5);
+    expect_close("dx", COUNT, dz, dx, in_double() ? 1e-13 : 1e-5);
+    cr_expect(ts.norm.param[2].grad[0] == 0 && ts.norm.param[3].grad[0] == 0, "no prior");
+    lone_norm_free(&cln);
+    lone_norm_free(&ts);
+    free(x);
+    free(dy);
+}
+
+/* Tokens whose mean and variance are those of the prior leave the statistics as they are. A large
+   prior holds them whatever the tokens are. */
+Test(cumulative, the_prior_is_tokens_before_the_first_one) {
+    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
+    struct lone_norm lone, ln;
+    lone_norm_init(&lone, norm_find("ts"), B, T, C);
+    lone_norm_init(&ln, norm_find("ln"), B, T, C);
+    lone_norm_forward(&ln, y, x); // mean 0, variance 1
+    lone.norm.param[2].value[0] = (real)-2;
+    lone.norm.param[3].value[0] = (real)log(9);
+    for (size_t i = 0; i < COUNT; i++) x[i] = 3 * y[i] - 2;
+    lone_norm_forward(&lone, y, x);
+    for (size_t i = 0; i < COUNT; i++) z[i] = (x[i] + 2) / 3;
+    expect_close("as the prior", COUNT, y, z, 1e-4);
+    norm_set(&lone.norm, "ts-prior-count", 1000000);
+    for (size_t i = 0; i < COUNT; i++) x[i] = 5 * x[i] + 7;
+    lone_norm_forward(&lone, y, x);
+    for (size_t i = 0; i < COUNT; i++) z[i] = (x[i] + 2) / 3;
+    expect_close("held", COUNT, y, z, 1e-3);
+    lone_norm_free(&lone);
+    lone_norm_free(&ln);
+    free(x);
 }
