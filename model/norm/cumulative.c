@@ -3,10 +3,11 @@
      mean_t, var_t of the n C numbers of the n valid tokens s <= t
      y = gamma (x - mean_t) / sqrt(var_t + eps) + beta
 
-   past.h has the rest, with one group. A sequence's first token is normalized as by LayerNorm, later
-   ones by statistics that change less and less.
+   past.h has the rest, with one group. A sequence's first token is normalized as by LayerNorm,
+   later ones by statistics that change less and less.
 
-   Luo and Mesgarani 2019, Conv-TasNet, cLN (arXiv:1809.07454); the authors' code has the eps 1e-8. */
+   Luo and Mesgarani 2019, Conv-TasNet, cLN (arXiv:1809.07454); the authors' code has the
+   eps 1e-8. */
 #include "model/norm/past.h"
 
 const struct norm_kind norm_cumulative = {

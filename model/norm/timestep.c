@@ -3,15 +3,15 @@
      mean_t, var_t of the n K numbers of a group of K channels in the n valid tokens s <= t
      y = (1 + w) (x - mean_t) / sqrt(var_t + eps) + beta
 
-   past.h has the rest. With --ts-prior-count=n_0 each sequence starts as if n_0 tokens came before it,
-   of a mean and a log-variance that are learned for each group. As in the authors' code the
+   past.h has the rest. With --ts-prior-count=n_0 each sequence starts as if n_0 tokens came before
+   it, of a mean and a log-variance that are learned for each group. As in the authors' code the
    count is 0 unless it is given: then these two have no effect and no gradient. With one group and
    without a prior the norm is cln (cumulative.c), with w = gamma - 1.
 
    A group of one channel without a prior has the variance 0 at a sequence's first token, where y is
    beta. The authors' code refuses that; it writes 0 at pads, where here y is beta too.
 
-   Ma et al. 2024, Megalodon, section 3.2 (arXiv:2404.08801). */
+   Ma et al. 2024, Megalodon (arXiv:2404.08801), and the authors' code. */
 #include "model/norm/past.h"
 
 static void check(const struct norm *norm) {
