@@ -190,7 +190,7 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
-    struct pass pass = {.tokens = {.B = 1, .T = end}, .rows = {first, end}};
+    struct pass pass = {.tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}};
     forward(m, ids, &pass);
 }
 

@@ -86,6 +86,8 @@ def variants():
     yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"
     yield "--norm=prepbn --prepbn-steps=3 --prepbn-eta=0.7 --norm-eps=0.1"
     yield "--norm=derf --dyt-alpha=1.3"
+    yield "--norm=ts --ts-prior-count=3 --items --qk-norm=on --ffn-norm=on"
+    yield "--norm=ts --ts-prior-count=2 --norm-groups=8 --placement=post"
 
 
 def make_texts(folder):

@@ -168,12 +168,13 @@ def batchnorm_case():
 
 
 # Norms alone, of (B,T,C).
-ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS = 2, 3, 6, 2
-ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf")
+ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS, ALONE_PRIOR = 2, 3, 6, 2, 3
+ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts")
 
 
 # Element i of a parameter starts at this and 0.1 i.
-ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2}
+ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
+               "prior_mean": 0.4, "prior_logv": -0.5}
 
 
 def norm_case(norm):
@@ -207,7 +208,7 @@ def norm_case(norm):
 
 def norms_case():
     return [(f"{kind}:{key}", values) for kind in ALONE for key, values in norm_case(
-        normlab.make_norm(kind, ALONE_C, config(norm_groups=ALONE_GROUPS)))]
+        normlab.make_norm(kind, ALONE_C, config(norm_groups=ALONE_GROUPS, ts_prior_count=ALONE_PRIOR)))]
 
 
 def power_case():

@@ -28,7 +28,8 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
-from normlab_pooled import PowerDivide, Renormalizing, Sharded, moments
+from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
+from normlab_pooled import PowerDivide, Renormalizing, Sharded
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
@@ -36,13 +37,15 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
-    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200,
-    pn_group_scaling=True, pn_divisor="psi", pad_stats="mask", pad_to="longest", items=False,
+    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
+    pn_divisor="psi", ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False,
     level="char")
 
 
 class Config(types.SimpleNamespace):
     """What a model is: vocab_size and OPTIONS, with each norm by its name, "none" for no norm."""
+    rows_per_token = 1  # of a norm's input; of queries and keys NH
+
     def __init__(self, vocab_size=256, **options):
         assert options.keys() <= OPTIONS.keys(), f"unknown: {options.keys() - OPTIONS.keys()}"
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
@@ -66,6 +69,7 @@ class Norm(nn.Module):
                   "alpha": one + config.dyt_alpha, "shift": one, "running_mean": torch.zeros(C),
                   "running_var": torch.ones(C), "num_batches_tracked": count,
                   "running_phi": torch.ones(C), "ema_gz": torch.zeros(C), "iters": count}
+        starts |= {name: torch.zeros(config.norm_groups) for name in ("prior_mean", "prior_logv")}
         fixed = ("" if config.bias else "bias") if config.affine else "weight scale bias"
         for name in self.learns:
             if name in fixed.split():
@@ -74,18 +78,6 @@ class Norm(nn.Module):
                 self.register_parameter(name, nn.Parameter(starts[name]))
         for name in self.keeps:
             self.register_buffer(name, starts[name])
-
-
-def standardize(x, eps):
-    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, False, keepdim=True) + eps).sqrt()
-
-
-def over_rms(x, eps):
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
-
-
-def in_groups(function, x, groups, eps):
-    return function(x.unflatten(-1, (groups, -1)), eps).flatten(-2)
 
 
 # Norms that see one token at a time: their parameters, and the formula, where n is the module. scale,
@@ -170,6 +162,32 @@ class InstanceNorm(BatchNorm):
     dims = (1,)
 
 
+class CumulativeLayerNorm(Norm):
+    """Mean and var over the channels of a token and of the earlier valid tokens of its sequence, in
+    training and in evaluation. All heads of a token are one step. Luo and Mesgarani 2019, cLN."""
+
+    def forward(self, x, valid=None):
+        mean, var = past_moments(x, valid, self.config.rows_per_token)
+        return self.weight * (x - mean) / (var + self.eps).sqrt() + self.bias
+
+
+class TimestepNorm(Norm):
+    """cln in groups of channels, gamma = 1 + weight, after `prior_count` tokens of a learned mean and
+    variance. Ma et al. 2024, Megalodon."""
+    learns = ("weight", "bias", "prior_mean", "prior_logv")
+
+    def __init__(self, C, config):
+        super().__init__(C, config)
+        with torch.no_grad():
+            self.weight.zero_()
+
+    def forward(self, x, valid=None):
+        config = self.config
+        prior = config.ts_prior_count, self.prior_mean, self.prior_logv.exp()
+        mean, var = past_moments(x, valid, config.rows_per_token, config.norm_groups, prior)
+        return (1 + self.weight) * (x - mean) / (var + self.eps).sqrt() + self.bias
+
+
 class PowerNormV(Norm):
     """xhat = x / sqrt(phi + eps), phi = mean_n x^2 over the batch's valid tokens; in evaluation
     the running phi. Shen et al. 2020, PN-V."""
@@ -218,7 +236,7 @@ class PRepBN(Norm):
 
 
 POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
-                "pn": PowerNorm, "prepbn": PRepBN}
+                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm}
 
 
 def make_norm(kind, C, config):
@@ -285,6 +303,7 @@ class Attention(nn.Module):
         C, self.heads = config.n_embd, config.n_head
         of_head = Config(**{**vars(config), "n_head": 1, "norm_groups": 1,
                             "block_size": config.block_size * self.heads})
+        of_head.rows_per_token = self.heads
         self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
         self.q_norm, self.k_norm = (make_norm(config.qk_norm, C // self.heads, of_head)
                                     for _ in range(2))

@@ -1,15 +1,7 @@
-"""Statistics over tokens, variants of BatchNorm and PowerNorm's division, for normlab.py, whose
-conventions hold here too."""
+"""Variants of BatchNorm, and PowerNorm's division, for normlab.py, whose conventions hold here too."""
 import torch
 
-
-def moments(x, dims, valid=None):
-    """Mean, biased variance and number of the valid rows of x (B,S,C) over dims, which become 1."""
-    count = torch.ones_like(x[..., :1]) if valid is None else valid[..., None].to(x.dtype)
-    n = count.sum(dims, keepdim=True)
-    mean = (count * x).sum(dims, keepdim=True) / n.clamp(min=1)
-    var = (count * (x - mean).square()).sum(dims, keepdim=True) / n.clamp(min=1)
-    return mean, var, n
+from normlab_moments import moments
 
 
 class Renormalizing:

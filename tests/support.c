@@ -82,6 +82,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "brn-warmup", 1000); // r and d are no constants to a difference
     norms_set(&small_norms, "pn-group-scaling", 1);
     norms_set(&small_norms, "prepbn-steps", 4);
+    norms_set(&small_norms, "ts-prior-count", 3);
     norms_set(&small_norms, "prepbn-eta", 0.5);
 }
 

@@ -43,6 +43,12 @@ struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 /* The index of a norm in norm_kinds. */
 int norm_index(const char *name);
 
+/* Whether in training a sequence's tokens change the statistics of earlier tokens or of other
+   sequences. */
+static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
+    return kind->statistics && !kind->causal;
+}
+
 /* A norm with a placement, for Criterion's parameterized tests: as the configuration of a small
    model, and as options, which are valid until the next call. */
 struct pair {

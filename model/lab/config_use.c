@@ -15,7 +15,8 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i) {
     size_t own = 0;
     while (kind->options[own]) own++;
     if (i < own) return kind->options[i]->name;
-    return i == own && kind->statistics ? "pad-stats" : NULL; // of all that pool over tokens
+    bool sees_pads = kind->statistics && !kind->causal; // which come after a sequence's tokens
+    return i == own && sees_pads ? "pad-stats" : NULL;
 }
 
 static bool norm_uses(const struct norm_kind *kind, const char *option) {

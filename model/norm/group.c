@@ -11,7 +11,6 @@
    pixels. Pooling over the time steps of a text would let a token see later tokens, so here each
    token is an image of one pixel, like the rows of (B T, C) in PyTorch's GroupNorm. One group is
    LayerNorm; groups of one channel leave nothing but beta. */
-#include "data/die.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
@@ -19,13 +18,7 @@
 enum { EPS, GROUPS };
 
 static void check(const struct norm *norm) {
-    size_t C = norm->C;
-    int64_t groups = norm->option[GROUPS].integer;
-    if (C % (size_t)groups)
-        die(STATUS_USAGE,
-            "--norm-groups=%lld: cannot split %zu channels evenly (the channels must be a "
-            "multiple)",
-            (long long)groups, C);
+    norm_check_groups(norm->option[GROUPS].integer, norm->C);
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
@@ -70,18 +63,6 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
                 dx[k] = rstd * (dx[k] - g_mean - (x[k] - mean) * rstd * g_along);
         }
 }
-
-static const struct norm_option norm_groups = {
-    .name = "norm-groups",
-    .type = NORM_INTEGER,
-    .start = "auto",
-    .min = 1,
-    .max = 1000000,
-    .help = "groups of channels; auto: --n-head",
-    .of_model = true,
-    .auto_rule = NORM_AUTO_HEADS,
-    .rank = -1,
-};
 
 const struct norm_kind norm_group = {
     .name = "gn",

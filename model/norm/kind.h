@@ -24,6 +24,7 @@ struct tokens {
     bool probe;            // watched norms measure this batch
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qk_norm.h
+    size_t first;          // row, from which on x is new: a text that grows (model_extend())
 };
 
 static inline bool token_counts(const struct tokens *tokens, size_t row) {
@@ -47,6 +48,7 @@ struct norm_tensor {
     double start;
     enum norm_role role;                         // of a parameter
     double (*start_of)(const struct norm *norm); // instead of start; NULL: start
+    size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
 };
 
 /* What a kind's statistics are over, for probes (watch.h). */
@@ -62,6 +64,7 @@ struct norm_kind {
     const struct norm_option *options[NORM_KIND_OPTIONS + 1]; // NULL ends the list
     enum norm_axis over;
     bool centred;     // by the mean of what it is over
+    bool causal;      // it pools over tokens, but a token sees no later one and no other sequence
     bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];

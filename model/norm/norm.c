@@ -19,6 +19,11 @@ static struct norm make(const struct norm_kind *kind, const struct norm_options 
     return norm;
 }
 
+size_t norm_param_size(const struct norm *norm, int i) {
+    const struct norm_tensor *t = &norm->kind->param[i];
+    return t->scalar ? 1 : t->size_of ? t->size_of(norm) : norm->C;
+}
+
 /* Declares parameter i. */
 static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
                                const char *name, struct tensor_lists *lists) {
@@ -26,7 +31,7 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of ? t->start_of(norm) : t->start;
-    size_t size = t->scalar ? t->dimensions != 0 : norm->C; // 0: the shape is ()
+    size_t size = t->scalar && !t->dimensions ? 0 : norm_param_size(norm, i); // 0: the shape is ()
     char full[NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
     return tensor_take(learned ? &lists->param : &lists->fixed, full, size, 0, start, 0);
@@ -46,10 +51,6 @@ static void take_state(struct norm *norm, int i, const char *name, const struct 
             tensor_take(list, full, size, t->positions ? norm->C : 0, t->start, 0).value;
 }
 
-static size_t param_size(const struct norm *norm, int i) {
-    return norm->kind->param[i].scalar ? 1 : norm->C;
-}
-
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout) {
@@ -60,7 +61,8 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (kind->check) kind->check(norm);
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);
-        norm->sum[i] = arena_reals(layout->arena, team_row_blocks(B * T) * param_size(norm, i));
+        norm->sum[i] =
+            arena_reals(layout->arena, team_row_blocks(B * T) * norm_param_size(norm, i));
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
@@ -103,8 +105,8 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
     if (!norm->kind->backward) return dy;
     real *sum[NORM_TENSORS] = {0};
     for (int i = 0; norm->kind->param[i].name; i++) {
-        sum[i] = norm->sum[i] + rows.begin / ROWS * param_size(norm, i);
-        memset(sum[i], 0, param_size(norm, i) * sizeof(real));
+        sum[i] = norm->sum[i] + rows.begin / ROWS * norm_param_size(norm, i);
+        memset(sum[i], 0, norm_param_size(norm, i) * sizeof(real));
     }
     norm->kind->backward(norm, tokens, rows, dx, dy, x, sum);
     profile_lap(PROFILE_NORM);
@@ -113,5 +115,5 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
 
 void norm_gradient(const struct norm *norm, size_t tokens) {
     for (int i = 0; norm->kind->param[i].name; i++)
-        team_add_blocks(tokens, param_size(norm, i), norm->param[i].grad, norm->sum[i]);
+        team_add_blocks(tokens, norm_param_size(norm, i), norm->param[i].grad, norm->sum[i]);
 }

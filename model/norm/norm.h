@@ -12,6 +12,9 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout);
 
+/* The number of reals of parameter i. */
+size_t norm_param_size(const struct norm *norm, int i);
+
 /* Whether it is another norm than the identity. */
 static inline bool norm_present(const struct norm *norm) {
     return norm->kind->forward != NULL;

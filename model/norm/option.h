@@ -5,6 +5,7 @@
 #define NORM_OPTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { NORM_OPTIONS_MAX = 40 }; // of all kinds together
@@ -60,8 +61,12 @@ struct norm_options {
     union norm_value value[NORM_OPTIONS_MAX]; // in the order of norm_option_list() in kinds.h
 };
 
+/* Dies with status 2 unless C channels can be split into this many equal groups. */
+void norm_check_groups(int64_t groups, size_t C);
+
 /* Options of several kinds. */
 extern const struct norm_option norm_eps;      // inside the square root
 extern const struct norm_option norm_momentum; // weight of the batch in the running statistics
+extern const struct norm_option norm_groups;   // groups of channels
 
 #endif

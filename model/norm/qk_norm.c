@@ -7,6 +7,7 @@
 static struct tokens of_heads(const struct qk_norm *qk, const struct tokens *tokens) {
     struct tokens heads = *tokens;
     heads.T *= qk->heads;
+    heads.first *= qk->heads;
     heads.rows_per_token = qk->heads;
     return heads;
 }

@@ -115,6 +115,7 @@ static const struct {
     {"prepbn-eta", "1", "--norm=prepbn text.txt"},
     {"dyt-alpha", "1", "--norm=dyt text.txt"},
     {"norm-groups", "4", "--norm=gn text.txt"},
+    {"ts-prior-count", "3", "--norm=ts text.txt"},
     {"pn-alpha-fwd", "0.5", "--norm=pn-v text.txt"},
     {"pn-alpha-bkw", "0.5", "--norm=pn --pn-warmup=2 text.txt"},
     {"pn-warmup", "3", "--norm=pn text.txt"},

@@ -129,14 +129,15 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm-groups=2 --placement=pre --mix-fraction=0.5 text.txt --grammar-seed=3",
-         "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn), "
+         "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn|ts), "
          "--mix-fraction (only with --placement=mix)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
-         "--norm-eps (only with --norm=ln|bn|brn|rms|scale|gn|in|pn-v|pn|prepbn)"},
-        {"--placement=post --norm-final=gn --norm-groups=2", "--norm-groups (only with --norm=gn)"},
+         "--norm-eps (only with --norm=ln|bn|brn|rms|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
+        {"--placement=post --norm-final=gn --norm-groups=2",
+         "--norm-groups (only with --norm=gn|ts)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},

@@ -70,11 +70,13 @@ ParameterizedTestParameters(golden, norm_alone) {
 
 ParameterizedTest(struct pair *pair, golden, norm_alone) {
     enum { LONE_B = 2, LONE_T = 3, CHANNELS = 6, COUNT = LONE_B * LONE_T * CHANNELS };
-    static const char *const known[] = {"ln", "rms", "scale", "gn", "in", "dyt", "derf"};
+    static const char *const known[] = {"ln",  "rms",  "scale", "gn", "in",
+                                        "dyt", "derf", "cln",   "ts"};
     static const struct {
         const char *name;
         double start;
-    } parts[] = {{"alpha", 0.7}, {"shift", -0.3}, {"scale", 1.9}, {"weight", 1.1}, {"bias", 0.2}};
+    } parts[] = {{"alpha", 0.7}, {"shift", -0.3},     {"scale", 1.9},      {"weight", 1.1},
+                 {"bias", 0.2},  {"prior_mean", 0.4}, {"prior_logv", -0.5}};
     const char *path = "tests/golden/norms.txt";
     const struct norm_kind *kind = norm_kinds[pair->norm];
     double tolerance = in_double() ? 1e-12 : 5e-6;
@@ -87,7 +89,7 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
     struct norm *norm = &lone.norm;
     for (int i = 0; kind->param[i].name; i++)
         for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
-            for (int c = 0; c < (kind->param[i].scalar ? 1 : CHANNELS); c++)
+            for (int c = 0; c < (int)norm_param_size(norm, i); c++)
                 if (!strcmp(kind->param[i].name, parts[part].name))
                     norm->param[i].value[c] = (real)(parts[part].start + 0.1 * c);
     real x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
@@ -106,8 +108,7 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
         golden_expect(path, key, COUNT, dx, tolerance, 0);
         for (int i = 0; kind->param[i].name; i++) {
             snprintf(key, sizeof key, "%s:d%s:%d", kind->name, kind->param[i].name, k);
-            golden_expect(path, key, kind->param[i].scalar ? 1 : CHANNELS, norm->param[i].grad,
-                          tolerance, 0);
+            golden_expect(path, key, norm_param_size(norm, i), norm->param[i].grad, tolerance, 0);
         }
         for (int i = 0; kind->state[i].name; i++) {
             if (kind->state[i].counts) continue; // num_batches_tracked

@@ -62,7 +62,7 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
     cr_expect(loss[STATISTICS_RUNNING] == sum / (double)valid);
     cr_expect(measure_has(&config, STATISTICS_POSITION) == !strcmp(kind->name, "bn"));
     for (int source = STATISTICS_OWN; source <= STATISTICS_SINGLE; source++)
-        if (kind->statistics)
+        if (kind_mixes_tokens(kind))
             cr_expect(fabs(loss[source] - loss[STATISTICS_RUNNING]) > 1e-6, "%s: nothing changes",
                       statistics_name[source]);
         else
@@ -150,7 +150,7 @@ ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_eval
         struct leak leak = measure_leak(&model, false, &batch, t);
         cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
         leak = measure_leak(&own, true, &batch, t);
-        if (norm_kinds[pair->norm]->statistics)
+        if (kind_mixes_tokens(norm_kinds[pair->norm]))
             cr_expect(leak.largest > 1e-4 && leak.mean > 0 && leak.mean < leak.largest, "%g",
                       leak.largest);
         else

@@ -119,7 +119,7 @@ ParameterizedTestParameters(pads, included_ones_change_what_pools_over_tokens) {
 
 ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_tokens) {
     struct model_config config = pair_config(pair);
-    bool pools = norm_kinds[pair->norm]->statistics != NULL;
+    bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
     norms_set(&config.norms, "prepbn-steps", 0); // bn alone from the first batch on
     struct made masked = made_of(config, PADDED);
     config.pad_stats = PAD_STATS_INCLUDE;
@@ -179,7 +179,7 @@ ParameterizedTestParameters(pads, every_target_weighs_the_same_in_accumulation) 
 
 ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accumulation) {
     struct model_config config = pair_config(pair);
-    if (norm_kinds[pair->norm]->statistics)
+    if (kind_mixes_tokens(norm_kinds[pair->norm]))
         return; // pools over tokens: a part has other statistics
     struct made want = made_of(config, PADDED);
     struct batch batch = padded_to(PADDED), one = batch;
