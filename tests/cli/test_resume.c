@@ -34,8 +34,11 @@ ParameterizedTest(struct pair *pair, resume, from_every_step) {
     check_every_step(pair_options(pair));
 }
 
-Test(resume, batchnorm_by_position_and_by_shards) {
+Test(resume, batchnorm_by_position) {
     check_every_step("--norm=bn --bn-axis=batch");
+}
+
+Test(resume, batchnorm_by_shards) {
     check_every_step("--norm=bn --bn-shards=2");
 }
 

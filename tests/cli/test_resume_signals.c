@@ -64,7 +64,9 @@ Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {
     expect_done(train(LIVELY "--checkpoint-interval=0 --out=out text.txt"));
     cr_expect(!file_there("out/checkpoint.safetensors") && file_there("out/model.safetensors"));
     struct ending refused = train("--resume=out --max-iters=8");
-    expect_refusal(&refused, STATUS_MACHINE, "--resume=out: has ended without a checkpoint");
+    expect_refusal(
+        &refused, STATUS_MACHINE,
+        "--resume=out: the run has ended and kept no checkpoint (see --checkpoint-interval)");
     struct ending ending = train_interrupted(
         SIGTERM, "long/log.csv",
         LONG "--max-iters=1000000000 --checkpoint-interval=0 --out=long text.txt");
