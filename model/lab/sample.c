@@ -165,14 +165,16 @@ struct item_counts sample_items(struct sampler *sampler, const struct vocabulary
     struct item_counts counts = {0};
     size_t T = sampler->model->T, given;
     int32_t marker = vocabulary_id(vocabulary, END_MARKER);
-    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
     if (marker < 0)
         die(STATUS_MACHINE, "sample: the vocabulary has no newline, which is the end marker");
+    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
+    size_t line = 0; // the prompt's characters before its first newline
+    while (line < given && ids[line] != marker) line++;
+    if (given >= T || line < given) free(ids);
     if (given >= T)
         die(STATUS_USAGE, "--prompt: is too long: an item has at most a block of %zu characters",
             T);
-    for (size_t i = 0; i < given; i++)
-        if (ids[i] == marker) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
+    if (line < given) die(STATUS_USAGE, "--prompt: holds a newline, and an item is a line");
     int32_t *item = memory_take(T, sizeof *item, "an item");
     bool open[] = {true, files[1] != NULL};
     while (counts.items < count && (open[0] || open[1])) {
