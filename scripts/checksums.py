@@ -1,8 +1,8 @@
 """Checks log.csv and probes.csv of a run against its log.crc32.
 
-./train writes log.crc32 with each checkpoint (data/files/table_seal.h): for each of the two files a line
-NAME BYTES CRC32, the checksum of its first BYTES bytes. Rows that were added later are not covered. A
-run without checkpoints has no log.crc32.
+./train writes log.crc32 with each checkpoint (data/files/table_checksum.h): for each of the two files
+a line NAME BYTES CRC32, the checksum of its first BYTES bytes. Rows that were added later are not
+covered. A run without checkpoints has no log.crc32.
 """
 import os
 import re

@@ -32,9 +32,9 @@ void encoder_start(struct encoder *encoder, const char *name, int level, struct 
 size_t encoder_block(struct encoder *encoder, const unsigned char *block, size_t count, bool last);
 
 /* Makes the vocabulary of the symbols whose codes are among the first `length` ids, and replaces
-   each code by the symbol's id in this vocabulary, or in `known`. If the ids were not `edited` since
-   they were encoded, it is known without a search which codes occur. Dies with status 1 if `known`
-   lacks a symbol. Frees what the encoder keeps, but not the ids. */
+   each code by the symbol's id in this vocabulary, or in `known`. If the ids were not `edited`
+   since they were encoded, it is known without a search which codes occur. Dies with status 1 if
+   `known` lacks a symbol. Frees what the encoder keeps, but not the ids. */
 void encoder_end(struct encoder *encoder, size_t length, bool edited,
                  const struct vocabulary *known, struct vocabulary *vocabulary);
 

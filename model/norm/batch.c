@@ -20,8 +20,8 @@
    --bn-shards=k splits the batch's sequences into k parts, and each part has mean and var of its
    own: ghost batch norm, and what data parallel training on k devices does whose norms are not
    synchronized. Running statistics move by the mean over the parts of their means and of their
-   unbiased variances. With fewer sequences than parts each sequence is a part. sets.c computes it; a
-   part is a set.
+   unbiased variances. With fewer sequences than parts each sequence is a part. sets.c computes it;
+   a part is a set.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2

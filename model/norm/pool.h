@@ -20,7 +20,8 @@
 
 #include "model/norm/kind.h"
 
-/* What a pooling norm saves, (C) each. In bn, brn, pn-v and pn it is at the start of norm->saved. */
+/* What a pooling norm saves, (C) each. In bn, brn, pn-v and pn it is at the start of
+   norm->saved. */
 struct pool {
     size_t C;
     real *mean, *rstd, *factor, *along_ones, *along_xhat;

@@ -1,15 +1,16 @@
 /* Batch Renormalization: BatchNorm, corrected in training towards its running statistics.
 
-     xhat = (x - mean) / sigma,  sigma = sqrt(var + eps)        mean, var of the batch, as in batch.c
+     xhat = (x - mean) / sigma,  sigma = sqrt(var + eps)     mean, var of the batch, as in batch.c
      u = xhat r + d,  y = gamma u + beta
-     r = clip(sigma / run_sigma, 1 / r_max, r_max),  d = clip((mean - run_mean) / run_sigma, +- d_max)
+     r = clip(sigma / run_sigma, 1 / r_max, r_max)
+     d = clip((mean - run_mean) / run_sigma, -d_max, d_max)
 
    for each channel, with run_sigma = sqrt(run_var + eps) and the running statistics as they were
-   before the batch. Where nothing is clipped, u = (x - run_mean) / run_sigma: training computes what
-   evaluation computes. The running statistics are then updated as in bn; evaluation is bn's.
+   before the batch. Where nothing is clipped, u = (x - run_mean) / run_sigma: training computes
+   what evaluation computes. The running statistics are then updated as in bn; evaluation is bn's.
 
-   The first --brn-warmup batches have r_max = 1, d_max = 0 and so are bn. Then, at the batch after k
-   others, the limits grow linearly to --brn-r-max and --brn-d-max:
+   The first --brn-warmup batches have r_max = 1, d_max = 0 and so are bn. Then, at the batch after
+   k others, the limits grow linearly to --brn-r-max and --brn-d-max:
      r_max(k) = 1 + min(1, a) (r_max - 1),  d_max(k) = min(1, a 7/4) d_max
      a = (k - warmup + 1) / relax
 
@@ -17,11 +18,10 @@
    With s = sum_n dy and t = sum_n dy xhat over the N valid tokens,
      dx = gamma r / sigma (dy - s / N - xhat t / N),  dgamma += r t + d s,  dbeta += s
 
-   Ioffe 2017 (arXiv:1702.03275), algorithm 1. The paper averages sigma, here var is averaged, without
-   bias, so that the state is bn's. The paper's schedule is r_max = 1, d_max = 0 for 5000 updates,
-   then r_max = 3 at 40000 and d_max = 5 at 25000, so d_max grows in 4/7 of the time. The defaults are
-   this schedule times 0.016, which makes 2000 updates of 125000. The paper's running statistics have
-   momentum 0.01 instead of bn's 0.1. */
+   Ioffe 2017 (arXiv:1702.03275), algorithm 1. The paper averages sigma, here var is averaged,
+   without bias, so that the state is bn's. The paper's schedule is r_max = 1, d_max = 0 for 5000
+   updates, then r_max = 3 at 40000 and d_max = 5 at 25000, so d_max grows in 4/7 of the time. The
+   defaults are this schedule times 0.016, which makes 2000 updates of 125000. */
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
 

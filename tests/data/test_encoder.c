@@ -251,8 +251,8 @@ Test(encoder, characters_across_the_ends_of_a_files_blocks) {
 
 enum { LONG = 70000000 }; // malloc() may have 64 MiB of addresses in reserve
 
-/* Writes the file "long" and prints what to expect of it, in a process of its own, so that no memory
-   is left over that could be used again. */
+/* Writes the file "long" and prints what to expect of it, in a process of its own, so that no
+   memory is left over that could be used again. */
 static void write_long(void *unused) {
     char *text = malloc(LONG);
     for (size_t i = 0; i < LONG; i++) text[i] = (char)('a' + i % 26);

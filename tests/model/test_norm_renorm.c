@@ -91,7 +91,8 @@ static void correction(const struct lone_norm *brn, size_t c, const real *x, dou
     *d = fmin(fmax((mean - (double)brn->norm.state[0][c]) / run_sigma, -d_max), d_max);
 }
 
-/* r and d are constants in backward: brn is bn with gamma r for gamma and gamma d + beta for beta. */
+/* r and d are constants in backward: brn is bn with gamma r for gamma and gamma d + beta for
+   beta. */
 Test(norm, renorm_is_batch_with_another_gamma_and_beta) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     real y[COUNT], z[COUNT], dx[COUNT], dz[COUNT], dgamma[C];

@@ -97,8 +97,8 @@ ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
     check_masked(pair_config(pair));
 }
 
-/* With statistics for each position and for parts of the batch, in norms of heads and inside the MLP
-   too, and with a penalty on the statistics of valid tokens. */
+/* With statistics for each position and for parts of the batch, in norms of heads and inside the
+   MLP too, and with a penalty on the statistics of valid tokens. */
 Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
     struct pair pair = {norm_index("bn"), 0, true};
     struct model_config config = pair_config(&pair);
