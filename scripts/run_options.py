@@ -57,6 +57,7 @@ CONDITIONS = {
     "brn-warmup": with_norm("brn"),
     "brn-relax": with_norm("brn"),
     "dyt-alpha": with_norm("dyt", "derf"),
+    "decay-gamma": lambda options: options.get("affine") in ("on", True),
     "prepbn-steps": with_norm("prepbn"),
     "prepbn-eta": with_norm("prepbn"),
     "pn-alpha-fwd": with_norm("pn", "pn-v"),

@@ -3,10 +3,10 @@
      g = grad min(1, clip / (|grad| + 1e-6))
      m = beta1 m + (1 - beta1) g
      v = beta2 v + (1 - beta2) g^2
-     w = w - lr decay w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+     w = w - lr decay (w - w0) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
-   Weight decay applies to matrices, embeddings included, and not to biases and norms, as in
-   nanoGPT.
+   Weight decay applies to matrices, embeddings included, with w0 = 0, and not to biases and norms,
+   as in nanoGPT. --decay-gamma adds the norms' gammas, with their own w0 (tensor.h).
    Kingma and Ba 2015, algorithm 1 (arXiv:1412.6980); Loshchilov and Hutter 2019, algorithm 2
    (arXiv:1711.05101); clipping as PyTorch's clip_grad_norm_. */
 #include "model/lab/adam.h"
@@ -93,7 +93,8 @@ static void step_work(void *argument) {
     const struct update u = pass->update;
     for (size_t k = 0; k < list->count; k++) {
         const struct tensor *tensor = &list->tensor[k];
-        const real keep = (real)(tensor->dimensions >= 2 ? 1 - u.decay : 1);
+        const real keep = (real)(tensor->decays ? 1 - u.decay : 1);
+        const real pull = (real)(tensor->decays ? u.decay * tensor->decay_target : 0);
         real *w = list->value + tensor->offset;
         real *m = pass->adam->m + tensor->offset, *v = pass->adam->v + tensor->offset;
         const real *grad = list->grad + tensor->offset;
@@ -107,6 +108,7 @@ static void step_work(void *argument) {
                 v[i] = mul_add(u.beta2, v[i], u.rest2 * g * g);
                 w[i] = keep * w[i] - u.rate * m[i] / mul_add(sqrt_real(v[i]), u.unbias, u.eps);
             }
+            for (size_t i = begin; pull != 0 && i < end; i++) w[i] += pull;
         }
     }
     profile_lap(PROFILE_ADAM);

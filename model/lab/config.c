@@ -180,6 +180,11 @@ static const struct option rows_after_norms[] = {
     {"adam-eps", OPTION_REAL, AT(adam.eps), "1e-8", RANGE(1e-20, 1), .help = "Adam's epsilon"},
     {"weight-decay", OPTION_REAL, AT(adam.weight_decay), "0.1", RANGE(0, 1000),
      .help = "decoupled weight decay of matrices"},
+    {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
+     NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
+     .needs = "affine=on",
+     .help = "weight decay of the norms' gamma too: towards 0, or towards 1 (in scale sqrt(C)), as "
+             "if gamma - 1 were learned"},
     {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),
      .help = "maximum norm of the gradient; 0: no limit"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,

@@ -20,6 +20,7 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
                                                    : 0,
                              .offset = offset,
                              .size = size,
+                             .decays = columns > 0,
                              .mean = mean,
                              .deviation = deviation};
         snprintf(t->name, sizeof t->name, "%s", name);
@@ -27,6 +28,13 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
     list->count++;
     return (struct param){list->value ? list->value + offset : NULL,
                           list->grad ? list->grad + offset : NULL};
+}
+
+void tensor_decay(struct tensor_list *list, double target) {
+    if (!list->tensor) return; // while counting
+    struct tensor *t = &list->tensor[list->count - 1];
+    t->decays = true;
+    t->decay_target = target;
 }
 
 int64_t *tensor_take_count(struct tensor_list *list, const char *name) {

@@ -24,6 +24,8 @@ struct tensor {
     size_t offset, size;    // in reals
     double mean, deviation; // initial values: normal(mean, deviation), or mean if deviation = 0
     bool counts;            // holds one int64_t, initially 0: see tensor_take_count()
+    bool decays;            // weight decay pulls it towards decay_target
+    double decay_target;    // 0, if tensor_decay() did not set it
 };
 
 struct tensor_list {
@@ -55,6 +57,10 @@ struct layout {
    normal(mean, deviation). */
 struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
                          double mean, double deviation);
+
+/* Weight decay pulls the tensor that was declared last towards `target`. Without this it pulls
+   matrices towards 0 and leaves the others. */
+void tensor_decay(struct tensor_list *list, double target);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).
    It occupies the bytes of sizeof(int64_t) / sizeof(real) reals of the list, so whoever copies the

@@ -24,6 +24,13 @@ size_t norm_param_size(const struct norm *norm, int i) {
     return t->scalar ? 1 : t->size_of ? t->size_of(norm) : norm->C;
 }
 
+/* Where weight decay pulls a gamma with this initial value. One that starts at 0 is learned as its
+   difference from 1 (timestep.c). */
+static double decay_target(const struct norm_options *options, double start) {
+    if (options->decay_gamma == NORM_DECAY_ONE) return start;
+    return start == 0 ? -1 : 0;
+}
+
 /* Declares parameter i. */
 static struct param take_param(const struct norm *norm, int i, const struct norm_options *options,
                                const char *name, struct tensor_lists *lists) {
@@ -34,7 +41,11 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     size_t size = t->scalar && !t->dimensions ? 0 : norm_param_size(norm, i); // 0: the shape is ()
     char full[NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
-    return tensor_take(learned ? &lists->param : &lists->fixed, full, size, 0, start, 0);
+    struct tensor_list *list = learned ? &lists->param : &lists->fixed;
+    struct param param = tensor_take(list, full, size, 0, start, 0);
+    if (t->role == NORM_GAMMA && options->decay_gamma)
+        tensor_decay(list, decay_target(options, start));
+    return param;
 }
 
 /* Declares state i: reals, or the number of batches. */

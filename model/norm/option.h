@@ -52,10 +52,14 @@ struct norm_option {
     } measured[STATISTICS_SOURCES];
 };
 
+/* What weight decay does to gamma. */
+enum norm_decay { NORM_DECAY_OFF, NORM_DECAY_ZERO, NORM_DECAY_ONE };
+
 /* The settings of all norms of a model. */
 struct norm_options {
     int64_t affine;                           // gamma and beta are learned
     int64_t bias;                             // beta is learned
+    int64_t decay_gamma;                      // enum norm_decay
     int64_t heads;                            // of attention
     int64_t watch;                            // norms are watched (watch.h)
     union norm_value value[NORM_OPTIONS_MAX]; // in the order of norm_option_list() in kinds.h

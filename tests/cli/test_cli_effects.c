@@ -88,6 +88,7 @@ static const struct {
     {"beta2", "--beta2=0.9 text.txt"},
     {"adam-eps", "--adam-eps=0.1 text.txt"},
     {"weight-decay", "--weight-decay=1 text.txt"},
+    {"decay-gamma", "--decay-gamma=zero text.txt"},
     {"grad-clip", "--grad-clip=0.01 text.txt"},
     {"seed", "--seed=2 text.txt"},
     {"log-interval", "--log-interval=3 text.txt"},

@@ -138,6 +138,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
          "--norm-eps (only with --norm=ln|bn|brn|rms|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
          "--norm-groups (only with --norm=gn|ts)"},
+        {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine=on)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},

@@ -310,12 +310,15 @@ static struct tensor_list make_list(struct tensor *tensors) {
     tensor_take(&list, "matrix", 997, 701, 0, 1); // enough work for eight threads
     tensor_take(&list, "vector", 3001, 0, 0, 1);
     tensor_take(&list, "number", 0, 0, 0, 1);
+    tensor_take(&list, "decaying vector", 77, 0, 0, 1);
+    tensor_decay(&list, 0.7);
     cr_assert(list.size < LARGE);
     return list;
 }
 
 Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
-    struct tensor tensors[3];
+    struct tensor tensors[4];
+    const double targets[4] = {0, NAN, NAN, 0.7}; // of weight decay
     struct tensor_list list = make_list(tensors);
     double squares = 0, first = 0;
     real *one = NULL;
@@ -353,7 +356,8 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
             size_t at = tensors[k].offset + i;
             double w = (double)list.value[at], g = (double)list.grad[at] / (first + 1e-6);
             for (int step = 0; step < 3; step++)
-                w -= 0.1 * (tensors[k].dimensions == 2 ? 0.1 * w : 0) + 0.1 * g / (fabs(g) + 1e-8);
+                w -= 0.1 * (isnan(targets[k]) ? 0 : 0.1 * (w - targets[k])) +
+                     0.1 * g / (fabs(g) + 1e-8);
             cr_assert(fabs((double)one[at] - w) < error, "%s %zu: %g, not %g", tensors[k].name, i,
                       (double)one[at], w);
         }
