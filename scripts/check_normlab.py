@@ -86,6 +86,9 @@ def variants():
     yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"
     yield "--norm=prepbn --prepbn-steps=3 --prepbn-eta=0.7 --norm-eps=0.1"
     yield "--norm=derf --dyt-alpha=1.3"
+    yield "--norm=rms --rms-fraction=0.3 --qk-norm=on --ffn-norm=on"
+    yield "--norm=rms --rms-fraction=0 --norm-eps=1e-5 --decay-gamma=zero"
+    yield "--norm=bhyt --bhyt-lambda=3 --bhyt-kappa=2 --norm-eps=0.1"
     yield "--norm=ts --ts-prior-count=3 --items --qk-norm=on --ffn-norm=on"
     yield "--norm=ts --ts-prior-count=2 --norm-groups=8 --placement=post"
 

@@ -168,13 +168,12 @@ def batchnorm_case():
 
 
 # Norms alone, of (B,T,C).
-ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS, ALONE_PRIOR = 2, 3, 6, 2, 3
-ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts")
-
-
+ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
+ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0)
+ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt")
 # Element i of a parameter starts at this and 0.1 i.
 ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
-               "prior_mean": 0.4, "prior_logv": -0.5}
+               "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7}
 
 
 def norm_case(norm):
@@ -207,8 +206,9 @@ def norm_case(norm):
 
 
 def norms_case():
-    return [(f"{kind}:{key}", values) for kind in ALONE for key, values in norm_case(
-        normlab.make_norm(kind, ALONE_C, config(norm_groups=ALONE_GROUPS, ts_prior_count=ALONE_PRIOR)))]
+    cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
+    return [(f"{name}:{key}", values) for name, kind, options in cases for key, values in norm_case(
+        normlab.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
 
 
 def power_case():

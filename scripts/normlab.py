@@ -30,6 +30,7 @@ import model_file
 import nanogpt_weights
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
+from normlab_rms import make_classes, over_partial_rms
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
@@ -39,7 +40,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
     pn_divisor="psi", ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False,
-    level="char")
+    level="char", rms_fraction=1.0, bhyt_lambda=2.0, bhyt_kappa=10.0)
 
 
 class Config(types.SimpleNamespace):
@@ -88,7 +89,7 @@ TOKEN_NORMS = {
     "ln": ("weight bias", lambda n, x: n.weight * standardize(x, n.eps) + n.bias),
     "gn": ("weight bias", lambda n, x: n.weight * in_groups(
         standardize, x, n.config.norm_groups, n.eps) + n.bias),
-    "rms": ("weight", lambda n, x: n.weight * over_rms(x, n.eps)),
+    "rms": ("weight", lambda n, x: n.weight * over_partial_rms(x, n.eps, n.config.rms_fraction)),
     "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
     "derf": ("alpha shift weight bias",
@@ -236,7 +237,8 @@ class PRepBN(Norm):
 
 
 POOLED_NORMS = {"bn": BatchNorm, "brn": BatchRenorm, "in": InstanceNorm, "pn-v": PowerNormV,
-                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm}
+                "pn": PowerNorm, "prepbn": PRepBN, "cln": CumulativeLayerNorm, "ts": TimestepNorm,
+                **make_classes(Norm)}
 
 
 def make_norm(kind, C, config):

@@ -73,7 +73,10 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "bn-momentum", 0.1);
     norms_set(&small_norms, "bn-shards", 1);
     norms_set(&small_norms, "norm-groups", 2);
+    norms_set(&small_norms, "rms-fraction", 1);
     norms_set(&small_norms, "dyt-alpha", 0.5);
+    norms_set(&small_norms, "bhyt-lambda", 2);
+    norms_set(&small_norms, "bhyt-kappa", 2);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);
     norms_set(&small_norms, "pn-alpha-bkw", 0.9);
     norms_set(&small_norms, "pn-warmup", 1000);

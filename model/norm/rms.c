@@ -1,29 +1,38 @@
-/* RMSNorm: each token is divided by the root mean square of its channels, not centred.
+/* RMSNorm: each token is divided by the root mean square of its first K channels, not centred.
 
-     rstd = 1 / sqrt(sum_c x^2 / C + eps),  xhat = x rstd,  y = gamma xhat
+     rstd = 1 / sqrt(sum_{c < K} x^2 / K + eps),  xhat = x rstd,  y = gamma xhat
 
-   Backward. With g = gamma dy, as in LayerNorm without the term of the mean:
-     dx = rstd (g - xhat mean_c(g xhat))
+   K = C, unless --rms-fraction=p says K = ceil(p C): partial RMSNorm.
+
+   Backward. With g = gamma dy and a = sum_c(g xhat) / K, the sum over all channels:
+     dx = rstd (g - xhat a) for c < K,  dx = rstd g for the other channels
      dgamma += sum over tokens of dy xhat
 
-   Zhang and Sennrich 2019, equation 4 (arXiv:1910.07467); eps inside the root, as PyTorch's and
-   LLaMA's RMSNorm have it (the authors' own code adds it outside). No beta. */
+   Zhang and Sennrich 2019, equation 4, and pRMSNorm (arXiv:1910.07467); eps inside the root, as
+   PyTorch's and LLaMA's RMSNorm have it (the authors' own code adds it outside, and rounds p C
+   down). No beta. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS };   // options
-enum { GAMMA }; // parameters
+enum { EPS, FRACTION }; // options
+enum { GAMMA };         // parameters
 
 /* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd;
-    real *g_along; // backward's mean_c(g xhat)
+    real *g_along; // backward's a
 };
 
 static struct saved saved_of(const struct norm *norm, struct range rows) {
     real *saved = norm->saved + 2 * rows.begin;
     return (struct saved){saved, saved + (rows.end - rows.begin)};
+}
+
+/* K. The product of p and C may be above an integer by rounding alone. */
+static size_t pooled_channels(const struct norm *norm) {
+    double K = ceil(norm->option[FRACTION].real * (double)norm->C - 1e-9);
+    return K > 1 ? (size_t)K : 1;
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
@@ -32,12 +41,12 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x) {
-    size_t M = rows.end - rows.begin, C = norm->C;
+    size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value; // (C)
     struct saved s = saved_of(norm, rows);
     real eps = (real)norm->option[EPS].real;
     for (size_t n = 0; n < M; n++)
-        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // mean_c x^2 for now
+        s.rstd[n] = row_dot(K, x + n * C, x + n * C) / (real)K; // the mean square for now
     for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
         real rstd = s.rstd[n];
@@ -48,22 +57,54 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
 
 static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum) {
-    size_t M = rows.end - rows.begin, C = norm->C;
+    size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA]; // (C)
     struct saved s = saved_of(norm, rows);
     for (size_t n = 0; n < M; n++)
         s.g_along[n] =
-            row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * s.rstd[n] / (real)C;
+            row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * s.rstd[n] / (real)K;
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real rstd = s.rstd[n], g_along = s.g_along[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) {
+        for (size_t c = 0; c < K; c++) {
             real xhat = x[c] * rstd;
             dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
             dx[c] = rstd * mul_add(gamma[c], dy[c], -xhat * g_along);
         }
+#pragma omp simd
+        for (size_t c = K; c < C; c++) {
+            dgamma[c] = mul_add(dy[c], x[c] * rstd, dgamma[c]);
+            dx[c] = rstd * (gamma[c] * dy[c]);
+        }
     }
+}
+
+static const struct norm_option rms_fraction = {
+    .name = "rms-fraction",
+    .type = NORM_REAL,
+    .start = "1",
+    .min = 0,
+    .max = 1,
+    .help = "fraction of the channels, the first ones and at least one, whose root mean square "
+            "divides all channels (partial RMSNorm)",
+    .of_model = true,
+};
+
+/* The same norm without `over`: probes know statistics over all channels only. */
+static const struct norm_kind norm_rms_partial = {
+    .name = "rms",
+    .formula = "y = gamma x / sqrt(mean_{c < K} x^2 + eps), K = ceil(p C)",
+    .source = "Zhang and Sennrich 2019, pRMSNorm",
+    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
+    .param = {[GAMMA] = {"weight", .start = 1}},
+    .saved_size = saved_size,
+    .forward = forward,
+    .backward = backward,
+};
+
+static const struct norm_kind *variant(const struct norm *norm) {
+    return pooled_channels(norm) < norm->C ? &norm_rms_partial : NULL;
 }
 
 const struct norm_kind norm_rms = {
@@ -71,9 +112,10 @@ const struct norm_kind norm_rms = {
     .full_name = "rmsnorm",
     .formula = "y = gamma x / sqrt(mean_c x^2 + eps)",
     .source = "Zhang and Sennrich 2019",
-    .options = {[EPS] = &norm_eps},
+    .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
     .over = NORM_OVER_CHANNELS,
     .param = {[GAMMA] = {"weight", .start = 1}},
+    .variant = variant,
     .saved_size = saved_size,
     .forward = forward,
     .backward = backward,

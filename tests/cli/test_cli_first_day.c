@@ -135,7 +135,8 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
-         "--norm-eps (only with --norm=ln|bn|brn|rms|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
+         "--norm-eps (only with "
+         "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
          "--norm-groups (only with --norm=gn|ts)"},
         {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine=on)"},

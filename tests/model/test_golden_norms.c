@@ -63,29 +63,21 @@ Test(golden, batchnorm) {
 }
 
 /* Norms alone: training on batch 0, those with running statistics on batch 1 too, then an
-   evaluation of the last batch. Element i of a parameter starts at the value of `parts` + 0.1 i. */
-ParameterizedTestParameters(golden, norm_alone) {
-    return every_norm();
-}
-
-ParameterizedTest(struct pair *pair, golden, norm_alone) {
+   evaluation of the last batch. Element i of a parameter starts at the value of `parts` + 0.1 i.
+   `name` is that of the file's keys. */
+static void check_alone(const char *name, const struct norm_kind *kind,
+                        const struct norm_options *options) {
     enum { LONE_B = 2, LONE_T = 3, CHANNELS = 6, COUNT = LONE_B * LONE_T * CHANNELS };
-    static const char *const known[] = {"ln",  "rms",  "scale", "gn", "in",
-                                        "dyt", "derf", "cln",   "ts"};
     static const struct {
         const char *name;
         double start;
-    } parts[] = {{"alpha", 0.7}, {"shift", -0.3},     {"scale", 1.9},      {"weight", 1.1},
-                 {"bias", 0.2},  {"prior_mean", 0.4}, {"prior_logv", -0.5}};
+    } parts[] = {{"alpha", 0.7},       {"shift", -0.3}, {"scale", 1.9},
+                 {"weight", 1.1},      {"bias", 0.2},   {"prior_mean", 0.4},
+                 {"prior_logv", -0.5}, {"beta", -0.2},  {"lam", 1.7}};
     const char *path = "tests/golden/norms.txt";
-    const struct norm_kind *kind = norm_kinds[pair->norm];
     double tolerance = in_double() ? 1e-12 : 5e-6;
-    bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        found = found || !strcmp(kind->name, known[i]);
-    if (!found) return;
     struct lone_norm lone;
-    lone_norm_init(&lone, kind, LONE_B, LONE_T, CHANNELS);
+    lone_norm_init_with(&lone, kind, options, LONE_B, LONE_T, CHANNELS);
     struct norm *norm = &lone.norm;
     for (int i = 0; kind->param[i].name; i++)
         for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
@@ -102,17 +94,17 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
         memset(lone.lists.param.grad, 0, lone.lists.param.size * sizeof(real));
         lone_norm_forward(&lone, y, x);
         lone_norm_backward(&lone, dx, dy, x);
-        snprintf(key, sizeof key, "%s:y:%d", kind->name, k);
+        snprintf(key, sizeof key, "%s:y:%d", name, k);
         golden_expect(path, key, COUNT, y, tolerance, 0);
-        snprintf(key, sizeof key, "%s:dx:%d", kind->name, k);
+        snprintf(key, sizeof key, "%s:dx:%d", name, k);
         golden_expect(path, key, COUNT, dx, tolerance, 0);
         for (int i = 0; kind->param[i].name; i++) {
-            snprintf(key, sizeof key, "%s:d%s:%d", kind->name, kind->param[i].name, k);
+            snprintf(key, sizeof key, "%s:d%s:%d", name, kind->param[i].name, k);
             golden_expect(path, key, norm_param_size(norm, i), norm->param[i].grad, tolerance, 0);
         }
         for (int i = 0; kind->state[i].name; i++) {
             if (kind->state[i].counts) continue; // num_batches_tracked
-            snprintf(key, sizeof key, "%s:%s:%d", kind->name, kind->state[i].name, k);
+            snprintf(key, sizeof key, "%s:%s:%d", name, kind->state[i].name, k);
             golden_expect(path, key, CHANNELS, norm->state[i], tolerance, 0);
         }
     }
@@ -120,12 +112,30 @@ ParameterizedTest(struct pair *pair, golden, norm_alone) {
         lone.tokens.training = false;
         lone_norm_forward(&lone, y, x);
         lone_norm_backward(&lone, dx, dy, x);
-        snprintf(key, sizeof key, "%s:eval_y", kind->name);
+        snprintf(key, sizeof key, "%s:eval_y", name);
         golden_expect(path, key, COUNT, y, tolerance, 0);
-        snprintf(key, sizeof key, "%s:eval_dx", kind->name);
+        snprintf(key, sizeof key, "%s:eval_dx", name);
         golden_expect(path, key, COUNT, dx, tolerance, 0);
     }
     lone_norm_free(&lone);
+}
+
+ParameterizedTestParameters(golden, norm_alone) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, golden, norm_alone) {
+    static const char *const known[] = {"ln",   "rms", "scale", "gn",       "in",  "dyt",
+                                        "derf", "cln", "ts",    "seednorm", "bhyt"};
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(kind->name, known[i])) check_alone(kind->name, kind, &small_norms);
+}
+
+Test(golden, partial_rms) {
+    struct norm_options options = small_norms;
+    norms_set(&options, "rms-fraction", 0.4);
+    check_alone("rms-fraction", norm_find("rms"), &options);
 }
 
 /* PowerNorm alone: five batches in training, the first two as warm-up, and a sixth in

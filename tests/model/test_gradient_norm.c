@@ -102,6 +102,15 @@ Test(gradient, batchnorm_by_shards) {
     check_norm_with(kind, &options, 3, 7, 11, NULL, true); // fewer sequences than parts
 }
 
+Test(gradient, partial_rms_norm) {
+    struct norm_options options = small_norms;
+    norms_set(&options, "rms-fraction", 0.4);
+    check_norm_with(norm_find("rms"), &options, 10, 7, 17, NULL, true);
+    check_norm_with(norm_find("rms"), &options, 3, 7, 1, NULL, true);
+    norms_set(&options, "rms-fraction", 0);
+    check_norm_with(norm_find("rms"), &options, 3, 7, 11, NULL, true);
+}
+
 Test(gradient, power_norm_with_heads_and_without) {
     struct norm_options options = small_norms;
     options.heads = 3;

@@ -1,0 +1,127 @@
+/* BHyT (Bounded Hyperbolic Tangent): RMSNorm (rms.c), then tanh.
+
+     rstd = 1 / sqrt(sum_c x^2 / C + eps),  r = lambda rstd / kappa
+     y = gamma tanh(r x)                             lambda one learned number, kappa a constant
+
+   The argument of tanh has the root mean square lambda / kappa, 0.2 at first, so tanh bounds the
+   few large channels and is nearly linear elsewhere. y is as much smaller than RMSNorm's.
+
+   Backward. With h = gamma dy (1 - tanh^2(r x)), the gradient of the argument, and xhat = x rstd:
+     dx = r (h - xhat mean_c(h xhat))
+     dlambda += sum over tokens and channels of h xhat / kappa
+     dgamma += sum over tokens of dy tanh(r x)
+   tanh is computed again, which is cheaper than saving it.
+
+   Byun et al. 2026 (arXiv:2601.09719) and the authors' code: its BHyT*, with lambda learned as in
+   its configurations. Their BHyT is the same before attention; before the MLP it does not measure
+   the mean square of x but estimates it from that before attention, to save time. Here each norm
+   measures its own. */
+#include "model/math/reduce.h"
+#include "model/math/vecmath.h"
+#include "model/norm/kind.h"
+
+enum { EPS, LAMBDA_START, KAPPA }; // options
+enum { GAMMA, LAMBDA };            // parameters
+
+/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
+struct saved {
+    real *rstd;
+    real *h_along; // backward's mean_c(h xhat)
+};
+
+static struct saved saved_of(const struct norm *norm, struct range rows) {
+    real *saved = norm->saved + 2 * rows.begin;
+    return (struct saved){saved, saved + (rows.end - rows.begin)};
+}
+
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return 2 * B * T;
+}
+
+/* lambda / kappa */
+static real bound(const struct norm *norm) {
+    return norm->param[LAMBDA].value[0] / (real)norm->option[KAPPA].real;
+}
+
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[GAMMA].value; // (C)
+    struct saved s = saved_of(norm, rows);
+    real eps = (real)norm->option[EPS].real, scale = bound(norm);
+    for (size_t n = 0; n < M; n++)
+        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
+    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+    for (size_t n = 0; n < M; n++, x += C, y += C) {
+        real r = scale * s.rstd[n];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) y[c] = gamma[c] * tanh_real(r * x[c]);
+    }
+}
+
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                     real *dx, const real *dy, const real *x, real *const *sum) {
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[GAMMA].value;
+    real *dgamma = sum[GAMMA], *dlambda = sum[LAMBDA]; // (C), one
+    struct saved s = saved_of(norm, rows);
+    real scale = bound(norm), inverse_kappa = 1 / (real)norm->option[KAPPA].real;
+    for (size_t n = 0; n < M; n++) {
+        const real *dy_n = dy + n * C, *x_n = x + n * C;
+        real *h = dx + n * C, r = scale * s.rstd[n];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) {
+            real f = tanh_real(r * x_n[c]);
+            dgamma[c] = mul_add(dy_n[c], f, dgamma[c]);
+            h[c] = gamma[c] * dy_n[c] * (1 - f * f);
+        }
+    }
+    for (size_t n = 0; n < M; n++) {
+        real along = row_dot(C, dx + n * C, x + n * C) * s.rstd[n];
+        *dlambda = mul_add(along, inverse_kappa, *dlambda);
+        s.h_along[n] = along / (real)C;
+    }
+    for (size_t n = 0; n < M; n++, x += C, dx += C) {
+        real rstd = s.rstd[n], r = scale * rstd, h_along = s.h_along[n];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) dx[c] = r * mul_add(-x[c] * rstd, h_along, dx[c]);
+    }
+}
+
+static const struct norm_option bhyt_lambda = {
+    .name = "bhyt-lambda",
+    .type = NORM_REAL,
+    .start = "2",
+    .min = 0,
+    .max = 1000,
+    .help = "initial value of lambda",
+};
+
+static const struct norm_option bhyt_kappa = {
+    .name = "bhyt-kappa",
+    .type = NORM_REAL,
+    .start = "10",
+    .min = 1e-3,
+    .max = 1e6,
+    .help = "kappa, which divides lambda",
+    .of_model = true,
+};
+
+static double start_of_lambda(const struct norm *norm) {
+    return norm->option[LAMBDA_START].real;
+}
+
+const struct norm_kind norm_bounded = {
+    .name = "bhyt",
+    .full_name = "boundedtanh",
+    .formula = "y = gamma tanh(lambda / kappa x / sqrt(mean_c x^2 + eps)), lambda one learned "
+               "number",
+    .source = "Byun et al. 2026, BHyT (arXiv:2601.09719)",
+    .options = {[EPS] = &norm_eps, [LAMBDA_START] = &bhyt_lambda, [KAPPA] = &bhyt_kappa},
+    .param = {[GAMMA] = {"weight", .start = 1},
+              [LAMBDA] = {"lam", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
+                          .start_of = start_of_lambda}},
+    .saved_size = saved_size,
+    .forward = forward,
+    .backward = backward,
+};

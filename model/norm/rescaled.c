@@ -1,0 +1,103 @@
+/* SeeDNorm: RMSNorm whose gamma changes with the token.
+
+     rstd = 1 / sqrt(sum_c x^2 / C + eps),  xhat = x rstd
+     t = tanh(sum_c x beta),  y = (gamma + t alpha) xhat       alpha, beta, gamma (C), t one number
+
+   t is computed from x before it is divided by its root mean square, so y still tells how large x
+   was. beta starts at 0: at first the norm is RMSNorm (rms.c). alpha and gamma start at 1.
+
+   Backward. With g = (gamma + t alpha) dy and d = (1 - t^2) sum_c(dy alpha xhat), the gradient of
+   sum_c x beta:
+     dx = rstd (g - xhat mean_c(g xhat)) + d beta
+     dgamma += sum over tokens of dy xhat,  dalpha += sum over tokens of t dy xhat
+     dbeta += sum over tokens of d x
+   where sum_c(g xhat) = sum_c(gamma dy xhat) + t sum_c(dy alpha xhat).
+
+   Cai et al. 2025 (arXiv:2510.22777), with one head. --affine=off leaves alpha and beta learned. */
+#include "model/math/reduce.h"
+#include "model/math/vecmath.h"
+#include "model/norm/kind.h"
+
+enum { EPS };                // options
+enum { GAMMA, ALPHA, BETA }; // parameters
+
+/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
+struct saved {
+    real *rstd, *t;
+    real *g_along, *d; // backward's mean_c(g xhat), d
+};
+
+static struct saved saved_of(const struct norm *norm, struct range rows) {
+    size_t M = rows.end - rows.begin;
+    real *saved = norm->saved + 4 * rows.begin;
+    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M};
+}
+
+static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
+    return 4 * B * T;
+}
+
+static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                    real *y, const real *x) {
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value; // (C)
+    const real *beta = norm->param[BETA].value;                                      // (C)
+    struct saved s = saved_of(norm, rows);
+    real eps = (real)norm->option[EPS].real;
+    for (size_t n = 0; n < M; n++) {
+        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
+        s.t[n] = row_dot(C, x + n * C, beta);                   // before tanh
+    }
+    for (size_t n = 0; n < M; n++) {
+        s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+        s.t[n] = tanh_real(s.t[n]);
+    }
+    for (size_t n = 0; n < M; n++, x += C, y += C) {
+        real rstd = s.rstd[n], t = s.t[n];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) y[c] = x[c] * rstd * mul_add(t, alpha[c], gamma[c]);
+    }
+}
+
+static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                     real *dx, const real *dy, const real *x, real *const *sum) {
+    size_t M = rows.end - rows.begin, C = norm->C;
+    const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value;
+    const real *beta = norm->param[BETA].value;
+    real *dgamma = sum[GAMMA], *dalpha = sum[ALPHA], *dbeta = sum[BETA]; // (C)
+    struct saved s = saved_of(norm, rows);
+    for (size_t n = 0; n < M; n++) {
+        const real *dy_n = dy + n * C, *x_n = x + n * C;
+        real rstd = s.rstd[n], t = s.t[n];
+        real along_gamma = row_dot_product_about(C, gamma, dy_n, x_n, 0) * rstd;
+        real along_alpha = row_dot_product_about(C, alpha, dy_n, x_n, 0) * rstd;
+        s.g_along[n] = mul_add(t, along_alpha, along_gamma) / (real)C;
+        s.d[n] = (1 - t * t) * along_alpha;
+    }
+    for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
+        real rstd = s.rstd[n], t = s.t[n], g_along = s.g_along[n], d = s.d[n];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) {
+            real xhat = x[c] * rstd, along = dy[c] * xhat;
+            dgamma[c] += along;
+            dalpha[c] = mul_add(t, along, dalpha[c]);
+            dbeta[c] = mul_add(d, x[c], dbeta[c]);
+            real g = mul_add(t, alpha[c], gamma[c]) * dy[c];
+            dx[c] = mul_add(d, beta[c], rstd * mul_add(-xhat, g_along, g));
+        }
+    }
+}
+
+const struct norm_kind norm_rescaled = {
+    .name = "seednorm",
+    .full_name = "rescalednorm",
+    .formula = "y = (gamma + alpha tanh(sum_c x beta)) x / sqrt(mean_c x^2 + eps)",
+    .source = "Cai et al. 2025, SeeDNorm (arXiv:2510.22777)",
+    .options = {[EPS] = &norm_eps},
+    .param = {[GAMMA] = {"weight", .start = 1},
+              [ALPHA] = {"alpha", .start = 1, .role = NORM_OTHER},
+              [BETA] = {"beta", .role = NORM_OTHER}},
+    .saved_size = saved_size,
+    .forward = forward,
+    .backward = backward,
+};

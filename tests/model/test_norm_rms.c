@@ -1,0 +1,191 @@
+/* Norms made from RMSNorm: partial RMSNorm, SeeDNorm and BHyT against what their formulas
+   promise. */
+#include "tests/model/theory.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With a negligible epsilon. */
+static struct lone_norm partial_rms(double fraction) {
+    struct lone_norm lone;
+    struct norm_options options = small_norms;
+    norms_set(&options, "rms-fraction", fraction);
+    norms_set(&options, "norm-eps", 1e-20);
+    lone_norm_init_with(&lone, norm_find("rms"), &options, B, T, C);
+    return lone;
+}
+
+/* Gives parameter i the values of normal(0, 1). */
+static void randomize(const struct norm *norm, int i) {
+    real *values = random_reals(norm_param_size(norm, i), 100 + (uint64_t)i);
+    memcpy(norm->param[i].value, values, norm_param_size(norm, i) * sizeof(real));
+    free(values);
+}
+
+static void expect_partial(double fraction, size_t K) {
+    real *x = random_reals(COUNT, 1), y[COUNT], want[COUNT];
+    struct lone_norm lone = partial_rms(fraction);
+    for (size_t n = 0; n < N; n++) {
+        double square = 0;
+        for (size_t c = 0; c < K; c++) square += pow((double)x[n * C + c], 2) / (double)K;
+        for (size_t c = 0; c < C; c++)
+            want[n * C + c] = (real)((double)x[n * C + c] / sqrt(square));
+    }
+    lone_norm_forward(&lone, y, x);
+    cr_expect(difference(COUNT, y, want) <= theory_tolerance() * largest(COUNT, want),
+              "fraction %g is not %zu channels", fraction, K);
+    lone_norm_free(&lone);
+    free(x);
+}
+
+Test(partial_rms, pools_over_the_first_channels_and_at_least_one) {
+    for (size_t K = 1; K <= C; K++) expect_partial((double)K / C, K);
+    expect_partial(0, 1);
+    expect_partial(1e-6, 1);
+    expect_partial(0.5, C / 2 + 1); // of 19
+    expect_partial(1 - 1e-6, C);
+}
+
+/* The other channels change neither y nor dx of the first ones by themselves; as y ignores the
+   scale of a token, dx has no part along x. */
+Test(partial_rms, other_channels_are_scaled_only) {
+    enum { K = 7 };
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], moved[COUNT];
+    struct lone_norm lone = partial_rms((double)K / C);
+    lone_norm_forward(&lone, y, x);
+    lone_norm_backward(&lone, dx, dy, x);
+    for (size_t n = 0; n < N; n++) {
+        double along = 0, size = 0;
+        for (size_t i = n * C; i < (n + 1) * C; i++) {
+            along += (double)(dx[i] * x[i]);
+            size += fabs((double)(dx[i] * x[i]));
+        }
+        cr_expect(size > 0 && fabs(along) < theory_tolerance() * size, "x dx = %g", along);
+    }
+    for (size_t n = 0; n < N; n++)
+        for (size_t c = K; c < C; c++) x[n * C + c] *= 3;
+    lone_norm_forward(&lone, moved, x);
+    for (size_t i = 0; i < COUNT; i++)
+        cr_expect(fabs((double)(moved[i] - y[i] * (i % C < K ? 1 : 3))) <= theory_tolerance());
+    lone_norm_free(&lone);
+    free(x);
+    free(dy);
+}
+
+/* With beta 0, where it starts, SeeDNorm is RMSNorm to the bit; alpha has no gradient, beta has. */
+Test(seednorm, starts_as_rms) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
+    struct lone_norm seed, rms;
+    lone_norm_init(&seed, norm_find("seednorm"), B, T, C);
+    lone_norm_init(&rms, norm_find("rms"), B, T, C);
+    randomize(&seed.norm, 0), randomize(&rms.norm, 0);
+    randomize(&seed.norm, 1);
+    lone_norm_forward(&seed, y, x);
+    lone_norm_forward(&rms, want, x);
+    lone_norm_backward(&seed, dx, dy, x);
+    lone_norm_backward(&rms, dwant, dy, x);
+    cr_expect(difference(COUNT, y, want) == 0);
+    expect_close("dx without beta", COUNT, dx, dwant, theory_tolerance() * 100);
+    expect_close("dgamma", C, seed.norm.param[0].grad, rms.norm.param[0].grad, theory_tolerance());
+    cr_expect(largest(C, seed.norm.param[1].grad) == 0);
+    cr_expect(largest(C, seed.norm.param[2].grad) > 1);
+    lone_norm_free(&seed);
+    lone_norm_free(&rms);
+    free(x);
+    free(dy);
+}
+
+/* y(x) + y(-x) = 2 tanh(x beta) alpha xhat: the part that tells how large x is. A large x saturates
+   it at gamma + alpha or gamma - alpha. */
+Test(seednorm, keeps_the_size_of_its_input) {
+    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT], far[COUNT];
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find("seednorm"), B, T, C);
+    for (int i = 0; i < 3; i++) randomize(&lone.norm, i);
+    const real *gamma = lone.norm.param[0].value, *alpha = lone.norm.param[1].value;
+    const real *beta = lone.norm.param[2].value;
+    for (size_t i = 0; i < COUNT; i++) x[i] *= (real)0.1;
+    lone_norm_forward(&lone, y, x);
+    for (size_t i = 0; i < COUNT; i++) x[i] = -x[i];
+    lone_norm_forward(&lone, z, x);
+    for (size_t i = 0; i < COUNT; i++) x[i] *= -1000000;
+    lone_norm_forward(&lone, far, x);
+    for (size_t n = 0; n < N; n++) {
+        double seed = 0, mean, square;
+        theory_moments(x + n * C, C, 1, &mean, &square);
+        for (size_t c = 0; c < C; c++) seed += (double)(x[n * C + c] * beta[c]);
+        for (size_t c = 0; c < C; c++) {
+            size_t i = n * C + c;
+            double xhat = (double)x[i] / sqrt(square), a = (double)alpha[c] * xhat;
+            double near = xhat / sqrt(1 + 1e-5 * 1e12 / square); // eps matters to the small x
+            double even = 2 * tanh(seed / 1e6) * (double)alpha[c] * near;
+            cr_expect(fabs((double)(y[i] + z[i]) - even) < 20 * theory_tolerance());
+            double end = (double)gamma[c] * xhat + (seed > 0 ? a : -a);
+            cr_expect(fabs((double)far[i] - end) < theory_tolerance() * 20);
+        }
+    }
+    lone_norm_free(&lone);
+    free(x);
+}
+
+/* BHyT is Dynamic Tanh of RMSNorm, without its beta, with alpha = lambda / kappa. */
+Test(bhyt, is_dyt_of_rms) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], xhat[COUNT], want[COUNT], dxhat[COUNT], dwant[COUNT];
+    const double kappa = 0.7;
+    struct norm_options options = small_norms;
+    norms_set(&options, "bhyt-kappa", kappa);
+    norms_set(&options, "dyt-alpha", 2 / kappa);
+    struct lone_norm bhyt, rms, dyt;
+    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
+    lone_norm_init_with(&rms, norm_find("rms"), &options, B, T, C);
+    lone_norm_init_with(&dyt, norm_find("dyt"), &options, B, T, C);
+    randomize(&bhyt.norm, 0);
+    memcpy(dyt.norm.param[1].value, bhyt.norm.param[0].value, C * sizeof(real));
+    lone_norm_forward(&bhyt, y, x);
+    lone_norm_forward(&rms, xhat, x);
+    lone_norm_forward(&dyt, want, xhat);
+    lone_norm_backward(&bhyt, dx, dy, x);
+    lone_norm_backward(&dyt, dxhat, dy, xhat);
+    lone_norm_backward(&rms, dwant, dxhat, x);
+    expect_close("y", COUNT, y, want, theory_tolerance());
+    expect_close("dx", COUNT, dx, dwant, theory_tolerance());
+    expect_close("dgamma", C, bhyt.norm.param[0].grad, dyt.norm.param[1].grad, theory_tolerance());
+    const real dlambda = *dyt.norm.param[0].grad / (real)kappa;
+    expect_close("dlambda", 1, bhyt.norm.param[1].grad, &dlambda, theory_tolerance());
+    lone_norm_free(&bhyt);
+    lone_norm_free(&rms);
+    lone_norm_free(&dyt);
+    free(x);
+    free(dy);
+}
+
+/* As no channel of xhat exceeds sqrt(C), no |y| exceeds tanh(lambda / kappa sqrt(C)), which a token
+   of one channel reaches; a large kappa leaves RMSNorm times lambda / kappa. */
+Test(bhyt, is_bounded_and_with_a_large_kappa_linear) {
+    real *x = random_reals(COUNT, 1), y[COUNT], want[COUNT];
+    struct norm_options options = small_norms;
+    struct lone_norm bhyt, rms;
+    for (size_t c = 1; c < C; c++) x[c] = 0;
+    x[0] = 1000;
+    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
+    lone_norm_forward(&bhyt, y, x);
+    const double bound = tanh(2.0 / 2 * sqrt(C));
+    cr_expect(fabs((double)y[0] - bound) < theory_tolerance() && y[1] == 0);
+    cr_expect((double)largest(COUNT, y) <= bound + theory_tolerance());
+    lone_norm_free(&bhyt);
+    norms_set(&options, "bhyt-kappa", 1e6);
+    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
+    lone_norm_init_with(&rms, norm_find("rms"), &options, B, T, C);
+    lone_norm_forward(&bhyt, y, x);
+    lone_norm_forward(&rms, want, x);
+    for (size_t i = 0; i < COUNT; i++) y[i] *= (real)(1e6 / 2);
+    expect_close("linear", COUNT, y, want, in_double() ? 1e-10 : 2e-5);
+    lone_norm_free(&bhyt);
+    lone_norm_free(&rms);
+    free(x);
+}
