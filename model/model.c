@@ -8,11 +8,14 @@ const struct norm_kind *model_norm(const struct model_config *config, int site) 
     return norm_kinds[own ? own - 1 : config->norm];
 }
 
-const struct norm_kind *model_inner_norm(const struct model_config *config, int site) {
-    int64_t choice = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
+const struct norm_kind *model_inner_norm(const struct model_config *config, int inner) {
+    const int64_t choices[] = {
+        [INNER_QK] = config->qk_norm, [INNER_V] = config->v_norm, [INNER_FFN] = config->ffn_norm};
+    int64_t choice = choices[inner];
     if (choice == INNER_NORM_OFF) return norm_find("none");
-    return choice == INNER_NORM_ON ? model_norm(config, site)
-                                   : norm_kinds[choice - INNER_NORM_KINDS];
+    return choice == INNER_NORM_ON
+               ? model_norm(config, inner == INNER_FFN ? SITE_FFN : SITE_ATTENTION)
+               : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
 bool model_has_final(const struct model_config *config) {
@@ -23,7 +26,9 @@ bool model_has_final(const struct model_config *config) {
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
     bool last = model_has_final(config) || placements[config->placement].embedding;
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-        if (model_norm(config, site) == kind || model_inner_norm(config, site) == kind) return true;
+        if (model_norm(config, site) == kind) return true;
+    for (int inner = 0; inner < INNER_NORMS; inner++)
+        if (model_inner_norm(config, inner) == kind) return true;
     return last && model_norm(config, SITE_FINAL) == kind;
 }
 
@@ -33,6 +38,11 @@ static struct sublayer_options common_options(const struct model *m) {
     const struct placement *placement = &placements[config->placement];
     struct sublayer_options options = {
         .norm_options = config->norms,
+        .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
+                              [QKV_K] = model_inner_norm(config, INNER_QK),
+                              [QKV_V] = model_inner_norm(config, INNER_V)},
+                     .over_width = config->qk_norm_over == EXTENT_WIDTH},
+        .ffn_norm = model_inner_norm(config, INNER_FFN),
         .activation = &activations[config->activation],
         .C = m->C,
         .depth = m->L,
@@ -88,11 +98,9 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
         options.placement =
             placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
         options.norm = model_norm(config, SITE_ATTENTION);
-        options.inner_norm = model_inner_norm(config, SITE_ATTENTION);
         options.heads = config->n_head;
         sublayer_attach(&layer->attention, &options, m->stream_out, layout);
         options.norm = model_norm(config, SITE_FFN);
-        options.inner_norm = model_inner_norm(config, SITE_FFN);
         options.heads = 0;
         sublayer_attach(&layer->mlp, &options, layer->attention.y, layout);
         m->stream_out = layer->mlp.y;

@@ -7,8 +7,8 @@
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------
      PRE   | PRE pools over tokens     | statistics of x           | their gradients
-     INNER | there is QK, which splits | q and k of all rows, and  | dq and dk of all rows, and the
-           | work by (token, head)     | their statistics          | gradients of the statistics
+     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
+           | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
            | whole sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
@@ -28,7 +28,7 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     const struct sublayer *s = c->s;
     switch (stage) {
     case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER: return s->qk_norm.heads > 0;
+    case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
     case STAGE_OUT: return norm_pools(&s->out);
     case STAGE_POST: return norm_pools(&s->post);
@@ -43,7 +43,9 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     const struct tokens *tokens = &c->pass->tokens;
     switch (stage) {
     case STAGE_PRE: norm_statistics(&s->pre, tokens, s->x); break;
-    case STAGE_INNER: qk_norm_statistics(&s->qk_norm, tokens); break;
+    case STAGE_INNER:
+        if (s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
+        break;
     case STAGE_PROJ:
         if (s->heads) {
             team_barrier();
@@ -73,7 +75,8 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         }
         break;
     case STAGE_INNER:
-        qk_norm_gradient_statistics(&s->qk_norm, tokens, c->w->dqk, c->w->dexpanded);
+        if (s->heads)
+            qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
         break;
     case STAGE_PRE: norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, s->x); break;
     case STAGES: break;

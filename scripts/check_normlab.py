@@ -63,6 +63,8 @@ def variants():
         yield f"--norm={norm} --placement=mix --mix-fraction=0.67 --qk-norm=on --ffn-norm=on"
         yield f"--norm=ln --qk-norm={norm} --ffn-norm={norm} --placement=post --init=gpt2"
         yield f"--norm={norm} --bias=off --qk-norm=on --act=relu"
+        yield f"--norm=rms --qk-norm={norm} --v-norm={norm} --qk-norm-over=width --items"
+        yield f"--norm={norm} --v-norm=on --placement=post"
         yield f"--norm={norm} --affine=off --placement=sandwich --ffn-norm=on --act=gelu-tanh"
         yield f"--norm={norm} --items --qk-norm=on --placement=reordered"
         yield f"--norm={norm} --items --ffn-norm=on --pad-stats=include --pad-to=block"

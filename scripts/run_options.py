@@ -19,11 +19,15 @@ DERIVED = {
     "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
 }
 
-NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "ffn-norm")
+NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
 
 
 def with_norm(*names):
     return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
+
+
+def with_qkv_norm(options):
+    return any(options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
 
 
 def with_items(options):
@@ -45,6 +49,7 @@ CONDITIONS = {
     "mix-fraction": lambda options: options.get("placement") == "mix",
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
+    "qk-norm-over": with_qkv_norm,
     "norm-groups": with_norm("gn", "ts"),
     "ts-prior-count": with_norm("ts"),
     "bn-momentum": with_norm("bn", "brn", "in", "prepbn"),

@@ -19,7 +19,7 @@ static const char *site_norm_synonym(int64_t i) {
     return i ? norm_synonym(i - 1) : NULL;
 }
 
-static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, ffn_norm
+static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, v_norm, ffn_norm
     static const char *const names[] = {[INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on"};
     return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
 }
@@ -124,8 +124,13 @@ static const struct option rows_before_norms[] = {
      .metavar = "auto|NORM",
      .help = "norm before the head (and after the embedding); auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help = "normalize queries and keys, head by head; on: by the norm of the attention "
-             "sub-layers"},
+     .help = "normalize queries and keys; on: by the norm of the attention sub-layers"},
+    {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+     .help = "normalize values, before attention; on: by the norm of the attention sub-layers"},
+    {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
+     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
+     .help = "what --qk-norm and --v-norm normalize: each head by itself, or all channels of a "
+             "token together"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},

@@ -24,7 +24,7 @@ static double sublayer_value(void *context) {
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
-                           bool inner, size_t heads) {
+                           const struct qkv_norm_options *qkv, size_t heads) {
     enum { B = 2, T = 5, C = 6, REALS = 1 << 17 };
     struct tensor tensors[3][32];
     struct arena arena = {.base = calloc(REALS, sizeof(real))};
@@ -36,7 +36,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = {.placement = placement,
                                        .norm = norm,
-                                       .inner_norm = inner ? norm : norm_find("none"),
+                                       .qkv_norm = *qkv,
+                                       .ffn_norm = qkv->kind[QKV_Q],
                                        .norm_options = small_norms,
                                        .depth = 2,
                                        .gain = 1,
@@ -98,7 +99,12 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "pre and out", .pre = true, .out = true},
         {.name = "factors alone", .a = less, .s = more},
     };
+    const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
+    const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
+                                             {.kind = {none, norm, none}, .over_width = true},
+                                             {.kind = {none, none, norm}},
+                                             {.kind = {none, none, none}}};
     for (int row = 0; row < 4; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
-            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], row == 0, heads);
+            check_sublayer(norm, &rows_of_its_own[row], &inner[row], heads);
 }

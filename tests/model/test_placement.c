@@ -166,8 +166,8 @@ Test(placement, kinds_of_norms_by_site) {
     model_init(&model, &config, SMALL_V, SMALL_B, 1);
     const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
     cr_expect_str_eq(attention->pre.kind->name, "gn");
-    cr_expect_str_eq(attention->qk_norm.norm[0].kind->name, "rms");
-    cr_expect_str_eq(attention->qk_norm.norm[1].kind->name, "rms");
+    cr_expect_str_eq(attention->qkv_norm.norm[QKV_Q].kind->name, "rms");
+    cr_expect_str_eq(attention->qkv_norm.norm[QKV_K].kind->name, "rms");
     cr_expect_str_eq(attention->ffn_norm.kind->name, "none");
     cr_expect_str_eq(mlp->pre.kind->name, "bn");
     cr_expect_str_eq(mlp->ffn_norm.kind->name, "bn");
