@@ -15,6 +15,11 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
                                    : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
+const struct placement *model_placement(const struct model_config *config, int site) {
+    int64_t own = config->site_placement[site];
+    return &placements[own ? own - 1 : config->placement];
+}
+
 bool model_has_final(const struct model_config *config) {
     if (config->final_norm != FINAL_NORM_AUTO) return config->final_norm == FINAL_NORM_ON;
     return placements[config->placement].final;
@@ -30,13 +35,11 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
-    const struct placement *placement = &placements[config->placement];
     struct sublayer_options options = {
         .norm_options = config->norms,
         .activation = &activations[config->activation],
         .C = m->C,
         .depth = m->L,
-        .gain = placement->gain ? placement->gain(m->L) : 1,
         .xavier = config->init == INIT_XAVIER,
         .dropout = config->dropout,
         .bias = config->bias,
@@ -75,29 +78,33 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     }
 }
 
-static void lay_out_layers(struct model *m, const struct layout *layout) {
+/* What is different in each: of layer l, attention or the MLP. */
+static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
     const struct model_config *config = &m->config;
-    const struct placement *placement = &placements[config->placement];
     struct sublayer_options options = common_options(m);
+    options.placement = placement_of(model_placement(config, site), site == SITE_ATTENTION, l, m->L,
+                                     config->mix_fraction);
+    options.gain = options.placement->gain ? options.placement->gain(m->L) : 1;
+    options.layer = l;
+    options.norm = model_norm(config, site);
+    options.inner_norm = model_inner_norm(config, site);
+    options.heads = site == SITE_ATTENTION ? config->n_head : 0;
+    return options;
+}
+
+static void lay_out_layers(struct model *m, const struct layout *layout) {
     m->stream_out = m->stream_in;
     m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
-        options.layer = l;
-        options.placement =
-            placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
-        options.norm = model_norm(config, SITE_ATTENTION);
-        options.inner_norm = model_inner_norm(config, SITE_ATTENTION);
-        options.heads = config->n_head;
-        sublayer_attach(&layer->attention, &options, m->stream_out, layout);
-        options.norm = model_norm(config, SITE_FFN);
-        options.inner_norm = model_inner_norm(config, SITE_FFN);
-        options.heads = 0;
-        sublayer_attach(&layer->mlp, &options, layer->attention.y, layout);
-        m->stream_out = layer->mlp.y;
-        sublayer_scratch_need(&m->scratch[0], &layer->attention, m->T);
-        sublayer_scratch_need(&m->scratch[1], &layer->mlp, m->T);
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
+            const struct sublayer_options options = sublayer_options_of(m, site, l);
+            struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
+            sublayer_attach(s, &options, m->stream_out, layout);
+            sublayer_scratch_need(&m->scratch[site], s, m->T);
+            m->stream_out = s->y;
+        }
     }
     for (int i = 0; i < 2; i++)
         sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,

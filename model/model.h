@@ -18,6 +18,7 @@ enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or 
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
+    int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
     int64_t qk_norm, ffn_norm;           // INNER_NORM_...
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t init;             // of the weights: INIT_...
@@ -30,6 +31,9 @@ struct model_config {
 /* The kind of norm at a site, and that of the norm inside its attention or MLP. */
 const struct norm_kind *model_norm(const struct model_config *config, int site);
 const struct norm_kind *model_inner_norm(const struct model_config *config, int site);
+
+/* The row of placements that was chosen for attention or for the MLP. */
+const struct placement *model_placement(const struct model_config *config, int site);
 
 /* Whether there is a norm before the head, and whether one of this kind is at any site. */
 bool model_has_final(const struct model_config *config);

@@ -51,6 +51,8 @@ const struct placement placements[] = {
     {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
+    {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
+     .final = true},
     {.name = NULL},
 };
 
@@ -58,4 +60,11 @@ const struct placement *placement_find(const char *name) {
     for (const struct placement *p = placements; p->name; p++)
         if (!strcmp(p->name, name)) return p;
     return NULL;
+}
+
+const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,
+                                     size_t L, double mix_fraction) {
+    if (row->of_layer) row = row->of_layer(layer, L, mix_fraction);
+    const char *name = attention ? row->attn : row->ffn;
+    return name ? placement_find(name) : row;
 }

@@ -11,7 +11,10 @@
 
    A `dual` row has a second stream r beside x. It starts as the first layer's input. Each
    sub-layer's OUT(F) is added to it too, but only the head reads it: x + N(r), N being the norm
-   before the head. */
+   before the head.
+
+   The two sub-layers of a layer may have different rows, and so may the layers: a row may name those
+   of its attention and its MLP, or have a function that chooses a row by layer. */
 struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
@@ -21,12 +24,17 @@ struct placement {
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
-    const char *full_name; // another name that --placement takes, or NULL
-    const char *options;   // names of options that not every placement uses, or NULL
+    const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row
+    const char *full_name;  // another name that --placement takes, or NULL
+    const char *options;    // names of options that not every placement uses, or NULL
 };
 
 extern const struct placement placements[]; // ended by a row without a name
 
 const struct placement *placement_find(const char *name); // NULL if there is none
+
+/* The row of one sub-layer of a layer: its attention, or its MLP. */
+const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,
+                                     size_t L, double mix_fraction);
 
 #endif

@@ -26,6 +26,12 @@ def with_norm(*names):
     return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
 
 
+def with_mix(options):
+    """Whether the layers of attention or of the MLP are mixed."""
+    own = (options.get("placement-attn", "auto"), options.get("placement-ffn", "auto"))
+    return "mix" in own or "auto" in own and options.get("placement") == "mix"
+
+
 def with_items(options):
     return options.get("items") in ("on", True)
 
@@ -42,7 +48,7 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
-    "mix-fraction": lambda options: options.get("placement") == "mix",
+    "mix-fraction": with_mix,
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "norm-groups": with_norm("gn", "ts"),
