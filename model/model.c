@@ -26,7 +26,8 @@ bool model_has_final(const struct model_config *config) {
 }
 
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
-    bool last = model_has_final(config) || placements[config->placement].embedding;
+    const struct placement *row = &placements[config->placement];
+    bool last = model_has_final(config) || row->embedding || row->reads;
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
         if (model_norm(config, site) == kind || model_inner_norm(config, site) == kind) return true;
     return last && model_norm(config, SITE_FINAL) == kind;
@@ -44,7 +45,6 @@ static struct sublayer_options common_options(const struct model *m) {
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
-        .second = m->second,
         .dsecond = m->dsecond,
     };
     options.norm_options.bias = config->bias;
@@ -72,10 +72,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
-    if (placement->dual) {
-        m->second = arena_reals(layout->arena, size);
-        m->dsecond = arena_reals(layout->arena, size);
-    }
+    if (placement->dual) m->dsecond = arena_reals(layout->arena, size);
 }
 
 /* What is different in each: of layer l, attention or the MLP. */
@@ -93,17 +90,25 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
 }
 
 static void lay_out_layers(struct model *m, const struct layout *layout) {
+    const struct placement *placement = &placements[m->config.placement];
+    size_t size = layout->B * layout->T * m->C;
+    const bool in_place = placement->dual && !placement->reads;
+    real *second = in_place ? arena_reals(layout->arena, size) : NULL;
+    m->second = placement->dual ? m->embedded : NULL;
     m->stream_out = m->stream_in;
     m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
-            const struct sublayer_options options = sublayer_options_of(m, site, l);
+            struct sublayer_options options = sublayer_options_of(m, site, l);
+            options.second_in = m->second;
+            options.second = second;
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
             sublayer_attach(s, &options, m->stream_out, layout);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;
+            m->second = s->second;
         }
     }
     for (int i = 0; i < 2; i++)
@@ -114,10 +119,15 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
 static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, row = vec_padded(m->V);
-    lay_out_norm(m, &m->final, model_has_final(&m->config), "transformer.ln_f", layout);
-    bool own_output = norm_present(&m->final) || placements[m->config.placement].dual;
-    m->final_out = own_output ? arena_reals(arena, N * m->C) : NULL;
-    m->head_in = m->final_out ? m->final_out : m->stream_out;
+    const struct placement *placement = &placements[m->config.placement];
+    const bool dual = placement->dual, reads = placement->reads,
+               final = model_has_final(&m->config);
+    lay_out_norm(m, &m->second_norm, dual && (reads || final),
+                 reads ? "transformer.ln_f_second" : "transformer.ln_f", layout);
+    lay_out_norm(m, &m->final, final && (reads || !dual), "transformer.ln_f", layout);
+    m->joined = dual ? arena_reals(arena, N * m->C) : NULL;
+    m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
+    m->head_in = m->final_out ? m->final_out : m->joined ? m->joined : m->stream_out;
     linear_tie(&m->head, m->wte, m->C, m->V, arena);
     m->logits = arena_reals(arena, m->threads_max * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);

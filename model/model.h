@@ -50,17 +50,18 @@ struct model {
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe; // (V,C), (T,C)
-    struct layer *layer;   // (L)
-    struct norm embedding_norm, final;
+    struct param wte, wpe;                          // (V,C), (T,C)
+    struct layer *layer;                            // (L)
+    struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     uint64_t prepared; // the version of the weights for which the linear layers are ready
     // activations
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
     real *stream_out;       // (B,T,C) the last layer's output (not owned)
-    real *second;           // (B,T,C) the second stream (placement.h), or NULL
-    real *final_out;        // (B,T,C) of the final norm and a sum of two streams; NULL without both
+    const real *second;     // (B,T,C) the second stream r (placement.h) at its end, or NULL
+    real *joined;           // (B,T,C) stream_out and r, or its norm; NULL without r
+    real *final_out;        // (B,T,C) of the final norm; NULL without it
     real *head_in;          // (B,T,C) what the head reads (not owned)
     real *logits;           // (threads,ROWS,vec_padded(V))
     real *losses;           // (B,T)

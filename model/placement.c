@@ -18,6 +18,10 @@ static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
 }
 
+static double inverse_root_of_sublayers(size_t layer) {
+    return 1 / sqrt(2 * (double)layer + 2);
+}
+
 /* The first layers post, the others pre. */
 static const struct placement *mixed(size_t layer, size_t L, double mix_fraction) {
     return placement_find((double)layer < floor(mix_fraction * (double)L) ? "post" : "pre");
@@ -51,6 +55,12 @@ const struct placement placements[] = {
     {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
+    {"siamese",
+     "z = F(N(x + N(r))), N(x + z / sqrt(2l)) and r + z, l = 1, 2, ... L, x from N(embedding), r "
+     "from "
+     "the embedding on; N(x + N(r)) before the head",
+     "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
+     .final = true, .embedding = true, .dual = true, .reads = true, .b = inverse_root_of_sublayers},
     {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
      .final = true},
     {.name = NULL},

@@ -45,7 +45,7 @@ TOLERANCE = 1e-8
 NORMS = ("none", "ln", "bn", "rms")
 # inner is pre with norms of queries and keys, and after the MLP's activation.
 PLACEMENTS = ("pre", "post", "inner", "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns", "bare")
+              "residual", "keel", "lns", "bare", "siamese")
 
 
 def config(**options):

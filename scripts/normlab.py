@@ -256,7 +256,7 @@ def make_norm(kind, C, config):
 class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
-        self.l, self.depth, self.drop = l, config.n_layer, nn.Dropout(config.dropout)
+        self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
         self.places, self.norms = [], []
         for name, site, kind in (("ln_1", "attn", config.norm_attn), ("ln_2", "ffn", config.norm_ffn)):
             place = normlab_placements.row_of(config, site, l)
@@ -271,7 +271,7 @@ class Layer(nn.Module):
         for function, place, names in zip((self.attn, self.mlp), self.places, self.norms):
             F, *norms = (functools.partial(f, valid=valid)
                          for f in (function, *(getattr(self, name) for name in names)))
-            x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth, self.l)
+            x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
         return x, r
 
 
@@ -324,6 +324,7 @@ class Model(nn.Module):
         self.config, self.vocabulary = config, vocabulary
         C, kind = config.n_embd, config.norm_final
         of_embedding = kind if config.placement in normlab_placements.OF_EMBEDDING else "none"
+        of_second = kind if config.placement in normlab_placements.READS else "none"
         of_head = kind if normlab_placements.has_final(config) else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
@@ -332,6 +333,7 @@ class Model(nn.Module):
             "ln_e": make_norm(of_embedding, C, config),
             "h": nn.ModuleList(Layer(config, l + 1) for l in range(config.n_layer)),
             "ln_f": make_norm(of_head, C, config),
+            "ln_f_second": make_norm(of_second, C, config),
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         self.lm_head.weight = self.transformer["wte"].weight  # tied
@@ -341,11 +343,12 @@ class Model(nn.Module):
         valid = valid if self.config.pad_stats == "mask" else None
         t = self.transformer
         x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
-        x = r = t["ln_e"](t["drop"](x), valid)
+        r = t["drop"](x)
+        x = t["ln_e"](r, valid)
         for layer in t["h"]:
             x, r = layer(x, r, valid)
-        final = functools.partial(t["ln_f"], valid=valid)
-        return self.lm_head(normlab_placements.head_input(self.config, x, r, final))
+        norms = (functools.partial(t[name], valid=valid) for name in ("ln_f", "ln_f_second"))
+        return self.lm_head(normlab_placements.head_input(self.config, x, r, *norms))
 
     def activations(self, ids, valid=None):
         """The last output of each module in forward(ids), and as NAME.in its input:

@@ -26,14 +26,22 @@ def residual(x, r, F, N, D, l):
     return N[0](x + y), r + y
 
 
-TWO_STREAMS = {"residual": ([""], True, residual)}
+def siamese(x, r, F, N, D, l):
+    """x has passed the norm that the paper writes at the start of the sub-layer."""
+    z = D(F(N[0](x + N[2](r))))
+    return N[1](x + z / math.sqrt(2 * l)), r + z
+
+
+TWO_STREAMS = {"residual": ([""], True, residual),
+               "siamese": (["", "_post", "_second"], True, siamese)}
+READS = ("siamese",)  # the second stream is read by the sub-layers, and by the head with a norm of its own
 
 ROWS = PLACEMENTS | TWO_STREAMS
 
 # Whether there is a norm before the head, of placements whose sub-layers have different rows.
 MIXTURES = {"mix": True}
 
-OF_EMBEDDING = ("peri",)  # a norm after the embedding
+OF_EMBEDDING = ("peri", "siamese")  # a norm after the embedding; a second stream starts before it
 
 
 def row_of(config, site, l):
@@ -50,8 +58,9 @@ def has_final(config):
     return {"on": True, "off": False, "auto": auto}[config.final_norm]
 
 
-def sublayer(place, x, r, F, norms, D, L, l):
-    """x and r after a sub-layer; r is x again where there is no second stream."""
+def sublayer(place, x, r, F, norms, D, depth):
+    """x and r after a sub-layer; r is x again where there is no second stream. depth is (L, l)."""
+    L, l = depth
     if place in TWO_STREAMS:
         return TWO_STREAMS[place][2](x, r, F, norms, D, l)
     N, M = (norms[0], norms[-1]) if norms else (None, None)
@@ -59,6 +68,8 @@ def sublayer(place, x, r, F, norms, D, L, l):
     return x, x
 
 
-def head_input(config, x, r, final):
-    """What the head reads; final is the norm before it."""
+def head_input(config, x, r, final, second):
+    """What the head reads; final is the norm before it, second that of a second stream that is read."""
+    if config.placement in READS:
+        return final(x + second(r))
     return x + final(r) if config.placement in TWO_STREAMS else final(x)
