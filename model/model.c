@@ -8,16 +8,21 @@ const struct norm_kind *model_norm(const struct model_config *config, int site) 
     return norm_kinds[own ? own - 1 : config->norm];
 }
 
-const struct norm_kind *model_inner_norm(const struct model_config *config, int site) {
-    int64_t choice = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
-    if (choice == INNER_NORM_OFF) return norm_find("none");
-    return choice == INNER_NORM_ON ? model_norm(config, site)
-                                   : norm_kinds[choice - INNER_NORM_KINDS];
-}
-
 const struct placement *model_placement(const struct model_config *config, int site) {
     int64_t own = config->site_placement[site];
     return &placements[own ? own - 1 : config->placement];
+}
+
+const struct norm_kind *model_inner_norm(const struct model_config *config, int inner) {
+    const int64_t choices[] = {
+        [INNER_QK] = config->qk_norm, [INNER_V] = config->v_norm, [INNER_FFN] = config->ffn_norm};
+    int64_t choice = choices[inner];
+    bool placed = inner != INNER_FFN && model_placement(config, SITE_ATTENTION)->qkv;
+    if (choice == INNER_NORM_OFF && placed) choice = INNER_NORM_ON;
+    if (choice == INNER_NORM_OFF) return norm_find("none");
+    return choice == INNER_NORM_ON
+               ? model_norm(config, inner == INNER_FFN ? SITE_FFN : SITE_ATTENTION)
+               : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
 bool model_has_final(const struct model_config *config) {
@@ -29,7 +34,9 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
     const struct placement *row = &placements[config->placement];
     bool last = model_has_final(config) || row->embedding || row->reads;
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-        if (model_norm(config, site) == kind || model_inner_norm(config, site) == kind) return true;
+        if (model_norm(config, site) == kind) return true;
+    for (int inner = 0; inner < INNER_NORMS; inner++)
+        if (model_inner_norm(config, inner) == kind) return true;
     return last && model_norm(config, SITE_FINAL) == kind;
 }
 
@@ -38,6 +45,11 @@ static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = {
         .norm_options = config->norms,
+        .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
+                              [QKV_K] = model_inner_norm(config, INNER_QK),
+                              [QKV_V] = model_inner_norm(config, INNER_V)},
+                     .over_width = config->qk_norm_over == EXTENT_WIDTH},
+        .ffn_norm = model_inner_norm(config, INNER_FFN),
         .activation = &activations[config->activation],
         .C = m->C,
         .depth = m->L,
@@ -84,7 +96,6 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     options.gain = options.placement->gain ? options.placement->gain(m->L) : 1;
     options.layer = l;
     options.norm = model_norm(config, site);
-    options.inner_norm = model_inner_norm(config, site);
     options.heads = site == SITE_ATTENTION ? config->n_head : 0;
     return options;
 }

@@ -13,13 +13,16 @@ enum { INIT_GPT2, INIT_XAVIER };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
+enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
+enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
 
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
-    int64_t qk_norm, ffn_norm;           // INNER_NORM_...
+    int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
+    int64_t qk_norm_over;                // EXTENT_..., of v's norm too
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t init;             // of the weights: INIT_...
     int64_t bias, final_norm; // biases of linear layers
@@ -28,9 +31,9 @@ struct model_config {
     struct norm_options norms;
 };
 
-/* The kind of norm at a site, and that of the norm inside its attention or MLP. */
+/* The kind of norm at a site, and that of one of the INNER_NORMS. */
 const struct norm_kind *model_norm(const struct model_config *config, int site);
-const struct norm_kind *model_inner_norm(const struct model_config *config, int site);
+const struct norm_kind *model_inner_norm(const struct model_config *config, int inner);
 
 /* The row of placements that was chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);

@@ -27,6 +27,11 @@ static const struct placement *mixed(size_t layer, size_t L, double mix_fraction
     return placement_find((double)layer < floor(mix_fraction * (double)L) ? "post" : "pre");
 }
 
+/* HybridNorm*: the first layer is pre. */
+static const struct placement *first_pre(size_t layer, size_t L, double mix_fraction) {
+    return placement_find(layer ? "hybrid" : "pre");
+}
+
 const struct placement placements[] = {
     {"pre", "x + F(N(x)), N before the head",
      "Xiong et al. 2020, table 1 (arXiv:2002.04745); Radford et al. 2019", .pre = true,
@@ -56,11 +61,16 @@ const struct placement placements[] = {
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
     {"siamese",
-     "z = F(N(x + N(r))), N(x + z / sqrt(2l)) and r + z, l = 1, 2, ... L, x from N(embedding), r "
-     "from "
-     "the embedding on; N(x + N(r)) before the head",
+     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), r a second stream; N(x + N(r)) before the "
+     "head",
      "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
      .final = true, .embedding = true, .dual = true, .reads = true, .b = inverse_root_of_sublayers},
+    {"hybrid", "attention N(x + F(x)) with norms of q, k and v, MLP x + F(x), N before the head",
+     "Zhuo et al. 2025, HybridNorm (arXiv:2503.04598)", .final = true, .qkv = true, .attn = "post",
+     .ffn = "bare"},
+    {"hybrid-star", "the first layer pre, the others hybrid, all with norms of q, k and v",
+     "Zhuo et al. 2025, HybridNorm* (arXiv:2503.04598)", .final = true, .qkv = true,
+     .of_layer = first_pre},
     {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
      .final = true},
     {.name = NULL},

@@ -18,12 +18,13 @@
    head reads FINAL(x + SECOND(r)). If not, only the head reads r: x + FINAL(r).
 
    The two sub-layers of a layer may have different rows, and so may the layers: a row may name those
-   of its attention and its MLP, or have a function that chooses a row by layer. */
+   of its attention and its MLP, or have a function that chooses a row by layer. A `qkv` row has norms
+   of queries, keys and values in all layers, unless options choose others (model_inner_norm()). */
 struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    bool pre, out, post, final, embedding, dual, reads;
+    bool pre, out, post, final, embedding, dual, reads, qkv;
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*b)(size_t layer); // of dual rows

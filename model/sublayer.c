@@ -75,11 +75,10 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     // timm's names
     const struct norm_kind *none = norm_find("none");
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
-    qk_norm_attach(&s->qk_norm, o->heads ? o->inner_norm : none, &o->norm_options, name, C,
-                   o->heads, layout);
+    if (o->heads)
+        qkv_norm_attach(&s->qkv_norm, &o->qkv_norm, &o->norm_options, name, C, o->heads, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
-    norm_attach(&s->ffn_norm, o->heads ? none : o->inner_norm, &o->norm_options, name, s->H,
-                layout);
+    norm_attach(&s->ffn_norm, o->heads ? none : o->ffn_norm, &o->norm_options, name, s->H, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
@@ -107,7 +106,8 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->needs_dout |= s->dropout > 0 || s->dual;
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
-    w->needs_dqk |= s->qk_norm.heads > 0;
+    for (int i = 0; s->heads && i < QKV_PARTS; i++)
+        w->needs_dqkv[i] |= qkv_norm_part_pools(&s->qkv_norm, i);
     w->needs_dnormed |= sublayer_keeps_dnormed(s);
     w->needs_djoined |= norm_pools(&s->second_norm);
     w->needs_normed |= sublayer_has_normed(s);
@@ -126,7 +126,8 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
     if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
     if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
-    for (int i = 0; w->needs_dqk && i < 2; i++) w->dqk[i] = arena_reals(arena, N * C);
+    for (int i = 0; i < QKV_PARTS; i++)
+        if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * C);
     w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
     w->threads = arena_reals(arena, threads * w->thread_size);
 }
@@ -145,7 +146,7 @@ void sublayer_prepare(const struct sublayer *s) {
 void sublayer_gradient(const struct sublayer *s, size_t N) {
     const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm, &s->second_norm};
     for (int i = 0; i < 5; i++) norm_gradient(norms[i], N);
-    qk_norm_gradient(&s->qk_norm, N);
+    if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
 }

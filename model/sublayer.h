@@ -1,6 +1,6 @@
 /* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where F is attention,
 
-     F(x) = proj(attention(QK(in(x))))   in: C -> 3C, QK the norms of queries and keys, if any
+     F(x) = proj(attention(QKV(in(x))))  in: C -> 3C, QKV norms of queries, keys, values, if any
 
    or the MLP,
 
@@ -15,7 +15,7 @@
 #include "model/layer/attention.h"
 #include "model/layer/linear.h"
 #include "model/norm/norm.h"
-#include "model/norm/qk_norm.h"
+#include "model/norm/qkv_norm.h"
 #include "model/placement.h"
 
 struct sublayer {
@@ -25,9 +25,9 @@ struct sublayer {
     const struct activation *activation; // of the MLP
     double a, b, s_factor, gain;
     struct norm pre, out, post, second_norm;
-    struct qk_norm qk_norm; // of attention
-    struct norm ffn_norm;   // of the MLP
-    struct linear in, proj; // C -> E, H -> C
+    struct qkv_norm qkv_norm; // of attention
+    struct norm ffn_norm;     // of the MLP
+    struct linear in, proj;   // C -> E, H -> C
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
@@ -39,7 +39,7 @@ struct sublayer {
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(x) and
     // the MLP's act(expanded) are computed again.
     real *joined;     // (B,T,C) x + SECOND(r), if r is read
-    real *expanded;   // (B,T,E) in(s PRE(x)), q and k in it normalized
+    real *expanded;   // (B,T,E) in(s PRE(x)), q, k and v in it normalized
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
@@ -57,16 +57,16 @@ struct sublayer_scratch {
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,3C) of attention, (ring,4C) of the MLP
-    real *dqk[2];     // (B,T,C) gradients of the normalized q and k
-    real *dnormed;    // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
-    real *djoined;    // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
-    real *normed;     // (ring,C) s PRE(x), computed again
-    real *threads;    // (threads,thread_size) scratch of each thread, in forward too
+    real *dqkv[QKV_PARTS]; // (B,T,C) gradients of q^, k^ and v^, if their norms pool
+    real *dnormed;         // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
+    real *djoined;         // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
+    real *normed;          // (ring,C) s PRE(x), computed again
+    real *threads;         // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;
-    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in, needs_dqk;
-    bool needs_dnormed, needs_djoined, needs_normed;
+    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in;
+    bool needs_dqkv[QKV_PARTS], needs_dnormed, needs_djoined, needs_normed;
 };
 
 /* The calling thread's own scratch. */
@@ -85,7 +85,8 @@ struct pass {
 struct sublayer_options {
     const struct placement *placement;
     const struct norm_kind *norm;
-    const struct norm_kind *inner_norm; // QK or FFN
+    struct qkv_norm_options qkv_norm; // of attention
+    const struct norm_kind *ffn_norm; // of the MLP
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`

@@ -9,8 +9,8 @@
     SECOND | SECOND pools over tokens  | statistics of r           | their gradients
      PRE   | PRE pools over tokens     | statistics of x, or of    | their gradients
            |                           | x + SECOND(r)             |
-     INNER | there is QK, which splits | q and k of all rows, and  | dq and dk of all rows, and the
-           | work by (token, head)     | their statistics          | gradients of the statistics
+     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
+           | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
            | whole sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
@@ -31,7 +31,7 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     switch (stage) {
     case STAGE_SECOND: return norm_pools(&s->second_norm);
     case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER: return s->qk_norm.heads > 0;
+    case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
     case STAGE_OUT: return norm_pools(&s->out);
     case STAGE_POST: return norm_pools(&s->post);
@@ -47,7 +47,9 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     switch (stage) {
     case STAGE_SECOND: norm_statistics(&s->second_norm, tokens, s->second_in); break;
     case STAGE_PRE: norm_statistics(&s->pre, tokens, sublayer_branch(s)); break;
-    case STAGE_INNER: qk_norm_statistics(&s->qk_norm, tokens); break;
+    case STAGE_INNER:
+        if (s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
+        break;
     case STAGE_PROJ:
         if (s->heads) {
             team_barrier();
@@ -77,7 +79,8 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         }
         break;
     case STAGE_INNER:
-        qk_norm_gradient_statistics(&s->qk_norm, tokens, c->w->dqk, c->w->dexpanded);
+        if (s->heads)
+            qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
         break;
     case STAGE_PRE:
         norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, sublayer_branch(s));

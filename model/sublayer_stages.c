@@ -6,7 +6,7 @@
      ------+--------------------------------------+-----------------------------------------------
      PRE   | expanded = in(s PRE(x))              | dx = a dsum + PRE'(dnormed)
      INNER | MLP: inner = act(expanded)           | MLP: dexpanded = act'(dinner)
-           | attention: q, k = QK(q), QK(k)       | attention: dq, dk = QK'(dq), QK'(dk)
+           | attention: q, k, v = QKV(q, k, v)    | attention: dq, dk, dv = QKV'(dq, dk, dv)
            |                                      | both: dnormed = s in'(dexpanded)
        -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
      PROJ  | projected = proj(FFN(inner))         | MLP: dinner = FFN'(dproj_in)
@@ -14,8 +14,8 @@
      POST  | y = POST(sum)                        | dsum = POST'(dy), dout = drop(dsum)
 
    Attention itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ.
-   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP and QK one of
-   attention; the other has none there.
+   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
+   norms of attention; the other has none there.
 
    With a second stream r (placement.h):
 
@@ -143,15 +143,15 @@ static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
     linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->scratch));
-    qk_norm_keep(&s->qk_norm, rows, expanded);
+    qkv_norm_keep(&s->qkv_norm, rows, expanded);
 }
 
-/* q, k = QK(q), QK(k), or inner = act(expanded) */
+/* q, k, v = QKV(q, k, v), or inner = act(expanded) */
 static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     if (s->heads)
-        qk_norm_forward(&s->qk_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
-                        c->scratch);
+        qkv_norm_forward(&s->qkv_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
+                         c->scratch);
     else
         act_forward(c, rows, inner_at(c, rows.begin));
 }
@@ -253,13 +253,13 @@ void stage_attention_backward(const struct sublayer_call *c, struct range heads)
     attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
 }
 
-/* dq, dk = QK'(dq), QK'(dk), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
+/* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
     real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
     if (s->heads)
-        qk_norm_backward(&s->qk_norm, &c->pass->tokens, rows, dexpanded, c->w->dqk, c->scratch);
+        qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
     else {
         bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
         s->activation->backward(M * s->E, dexpanded,

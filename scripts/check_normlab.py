@@ -63,6 +63,8 @@ def variants():
         yield f"--norm={norm} --placement=mix --mix-fraction=0.67 --qk-norm=on --ffn-norm=on"
         yield f"--norm=ln --qk-norm={norm} --ffn-norm={norm} --placement=post --init=gpt2"
         yield f"--norm={norm} --bias=off --qk-norm=on --act=relu"
+        yield f"--norm=rms --qk-norm={norm} --v-norm={norm} --qk-norm-over=width --items"
+        yield f"--norm={norm} --v-norm=on --placement=post"
         yield f"--norm={norm} --affine=off --placement=sandwich --ffn-norm=on --act=gelu-tanh"
         yield f"--norm={norm} --items --qk-norm=on --placement=reordered"
         yield f"--norm={norm} --items --ffn-norm=on --pad-stats=include --pad-to=block"
@@ -75,6 +77,8 @@ def variants():
     for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix"):
         attn, ffn = pair.split()
         yield f"--norm=bn --placement=sandwich --placement-attn={attn} --placement-ffn={ffn}"
+    yield "--norm=ln --placement=hybrid --qk-norm=none --v-norm=bn --placement-ffn=pre"
+    yield "--norm=bn --placement-attn=hybrid --qk-norm=rms --qk-norm-over=width"
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
     yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"

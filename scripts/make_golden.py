@@ -41,11 +41,12 @@ STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.
 ADAM_EPS = 1e-4
 TOLERANCE = 1e-8
 
-
 NORMS = ("none", "ln", "bn", "rms")
-# inner is pre with norms of queries and keys, and after the MLP's activation.
-PLACEMENTS = ("pre", "post", "inner", "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns", "bare", "siamese")
+# inner and qkv are pre with norms inside the sub-layers.
+INNER = {"inner": {"qk_norm": "on", "ffn_norm": "on"},
+         "qkv": {"qk_norm": "on", "v_norm": "on", "qk_norm_over": "width"}}
+PLACEMENTS = ("pre", "post", *INNER, "sandwich", "peri", "reordered", "deepnorm", "mix",
+              "residual", "keel", "lns", "bare", "siamese", "hybrid", "hybrid-star")
 
 
 def config(**options):
@@ -54,8 +55,7 @@ def config(**options):
 
 
 def make_model(norm, placement):
-    inner = {"qk_norm": "on", "ffn_norm": "on"} if placement == "inner" else {}
-    place = "pre" if placement == "inner" else placement
+    inner, place = INNER.get(placement, {}), "pre" if placement in INNER else placement
     model = normlab.Model(config(norm=norm, placement=place, mix_fraction=0.5, **inner))
     with torch.no_grad():
         for name, tensor in model.named_parameters():

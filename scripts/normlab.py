@@ -11,7 +11,7 @@ the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) 
 weights; for the initial weights of ./train, load a run of --max-iters=0.
 
 B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except
-for queries and keys: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
+for queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
 
 model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
 over tokens use the statistics of the batch in training, and each forward updates their running
@@ -31,11 +31,14 @@ import nanogpt_weights
 import normlab_placements
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
+from normlab_qkv import NormsOfQKV
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
-    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto", qk_norm="off", ffn_norm="off",
-    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
+    norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
+    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head",
+    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
+    mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
@@ -54,8 +57,11 @@ class Config(types.SimpleNamespace):
             setattr(self, site, getattr(self, site).replace("auto", self.norm))
         for site in ("placement_attn", "placement_ffn"):
             setattr(self, site, getattr(self, site).replace("auto", self.placement))
-        self.qk_norm = {"off": "none", "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
-        self.ffn_norm = {"off": "none", "on": self.norm_ffn}.get(self.ffn_norm, self.ffn_norm)
+        for inner, site in (("qk_norm", "norm_attn"), ("v_norm", "norm_attn"), ("ffn_norm", "norm_ffn")):
+            kind = getattr(self, inner)
+            if kind == "off" and inner != "ffn_norm" and self.placement_attn in normlab_placements.QKV:
+                kind = "on"
+            setattr(self, inner, {"off": "none", "on": getattr(self, site)}.get(kind, kind))
         self.norm_groups = self.norm_groups or self.n_head
 
 
@@ -276,28 +282,21 @@ class Layer(nn.Module):
 
 
 # ---- the Transformer ----------------------------------------------------------------------------
-class Attention(nn.Module):
+class Attention(NormsOfQKV):
     """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal."""
     def __init__(self, config):
         super().__init__()
-        C, self.heads = config.n_embd, config.n_head
-        of_head = Config(**{**vars(config), "n_head": 1, "norm_groups": 1,
-                            "block_size": config.block_size * self.heads})
-        of_head.rows_per_token = self.heads
+        C = config.n_embd
         self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
-        self.q_norm, self.k_norm = (make_norm(config.qk_norm, C // self.heads, of_head)
-                                    for _ in range(2))
+        self.make_norms(config, make_norm)
         self.c_proj = nn.Linear(C, C, bias=config.bias)
         self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
 
     def forward(self, x, valid=None):
-        (B, T, C), NH = x.shape, self.heads
-        rows = None if valid is None else valid.repeat_interleave(NH, 1)
-        q, k, v = (z.reshape(B, T * NH, C // NH) for z in self.c_attn(x).split(C, -1))
-        q, k = self.q_norm(q, rows), self.k_norm(k, rows)
-        q, k, v = (z.reshape(B, T, NH, C // NH).transpose(1, 2) for z in (q, k, v))
+        B, T, C = x.shape
+        q, k, v = self.split_heads(self.c_attn(x), valid)
         future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(C // NH)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = self.drop(self.softmax(scores.masked_fill(future, -math.inf)))  # (B,NH,T,T)
         return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
 

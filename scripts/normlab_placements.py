@@ -38,9 +38,10 @@ READS = ("siamese",)  # the second stream is read by the sub-layers, and by the 
 
 ROWS = PLACEMENTS | TWO_STREAMS
 
-# Whether there is a norm before the head, of placements whose sub-layers have different rows.
-MIXTURES = {"mix": True}
+# Placements whose sub-layers have different rows, and whether there is a norm before the head.
+MIXTURES = {"mix": True, "hybrid": True, "hybrid-star": True}
 
+QKV = ("hybrid", "hybrid-star")  # norms of queries, keys and values, unless options choose others
 OF_EMBEDDING = ("peri", "siamese")  # a norm after the embedding; a second stream starts before it
 
 
@@ -49,6 +50,10 @@ def row_of(config, site, l):
     place = {"attn": config.placement_attn, "ffn": config.placement_ffn}[site]
     if place == "mix":
         place = "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"
+    if place == "hybrid-star":
+        place = "pre" if l == 1 else "hybrid"
+    if place == "hybrid":
+        place = {"attn": "post", "ffn": "bare"}[site]
     return place
 
 

@@ -19,7 +19,7 @@ DERIVED = {
     "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
 }
 
-NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "ffn-norm")
+NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
 
 
 def with_norm(*names):
@@ -30,6 +30,12 @@ def with_mix(options):
     """Whether the layers of attention or of the MLP are mixed."""
     own = (options.get("placement-attn", "auto"), options.get("placement-ffn", "auto"))
     return "mix" in own or "auto" in own and options.get("placement") == "mix"
+
+
+def with_qkv_norm(options):
+    own = options.get("placement-attn", "auto")
+    place = options.get("placement") if own == "auto" else own
+    return place in ("hybrid", "hybrid-star") or any(options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
 
 
 def with_items(options):
@@ -51,6 +57,7 @@ CONDITIONS = {
     "mix-fraction": with_mix,
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
+    "qk-norm-over": with_qkv_norm,
     "norm-groups": with_norm("gn", "ts"),
     "ts-prior-count": with_norm("ts"),
     "bn-momentum": with_norm("bn", "brn", "in", "prepbn"),

@@ -127,14 +127,24 @@ static int count_placements(void) {
 
 struct model_config pair_config(const struct pair *pair) {
     struct model_config config = small_config(pair->norm, pair->placement);
-    config.qk_norm = config.ffn_norm = pair->inner ? INNER_NORM_ON : INNER_NORM_OFF;
+    if (pair->inner) config.qk_norm = INNER_NORM_ON;
+    if (pair->inner == INNER_HEADS) config.ffn_norm = INNER_NORM_ON;
+    if (pair->inner == INNER_WIDTH) {
+        config.v_norm = INNER_NORM_ON;
+        config.qk_norm_over = EXTENT_WIDTH;
+    }
     return config;
 }
 
 const char *pair_options(const struct pair *pair) {
+    static const char *const inner[] = {
+        [INNER_NONE] = "",
+        [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
+        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width",
+    };
     static char options[128];
     snprintf(options, sizeof options, "--norm=%s --placement=%s%s", norm_kinds[pair->norm]->name,
-             placements[pair->placement].name, pair->inner ? " --qk-norm=on --ffn-norm=on" : "");
+             placements[pair->placement].name, inner[pair->inner]);
     return options;
 }
 
@@ -142,12 +152,14 @@ const char *pair_options(const struct pair *pair) {
    then ln in the first `of_ln` placements. */
 static struct criterion_test_params pairs(int of_norms, bool inner, int of_ln) {
     int norms = count_norms(), count = 0, ln = norm_index("ln");
-    struct pair *pair = cr_malloc((norms * (of_norms + inner) + of_ln) * sizeof *pair);
+    struct pair *pair = cr_malloc((norms * (of_norms + 2 * inner) + of_ln) * sizeof *pair);
     for (int n = 0; n < norms; n++) {
-        for (int p = 0; p < of_norms; p++) pair[count++] = (struct pair){n, p, false};
-        if (inner) pair[count++] = (struct pair){n, 0, true};
+        for (int p = 0; p < of_norms; p++) pair[count++] = (struct pair){n, p, INNER_NONE};
+        if (!inner) continue;
+        pair[count++] = (struct pair){n, 0, INNER_HEADS};
+        pair[count++] = (struct pair){n, 0, INNER_WIDTH};
     }
-    for (int p = 0; p < of_ln; p++) pair[count++] = (struct pair){ln, p, false};
+    for (int p = 0; p < of_ln; p++) pair[count++] = (struct pair){ln, p, INNER_NONE};
     return cr_make_param_array(struct pair, pair, count, NULL);
 }
 

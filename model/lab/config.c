@@ -19,7 +19,7 @@ static const char *site_norm_synonym(int64_t i) {
     return i ? norm_synonym(i - 1) : NULL;
 }
 
-static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, ffn_norm
+static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, v_norm, ffn_norm
     static const char *const names[] = {[INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on"};
     return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
 }
@@ -55,8 +55,7 @@ static const char *stats_choice(int64_t i) { // enum statistics_source, then all
 #define AT(member)       .offset = offsetof(struct config, member)
 #define RANGE(low, high) .min = low, .max = high
 
-/* A choice of norms or of placements. */
-#define ROW_OF(prefix)                                                                             \
+#define NORM(prefix)                                                                               \
     .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
 
 /* The names of a CHOICE, an entry for each value of its enum in the enum's order. */
@@ -121,22 +120,28 @@ static const struct option rows_before_norms[] = {
      .help = "biases in linear layers and norms (beta)"},
 
     {"norm", OPTION_HEADING, .help = "Norms"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", ROW_OF(norm), .metavar = "NORM", .basic = true,
+    {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .help =
          "normalization, see --help=norm; norms with the option pad-stats pool over tokens, so in "
          "training they are not causal"},
-    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", ROW_OF(site_norm),
+    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .help = "norm of the attention sub-layers; auto: --norm"},
-    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", ROW_OF(site_norm),
+    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .help = "norm of the MLP sub-layers; auto: --norm"},
-    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", ROW_OF(site_norm),
+    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", NORM(site_norm),
      .metavar = "auto|NORM",
      .help = "norm before the head (and after the embedding); auto: --norm"},
-    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", ROW_OF(inner_norm),
-     .metavar = "on|off|NORM",
-     .help = "normalize queries and keys, head by head; on: by the norm of the attention "
-             "sub-layers"},
-    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", ROW_OF(inner_norm),
+    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+     .help =
+         "normalize queries and keys; on: by the norm of the attention sub-layers; off: only if "
+         "the placement does, none: not even then"},
+    {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
+     .help = "normalize values, before attention, likewise"},
+    {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
+     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
+     .help = "what --qk-norm and --v-norm normalize: each head by itself, or all channels of a "
+             "token together"},
+    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
@@ -147,19 +152,22 @@ static const struct option rows_before_norms[] = {
 
 static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
-    {"placement", OPTION_CHOICE, AT(model.placement), "pre", ROW_OF(placement),
-     .metavar = "PLACEMENT", .help = "where the norms are"},
+    {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
+     .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT",
+     .help = "where the norms are"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
      .help = "normalize before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
      .help = "normalize after each addition; short for --placement=post"},
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
-     ROW_OF(site_placement), .metavar = "auto|PLACEMENT",
+     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
+     .metavar = "auto|PLACEMENT",
      .help = "where the norms of the attention sub-layers are, with the row's factors and initial "
              "weights; auto: --placement. --placement then decides about the norms after the "
              "embedding and before the head. A row with a second stream is for --placement alone"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
-     ROW_OF(site_placement), .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
+     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
+     .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},

@@ -97,7 +97,7 @@ static void put_sublayer(const struct probed *r, int layer, const struct sublaye
     put(r, layer, site, "output_rms", rms(r, s->sum, s->a, s->x));
     put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
     put_norm(r, &s->pre, 1);
-    for (int i = 0; i < 2; i++) put_norm(r, &s->qk_norm.norm[i], s->heads);
+    for (int i = 0; i < QKV_PARTS; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.rows);
     put_norm(r, &s->ffn_norm, 1);
     put_norm(r, &s->out, 1);
     put_norm(r, &s->post, 1);

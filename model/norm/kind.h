@@ -23,7 +23,7 @@ struct tokens {
     bool training;
     bool probe;            // watched norms measure this batch
     double scale;          // in backward: weight of the batch's mean loss in the gradient
-    size_t rows_per_token; // 0 means 1; heads are rows of their own in qk_norm.h
+    size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // row, from which on x is new: a text that grows (model_extend())
 };
 

@@ -45,6 +45,7 @@ Test(first_day, other_names_of_options_and_values) {
     expect_line("--norm-ffn=groupnorm", "norm-ffn = gn");
     expect_line("--norm-final=scalenorm", "norm-final = scale");
     expect_line("--qk-norm=layernorm", "qk-norm = ln");
+    expect_line("--v-norm=rmsnorm", "v-norm = rms");
     expect_line("--ffn-norm=powernorm", "ffn-norm = pn");
     expect_line("--placement=postln", "placement = post");
     struct ending ending = train(TINY "--norm=batchnorm --placement=postln --quiet --max-iters=0");
@@ -153,6 +154,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-final=gn --norm-groups=2", NULL},
         {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
+        {"--norm=none --v-norm=gn --norm-groups=2 --qk-norm-over=width", NULL},
         {"--norm=none --ffn-norm=dyt --dyt-alpha=2", NULL},
         {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},
         {"--placement=post --final-norm=on --norm-final=gn --norm-groups=2", NULL},

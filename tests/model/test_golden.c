@@ -48,8 +48,8 @@ static void fill(struct batch *batch, int k) {
 }
 
 /* Which models the golden files hold: norms that PyTorch has in pre and post, ln in every placement
-   and with the inner norms. */
-static bool in_torch(const char *norm, const char *placement, bool inner) {
+   and with norms inside the sub-layers. */
+static bool in_torch(const char *norm, const char *placement, int inner) {
     const char *const norms[] = {"none", "ln", "bn", "rms"};
     if (!strcmp(norm, "ln")) return true;
     for (int i = 0; i < 4; i++)
@@ -134,7 +134,9 @@ ParameterizedTest(struct pair *pair, golden, model) {
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};
     snprintf(golden.path, sizeof golden.path, "tests/golden/%s-%s.txt", norm,
-             pair->inner ? "inner" : placement);
+             pair->inner == INNER_HEADS   ? "inner"
+             : pair->inner == INNER_WIDTH ? "qkv"
+                                          : placement);
 
     struct model_config config = pair_config(pair);
     struct model model;

@@ -33,7 +33,7 @@ static void case_free(struct sublayer_case *c) {
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
-                           bool inner, size_t heads) {
+                           const struct qkv_norm_options *qkv, size_t heads) {
     enum { B = 2, T = 5, C = 6, REALS = 1 << 17 };
     struct tensor tensors[3][32];
     struct arena arena = {.base = calloc(REALS, sizeof(real))};
@@ -45,7 +45,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = {.placement = placement,
                                        .norm = norm,
-                                       .inner_norm = inner ? norm : norm_find("none"),
+                                       .qkv_norm = *qkv,
+                                       .ffn_norm = qkv->kind[QKV_Q],
                                        .norm_options = small_norms,
                                        .depth = 2,
                                        .gain = 1,
@@ -57,9 +58,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .seed = 1};
     struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
                               .count = B * T * C};
-    c.x = random_reals(c.count, 1);
-    c.r = random_reals(c.count, 4);
-    c.dr = random_reals(c.count, 5);
+    real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};
+    for (uint64_t i = 0; i < 4; i++) *streams[i] = random_reals(c.count, 11 + i);
     options.second_in = c.r;
     options.second = arena_reals(&arena, c.count);
     options.dsecond = arena_reals(&arena, c.count);
@@ -69,7 +69,6 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     real *dx = arena_reals(&arena, c.count);
     cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
     for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
-    c.dy = random_reals(c.count, 2);
     c.noise = random_reals(lists.param.size, 3);
     for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * c.noise[i];
     c.states = &lists.state;
@@ -123,7 +122,12 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "reads without pre", .dual = true, .reads = true, .b = more},
         {.name = "adds", .post = true, .dual = true, .b = less},
     };
+    const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
+    const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
+                                             {.kind = {none, norm, none}, .over_width = true},
+                                             {.kind = {none, none, norm}},
+                                             {.kind = {none, none, none}}};
     for (size_t row = 0; row < sizeof rows_of_its_own / sizeof *rows_of_its_own; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
-            check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], row % 4 == 0, heads);
+            check_sublayer(norm, &rows_of_its_own[row], &inner[row % 4], heads);
 }

@@ -209,8 +209,8 @@ Test(placement, kinds_of_norms_by_site) {
     model_init(&model, &config, SMALL_V, SMALL_B, 1);
     const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
     cr_expect_str_eq(attention->pre.kind->name, "gn");
-    cr_expect_str_eq(attention->qk_norm.norm[0].kind->name, "rms");
-    cr_expect_str_eq(attention->qk_norm.norm[1].kind->name, "rms");
+    cr_expect_str_eq(attention->qkv_norm.norm[QKV_Q].kind->name, "rms");
+    cr_expect_str_eq(attention->qkv_norm.norm[QKV_K].kind->name, "rms");
     cr_expect_str_eq(attention->ffn_norm.kind->name, "none");
     cr_expect_str_eq(mlp->pre.kind->name, "bn");
     cr_expect_str_eq(mlp->ffn_norm.kind->name, "bn");
@@ -237,56 +237,6 @@ Test(placement, kinds_of_norms_by_site) {
         }
     batch_free(&batch);
     model_free(&model);
-}
-
-/* Attention and the MLP may have rows of their own, with the row's norms, factors and initial
-   weights; what is outside the sub-layers follows the placement of the whole. */
-Test(placement, rows_by_sub_layer) {
-    struct model_config config = small_config(norm_index("ln"), placement_index("peri"));
-    config.site_placement[SITE_ATTENTION] = 1 + placement_index("keel");
-    config.site_placement[SITE_FFN] = 1 + placement_index("mix"); // half of the layers post
-    config.n_layer = 4;
-    struct model model;
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
-    for (size_t l = 0; l < 4; l++) {
-        const struct sublayer *attention = &model.layer[l].attention, *mlp = &model.layer[l].mlp;
-        cr_expect(norm_present(&attention->pre) && norm_present(&attention->post));
-        cr_expect(!norm_present(&attention->out) && !norm_present(&mlp->out));
-        cr_expect(norm_present(&mlp->post) == (l < 2) && norm_present(&mlp->pre) == (l >= 2));
-        cr_expect_float_eq(attention->a, 8, 1e-12);
-        cr_expect_float_eq(mlp->a, 1, 1e-12);
-    }
-    cr_expect(norm_present(&model.embedding_norm) && norm_present(&model.final));
-    model_free(&model);
-    config.site_placement[SITE_FFN] = 1 + placement_index("deepnorm");
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
-    cr_expect_float_eq(model.layer[0].attention.gain, 1, 1e-12);
-    cr_expect_float_eq(model.layer[0].mlp.gain, pow(32, -0.25), 1e-12);
-    model_free(&model);
-}
-
-/* A mixture's gradients are those of its parts: the same loss and gradients as the placement that has
-   these rows in all layers. */
-Test(placement, a_row_for_both_sub_layers_is_the_placement) {
-    struct model model[2];
-    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    for (int i = 0; i < 2; i++) {
-        struct model_config config =
-            small_config(norm_index("bn"), placement_index(i ? "pre" : "reordered"));
-        if (i)
-            for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-                config.site_placement[site] = 1 + placement_index("reordered");
-        model_init(&model[i], &config, SMALL_V, SMALL_B, 1);
-        model_zero_grad(&model[i]);
-        model_forward(&model[i], &batch, true, 0);
-        model_backward(&model[i], &batch, 0, 1);
-    }
-    const struct tensor_list *one = &model[0].lists.param, *other = &model[1].lists.param;
-    cr_assert_eq(one->size, other->size);
-    cr_expect(!memcmp(one->grad, other->grad, one->size * sizeof(real)));
-    cr_expect(largest(one->size, one->grad) > 0);
-    batch_free(&batch);
-    for (int i = 0; i < 2; i++) model_free(&model[i]);
 }
 
 /* The program's own initial weights: v, the MLP and the projections are smaller by the gain. */

@@ -133,10 +133,12 @@ Test(probe, norms_of_queries_keys_and_mlps) {
     struct probed p;
     probed_run(&p, &config, NULL, 1);
     const struct sublayer *s = &p.model.layer[0].attention;
-    const real *gamma = p.before + (s->qk_norm.norm[1].param[0].value - p.model.lists.param.value);
+    const real *gamma =
+        p.before + (s->qkv_norm.norm[QKV_K].param[0].value - p.model.lists.param.value);
     double terms[2] = {0, 0};
     for (size_t row = 0; row < N * 2; row++) { // 2 heads of 3 channels
-        const real *x = s->qk_norm.raw[1] + row * 3, *dy = p.model.scratch[0].dqk[1] + row * 3;
+        const real *x = s->qkv_norm.raw[QKV_K] + row * 3,
+                   *dy = p.model.scratch[0].dqkv[QKV_K] + row * 3;
         double mean = 0, var = 0, sums[2] = {0, 0};
         for (int c = 0; c < 3; c++) mean += (double)x[c] / 3;
         for (int c = 0; c < 3; c++) var += pow((double)x[c] - mean, 2) / 3;

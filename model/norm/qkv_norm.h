@@ -1,0 +1,69 @@
+/* Norms of queries, keys and values, before attention:
+
+     q^ = N_q(q),  k^ = N_k(k),  v^ = N_v(v)        any of them may be the identity
+
+   Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
+   channels, with one gamma and beta (HS) for all heads; under ln or rms no logit can then exceed
+   gamma^2 sqrt(HS). A norm that pools over tokens pools over the heads too. In gn and pn a head is
+   one group. Over the whole width a token is one row of C channels, as for norms elsewhere.
+
+   Henry et al. 2020 (arXiv:2010.04245), q and k by length in each head; Dehghani et al. 2023
+   (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the whole width;
+   HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
+#ifndef QKV_NORM_H
+#define QKV_NORM_H
+
+#include "model/norm/norm.h"
+
+enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
+
+struct qkv_norm_options {
+    const struct norm_kind *kind[QKV_PARTS];
+    bool over_width; // else head by head
+};
+
+struct qkv_norm {
+    size_t C;
+    size_t rows;                 // that a token has: its heads, or 1
+    struct norm norm[QKV_PARTS]; // of rows of C / rows channels
+    real *raw[QKV_PARTS];        // (B,T,C) q, k and v before their norms; NULL: there is no norm
+};
+
+/* Declares the norms at the site `name` ("transformer.h.0.attn") of attention with `heads` heads
+   and takes their memory; none for a part whose kind is the identity. */
+void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
+                     const struct norm_options *norms, const char *name, size_t C, size_t heads,
+                     const struct layout *layout);
+
+/* Whether one of the norms pools over tokens; and whether that of `part` does. */
+bool qkv_norm_pools(const struct qkv_norm *qkv);
+bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part);
+
+/* Every thread of the team calls the functions below. They do nothing for parts without norm. */
+
+/* Copies q, k and v of the tokens `rows` to raw[]. block (rows,3C) points to the first of these
+   tokens. */
+void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block);
+
+/* Computes what must be known of all tokens, after qkv_norm_keep() of all of them. */
+void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens);
+
+/* Replaces q, k and v of a block of rows (rows,3C) by q^, k^ and v^. */
+void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
+                      real *block, real *scratch); // (ROWS,C)
+
+/* From all of dqkv (B,T,3C), the gradients of q^, k^ and v^, for norms that pool over tokens:
+   copies their gradients to dnormed[part] (B,T,C) and computes what must be known of all of them.
+   Called between barriers. */
+void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
+                                  real *const dnormed[QKV_PARTS], const real *dqkv);
+
+/* Replaces the gradients of q^, k^ and v^ in a block (rows,3C) by those of q, k and v. */
+void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
+                       real *block, real *const dnormed[QKV_PARTS],
+                       real *scratch); // (2,ROWS,C)
+
+/* Adds the blocks' sums of N tokens to the parameters' gradients. Called after a barrier. */
+void qkv_norm_gradient(const struct qkv_norm *qkv, size_t N);
+
+#endif
