@@ -8,10 +8,17 @@ const struct norm_kind *model_norm(const struct model_config *config, int site) 
     return norm_kinds[own ? own - 1 : config->norm];
 }
 
+const struct placement *model_placement(const struct model_config *config, int site) {
+    int64_t own = config->site_placement[site];
+    return &placements[own ? own - 1 : config->placement];
+}
+
 const struct norm_kind *model_inner_norm(const struct model_config *config, int inner) {
     const int64_t choices[] = {
         [INNER_QK] = config->qk_norm, [INNER_V] = config->v_norm, [INNER_FFN] = config->ffn_norm};
     int64_t choice = choices[inner];
+    bool placed = inner != INNER_FFN && model_placement(config, SITE_ATTENTION)->qkv;
+    if (choice == INNER_NORM_OFF && placed) choice = INNER_NORM_ON;
     if (choice == INNER_NORM_OFF) return norm_find("none");
     return choice == INNER_NORM_ON
                ? model_norm(config, inner == INNER_FFN ? SITE_FFN : SITE_ATTENTION)
@@ -24,7 +31,8 @@ bool model_has_final(const struct model_config *config) {
 }
 
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
-    bool last = model_has_final(config) || placements[config->placement].embedding;
+    const struct placement *row = &placements[config->placement];
+    bool last = model_has_final(config) || row->embedding || row->reads;
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
         if (model_norm(config, site) == kind) return true;
     for (int inner = 0; inner < INNER_NORMS; inner++)
@@ -35,7 +43,6 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
-    const struct placement *placement = &placements[config->placement];
     struct sublayer_options options = {
         .norm_options = config->norms,
         .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
@@ -46,12 +53,10 @@ static struct sublayer_options common_options(const struct model *m) {
         .activation = &activations[config->activation],
         .C = m->C,
         .depth = m->L,
-        .gain = placement->gain ? placement->gain(m->L) : 1,
         .xavier = config->init == INIT_XAVIER,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
-        .second = m->second,
         .dsecond = m->dsecond,
     };
     options.norm_options.bias = config->bias;
@@ -79,33 +84,43 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
-    if (placement->dual) {
-        m->second = arena_reals(layout->arena, size);
-        m->dsecond = arena_reals(layout->arena, size);
-    }
+    if (placement->dual) m->dsecond = arena_reals(layout->arena, size);
+}
+
+/* What is different in each: of layer l, attention or the MLP. */
+static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
+    const struct model_config *config = &m->config;
+    struct sublayer_options options = common_options(m);
+    options.placement = placement_of(model_placement(config, site), site == SITE_ATTENTION, l, m->L,
+                                     config->mix_fraction);
+    options.gain = options.placement->gain ? options.placement->gain(m->L) : 1;
+    options.layer = l;
+    options.norm = model_norm(config, site);
+    options.heads = site == SITE_ATTENTION ? config->n_head : 0;
+    return options;
 }
 
 static void lay_out_layers(struct model *m, const struct layout *layout) {
-    const struct model_config *config = &m->config;
-    const struct placement *placement = &placements[config->placement];
-    struct sublayer_options options = common_options(m);
+    const struct placement *placement = &placements[m->config.placement];
+    size_t size = layout->B * layout->T * m->C;
+    const bool in_place = placement->dual && !placement->reads;
+    real *second = in_place ? arena_reals(layout->arena, size) : NULL;
+    m->second = placement->dual ? m->embedded : NULL;
     m->stream_out = m->stream_in;
     m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
         if (m->layer) layer = &m->layer[l];
-        options.layer = l;
-        options.placement =
-            placement->of_layer ? placement->of_layer(l, m->L, config->mix_fraction) : placement;
-        options.norm = model_norm(config, SITE_ATTENTION);
-        options.heads = config->n_head;
-        sublayer_attach(&layer->attention, &options, m->stream_out, layout);
-        options.norm = model_norm(config, SITE_FFN);
-        options.heads = 0;
-        sublayer_attach(&layer->mlp, &options, layer->attention.y, layout);
-        m->stream_out = layer->mlp.y;
-        sublayer_scratch_need(&m->scratch[0], &layer->attention, m->T);
-        sublayer_scratch_need(&m->scratch[1], &layer->mlp, m->T);
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
+            struct sublayer_options options = sublayer_options_of(m, site, l);
+            options.second_in = m->second;
+            options.second = second;
+            struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
+            sublayer_attach(s, &options, m->stream_out, layout);
+            sublayer_scratch_need(&m->scratch[site], s, m->T);
+            m->stream_out = s->y;
+            m->second = s->second;
+        }
     }
     for (int i = 0; i < 2; i++)
         sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,
@@ -115,10 +130,15 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
 static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, row = vec_padded(m->V);
-    lay_out_norm(m, &m->final, model_has_final(&m->config), "transformer.ln_f", layout);
-    bool own_output = norm_present(&m->final) || placements[m->config.placement].dual;
-    m->final_out = own_output ? arena_reals(arena, N * m->C) : NULL;
-    m->head_in = m->final_out ? m->final_out : m->stream_out;
+    const struct placement *placement = &placements[m->config.placement];
+    const bool dual = placement->dual, reads = placement->reads,
+               final = model_has_final(&m->config);
+    lay_out_norm(m, &m->second_norm, dual && (reads || final),
+                 reads ? "transformer.ln_f_second" : "transformer.ln_f", layout);
+    lay_out_norm(m, &m->final, final && (reads || !dual), "transformer.ln_f", layout);
+    m->joined = dual ? arena_reals(arena, N * m->C) : NULL;
+    m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
+    m->head_in = m->final_out ? m->final_out : m->joined ? m->joined : m->stream_out;
     linear_tie(&m->head, m->wte, m->C, m->V, arena);
     m->logits = arena_reals(arena, m->threads_max * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);

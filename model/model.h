@@ -20,6 +20,7 @@ enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q,
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
+    int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
     int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
     int64_t qk_norm_over;                // EXTENT_..., of v's norm too
     int64_t n_layer, n_head, n_embd, block_size;
@@ -33,6 +34,9 @@ struct model_config {
 /* The kind of norm at a site, and that of one of the INNER_NORMS. */
 const struct norm_kind *model_norm(const struct model_config *config, int site);
 const struct norm_kind *model_inner_norm(const struct model_config *config, int inner);
+
+/* The row of placements that was chosen for attention or for the MLP. */
+const struct placement *model_placement(const struct model_config *config, int site);
 
 /* Whether there is a norm before the head, and whether one of this kind is at any site. */
 bool model_has_final(const struct model_config *config);
@@ -49,17 +53,18 @@ struct model {
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe; // (V,C), (T,C)
-    struct layer *layer;   // (L)
-    struct norm embedding_norm, final;
+    struct param wte, wpe;                          // (V,C), (T,C)
+    struct layer *layer;                            // (L)
+    struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     uint64_t prepared; // the version of the weights for which the linear layers are ready
     // activations
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
     real *stream_out;       // (B,T,C) the last layer's output (not owned)
-    real *second;           // (B,T,C) the second stream (placement.h), or NULL
-    real *final_out;        // (B,T,C) of the final norm and a sum of two streams; NULL without both
+    const real *second;     // (B,T,C) the second stream r (placement.h) at its end, or NULL
+    real *joined;           // (B,T,C) stream_out and r, or its norm; NULL without r
+    real *final_out;        // (B,T,C) of the final norm; NULL without it
     real *head_in;          // (B,T,C) what the head reads (not owned)
     real *logits;           // (threads,ROWS,vec_padded(V))
     real *losses;           // (B,T)

@@ -3,13 +3,14 @@
      forward                                     | backward
      --------------------------------------------+--------------------------------------------------
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
-     stream_in = EMBEDDING(embedded), r = same   | dembedded = EMBEDDING'(dstream_in + dr)
+     stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in) + dr
      L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
-     head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), or
-       second stream r: stream_out + FINAL(r)    |   dhead_in, and dr = FINAL'(dhead_in)
+     head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), and
+       second stream FINAL(stream_out + SECOND(r))|  dr = SECOND'(dstream_out)
      logits = head_in wte^T, losses              | dhead_in = dlogits wte, dwte += dlogits^T head_in
 
-   EMBEDDING and FINAL are norms, or the identity. The head's weight is that of the token embedding,
+   EMBEDDING, SECOND and FINAL are norms, or the identity. The second stream r starts as `embedded`
+   (placement.h). The head's weight is that of the token embedding,
    so dwte has two parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
@@ -105,41 +106,39 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     return norm_present(norm) ? dx : dy;
 }
 
-/* r = stream_in, where there is a second stream (placement.h). */
-static void second_start(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    if (!m->second) return;
-    memcpy(m->second + own.begin * m->C, m->stream_in + own.begin * m->C,
-           (own.end - own.begin) * m->C * sizeof(real));
+/* What FINAL reads: stream_out, or with a second stream r stream_out + SECOND(r). */
+static const real *final_in(const struct model *m) {
+    return m->joined ? m->joined : m->stream_out;
 }
 
-/* head_in = FINAL(stream_out), or stream_out + FINAL(r). */
 static void final_forward(const struct model *m, const struct pass *pass) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    outer_norm_forward(&m->final, pass, m->final_out, m->second ? m->second : m->stream_out);
-    if (!m->second) return;
-    const real *normed = norm_present(&m->final) ? m->final_out : m->second;
-    residual_add(count, m->final_out + at, 1, m->stream_out + at, normed + at);
+    if (m->joined) {
+        outer_norm_forward(&m->second_norm, pass, m->joined, m->second);
+        const real *normed = norm_present(&m->second_norm) ? m->joined : m->second;
+        residual_add(count, m->joined + at, 1, m->stream_out + at, normed + at);
+    }
+    outer_norm_forward(&m->final, pass, m->final_out, final_in(m));
 }
 
 /* From dhead_in in dstream[0]. Returns the index of the dstream that holds dstream_out. */
 static size_t final_backward(const struct model *m, const struct pass *pass) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    real *dnormed = m->second ? m->dsecond : m->dstream[1];
-    const real *d = outer_norm_backward(&m->final, pass, dnormed, m->dstream[0],
-                                        m->second ? m->second : m->stream_out);
-    if (!m->second) return norm_present(&m->final) ? 1 : 0;
-    if (d != m->dsecond) memcpy(m->dsecond + at, d + at, count * sizeof(real));
-    return 0;
+    size_t now = norm_present(&m->final) ? 1 : 0;
+    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], final_in(m));
+    if (!m->joined) return now;
+    const real *dr = outer_norm_backward(&m->second_norm, pass, m->dsecond, d, m->second);
+    if (dr != m->dsecond) memcpy(m->dsecond + at, dr + at, count * sizeof(real));
+    return now;
 }
 
-/* Where both streams start: dx (B,T,C) += dr. */
-static void second_start_backward(const struct model *m, const struct pass *pass, real *dx) {
+/* The second stream starts at `embedded`: its gradient d (B,T,C) += dr. */
+static void second_start_backward(const struct model *m, const struct pass *pass, real *d) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->second) residual_add(count, dx + at, 1, dx + at, m->dsecond + at);
+    if (m->dsecond) residual_add(count, d + at, 1, d + at, m->dsecond + at);
 }
 
 /* The sums of squares that probe.h reads. */
@@ -149,6 +148,19 @@ static void probe_stream_in(const struct model *m, const struct pass *pass, cons
         size_t M = team_row_block(n, own).end - n;
         m->dstream_in_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
     }
+}
+
+/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same, and
+   the probed gradient is that of both streams' start. */
+static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
+                                  real *dstream_in) {
+    const bool same = !norm_present(&m->embedding_norm);
+    if (same) second_start_backward(m, pass, dstream_in);
+    if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
+    outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
+    if (same) return dstream_in;
+    second_start_backward(m, pass, dx);
+    return dx;
 }
 
 /* What a team works on. */
@@ -168,7 +180,6 @@ static void forward_work(void *argument) {
     const struct embedding embedding = embedding_of(m, pass, work->ids);
     embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
-    second_start(m, pass);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
         sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
@@ -275,10 +286,7 @@ static void backward_work(void *argument) {
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
     }
     team_barrier();
-    second_start_backward(m, pass, m->dstream[now]);
-    if (pass->tokens.probe) probe_stream_in(m, pass, m->dstream[now]);
-    const real *dembedded = outer_norm_backward(&m->embedding_norm, pass, m->dstream[(now + 1) % 3],
-                                                m->dstream[now], m->embedded);
+    const real *dembedded = start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
     team_barrier();
     const struct embedding embedding = embedding_of(m, pass, batch->ids);
     embedding_backward(&embedding, N, dembedded);
@@ -287,6 +295,7 @@ static void backward_work(void *argument) {
         sublayer_gradient(&m->layer[l].mlp, N);
     }
     norm_gradient(&m->embedding_norm, N);
+    norm_gradient(&m->second_norm, N);
     norm_gradient(&m->final, N);
     profile_lap(PROFILE_OTHER);
     team_barrier();

@@ -18,9 +18,18 @@ static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
 }
 
+static double inverse_root_of_sublayers(size_t layer) {
+    return 1 / sqrt(2 * (double)layer + 2);
+}
+
 /* The first layers post, the others pre. */
 static const struct placement *mixed(size_t layer, size_t L, double mix_fraction) {
     return placement_find((double)layer < floor(mix_fraction * (double)L) ? "post" : "pre");
+}
+
+/* HybridNorm*: the first layer is pre. */
+static const struct placement *first_pre(size_t layer, size_t L, double mix_fraction) {
+    return placement_find(layer ? "hybrid" : "pre");
 }
 
 const struct placement placements[] = {
@@ -51,6 +60,19 @@ const struct placement placements[] = {
     {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
+    {"siamese",
+     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), r a second stream; N(x + N(r)) before the "
+     "head",
+     "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
+     .final = true, .embedding = true, .dual = true, .reads = true, .b = inverse_root_of_sublayers},
+    {"hybrid", "attention N(x + F(x)) with norms of q, k and v, MLP x + F(x), N before the head",
+     "Zhuo et al. 2025, HybridNorm (arXiv:2503.04598)", .final = true, .qkv = true, .attn = "post",
+     .ffn = "bare"},
+    {"hybrid-star", "the first layer pre, the others hybrid, all with norms of q, k and v",
+     "Zhuo et al. 2025, HybridNorm* (arXiv:2503.04598)", .final = true, .qkv = true,
+     .of_layer = first_pre},
+    {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
+     .final = true},
     {.name = NULL},
 };
 
@@ -58,4 +80,11 @@ const struct placement *placement_find(const char *name) {
     for (const struct placement *p = placements; p->name; p++)
         if (!strcmp(p->name, name)) return p;
     return NULL;
+}
+
+const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,
+                                     size_t L, double mix_fraction) {
+    if (row->of_layer) row = row->of_layer(layer, L, mix_fraction);
+    const char *name = attention ? row->attn : row->ffn;
+    return name ? placement_find(name) : row;
 }

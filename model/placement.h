@@ -7,26 +7,40 @@
 
 /* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), with F attention or the MLP. A row says which of
    PRE, OUT and POST are norms (the others are the identity), and whether there is a norm after the
-   embedding and one before the head. a and s are 1 unless the row has a function for them.
+   embedding and one before the head. a, s and b are 1 unless the row has a function for them.
 
-   A `dual` row has a second stream r beside x. It starts as the first layer's input. Each
-   sub-layer's OUT(F) is added to it too, but only the head reads it: x + N(r), N being the norm
-   before the head. */
+   A `dual` row has a second stream r beside x. Both start as the embedding, x after the norm there.
+   With F the sub-layer's OUT(F(..)),
+
+     x = POST(a x + b F), r = r + F
+
+   If the row `reads` r, PRE reads x + SECOND(r) instead of x, SECOND being one more norm, and the
+   head reads FINAL(x + SECOND(r)). If not, only the head reads r: x + FINAL(r).
+
+   The two sub-layers of a layer may have different rows, and so may the layers: a row may name those
+   of its attention and its MLP, or have a function that chooses a row by layer. A `qkv` row has norms
+   of queries, keys and values in all layers, unless options choose others (model_inner_norm()). */
 struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    bool pre, out, post, final, embedding, dual;
+    bool pre, out, post, final, embedding, dual, reads, qkv;
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
+    double (*b)(size_t layer); // of dual rows
     double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
-    const char *full_name; // another name that --placement takes, or NULL
-    const char *options;   // names of options that not every placement uses, or NULL
+    const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row
+    const char *full_name;  // another name that --placement takes, or NULL
+    const char *options;    // names of options that not every placement uses, or NULL
 };
 
 extern const struct placement placements[]; // ended by a row without a name
 
 const struct placement *placement_find(const char *name); // NULL if there is none
+
+/* The row of one sub-layer of a layer: its attention, or its MLP. */
+const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,
+                                     size_t L, double mix_fraction);
 
 #endif

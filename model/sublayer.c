@@ -25,6 +25,24 @@ static double proj_deviation(const struct sublayer *s, const struct sublayer_opt
     return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
 }
 
+/* The norms of the placement. The first norm of a sub-layer has nanoGPT's name, `of`, the others say
+   where they stand. */
+static void attach_norms(struct sublayer *s, const struct sublayer_options *o, const char *of,
+                         const struct layout *layout) {
+    const struct placement *placement = o->placement;
+    char name[64];
+    struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->second_norm};
+    const bool wanted[] = {placement->pre, placement->out, placement->post, placement->reads};
+    const char *const suffix[] = {"", "_out", "_post", "_second"};
+    bool first = true;
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, of, first ? "" : suffix[i]);
+        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, s->C,
+                    layout);
+        if (wanted[i]) first = false;
+    }
+}
+
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
                      const struct layout *layout) {
     struct arena *arena = layout->arena;
@@ -38,8 +56,11 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .heads = o->heads,
                            .activation = o->activation,
                            .a = placement->a ? placement->a(o->depth) : 1,
+                           .b = placement->b ? placement->b(o->layer) : 1,
                            .s_factor = placement->s ? placement->s(o->layer) : 1,
                            .dual = placement->dual,
+                           .reads = placement->reads,
+                           .second_in = o->second_in,
                            .second = o->second,
                            .dsecond = o->dsecond,
                            .gain = o->gain,
@@ -48,18 +69,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
-    // The first norm of a sub-layer has nanoGPT's name, the others say where they stand.
-    struct norm *norms[] = {&s->pre, &s->out, &s->post};
-    const bool wanted[] = {placement->pre, placement->out, placement->post};
-    const char *const suffix[] = {"", "_out", "_post"};
-    bool first = true;
-    for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, names->norm,
-                 first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, C,
-                    layout);
-        if (wanted[i]) first = false;
-    }
+    attach_norms(s, o, names->norm, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
     // timm's names
@@ -72,6 +82,10 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
+    if (s->reads) {
+        s->joined = arena_reals(arena, N * C);
+        s->second = arena_reals(arena, N * C);
+    }
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
@@ -94,7 +108,8 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     for (int i = 0; s->heads && i < QKV_PARTS; i++)
         w->needs_dqkv[i] |= qkv_norm_part_pools(&s->qkv_norm, i);
-    w->needs_dnormed |= norm_pools(&s->pre);
+    w->needs_dnormed |= sublayer_keeps_dnormed(s);
+    w->needs_djoined |= norm_pools(&s->second_norm);
     w->needs_normed |= sublayer_has_normed(s);
     if (size < attention) size = attention;
     if (w->thread_size < size) w->thread_size = (size + 15) / 16 * 16; // 64 bytes
@@ -107,6 +122,7 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     if (w->needs_dout) w->dout = arena_reals(arena, N * C);
     if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
     if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
+    if (w->needs_djoined) w->djoined = arena_reals(arena, N * C);
     if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
     if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
     if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
@@ -128,8 +144,8 @@ void sublayer_prepare(const struct sublayer *s) {
 }
 
 void sublayer_gradient(const struct sublayer *s, size_t N) {
-    const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm};
-    for (int i = 0; i < 4; i++) norm_gradient(norms[i], N);
+    const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm, &s->second_norm};
+    for (int i = 0; i < 5; i++) norm_gradient(norms[i], N);
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);

@@ -23,25 +23,27 @@ struct sublayer {
     size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
-    double a, s_factor, gain;
-    struct norm pre, out, post;
+    double a, b, s_factor, gain;
+    struct norm pre, out, post, second_norm;
     struct qkv_norm qkv_norm; // of attention
     struct norm ffn_norm;     // of the MLP
     struct linear in, proj;   // C -> E, H -> C
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
-    // the second stream (placement.h), to which F(x) is added, and its gradient; not owned
-    bool dual;
-    real *second;        // (B,T,C)
-    const real *dsecond; // (B,T,C)
+    // the second stream r (placement.h)
+    bool dual, reads;
+    const real *second_in; // (B,T,C) r, not owned
+    real *second;          // (B,T,C) r + F, of its own if r is read, else r itself
+    real *dsecond;         // (B,T,C) the gradient of r + F, then of r; not owned
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(x) and
     // the MLP's act(expanded) are computed again.
+    real *joined;     // (B,T,C) x + SECOND(r), if r is read
     real *expanded;   // (B,T,E) in(s PRE(x)), q, k and v in it normalized
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
-    real *sum;        // (B,T,C) a x + drop(OUT(projected))
+    real *sum;        // (B,T,C) a x + b drop(OUT(projected))
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
@@ -50,20 +52,21 @@ struct sublayer {
    a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(dsum + dsecond)
+    real *dout;       // (B,T,C) drop(b dsum + dsecond)
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,3C) of attention, (ring,4C) of the MLP
     real *dqkv[QKV_PARTS]; // (B,T,C) gradients of q^, k^ and v^, if their norms pool
-    real *dnormed;         // (B,T,C) gradient of PRE(x), if PRE pools over tokens
+    real *dnormed;         // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
+    real *djoined;         // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
     real *normed;          // (ring,C) s PRE(x), computed again
     real *threads;         // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;
     bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in;
-    bool needs_dqkv[QKV_PARTS], needs_dnormed, needs_normed;
+    bool needs_dqkv[QKV_PARTS], needs_dnormed, needs_djoined, needs_normed;
 };
 
 /* The calling thread's own scratch. */
@@ -92,8 +95,8 @@ struct sublayer_options {
     double dropout;
     bool bias;
     uint64_t seed;
-    real *second; // (B,T,C) the second stream and its gradient, or NULL
-    const real *dsecond;
+    const real *second_in;  // (B,T,C) the second stream, or NULL
+    real *second, *dsecond; // (B,T,C) where it goes on, if it is not read, and its gradient
 };
 
 /* Declares a sub-layer of layer `layer` (attention if `heads` > 0, else the MLP) with the input
@@ -129,9 +132,20 @@ static inline size_t ring_rows(size_t threads) {
     return 2 * slab_rows(threads);
 }
 
+/* What PRE reads, (B,T,C). */
+static inline const real *sublayer_branch(const struct sublayer *s) {
+    return s->reads ? s->joined : s->x;
+}
+
 /* Whether s PRE(x) is another array than x. */
 static inline bool sublayer_has_normed(const struct sublayer *s) {
     return norm_present(&s->pre) || s->s_factor != 1;
+}
+
+/* Whether dnormed is kept for all tokens: the norm that reads it pools over tokens. That is PRE, or
+   SECOND if there is no PRE. */
+static inline bool sublayer_keeps_dnormed(const struct sublayer *s) {
+    return norm_pools(norm_present(&s->pre) ? &s->pre : &s->second_norm);
 }
 
 /* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */

@@ -6,7 +6,9 @@
 
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------
-     PRE   | PRE pools over tokens     | statistics of x           | their gradients
+    SECOND | SECOND pools over tokens  | statistics of r           | their gradients
+     PRE   | PRE pools over tokens     | statistics of x, or of    | their gradients
+           |                           | x + SECOND(r)             |
      INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
            | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
@@ -27,6 +29,7 @@
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
     const struct sublayer *s = c->s;
     switch (stage) {
+    case STAGE_SECOND: return norm_pools(&s->second_norm);
     case STAGE_PRE: return norm_pools(&s->pre);
     case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
@@ -42,7 +45,8 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     switch (stage) {
-    case STAGE_PRE: norm_statistics(&s->pre, tokens, s->x); break;
+    case STAGE_SECOND: norm_statistics(&s->second_norm, tokens, s->second_in); break;
+    case STAGE_PRE: norm_statistics(&s->pre, tokens, sublayer_branch(s)); break;
     case STAGE_INNER:
         if (s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
         break;
@@ -78,7 +82,14 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         if (s->heads)
             qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
         break;
-    case STAGE_PRE: norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, s->x); break;
+    case STAGE_PRE:
+        norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, sublayer_branch(s));
+        break;
+    case STAGE_SECOND:
+        norm_gradient_statistics(&s->second_norm, tokens,
+                                 norm_present(&s->pre) ? c->w->djoined : c->w->dnormed,
+                                 s->second_in);
+        break;
     case STAGES: break;
     }
 }
@@ -173,7 +184,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     cache_fetch(s->in.in * s->in.padded, s->in.transposed);
     cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
-    for (int first = STAGE_PRE, last; first < STAGES; first = last + 1) {
+    for (int first = STAGE_SECOND, last; first < STAGES; first = last + 1) {
         for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
             last++;
         synchronize_forward(&c, first);
@@ -202,8 +213,8 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
         whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
     cache_fetch(s->proj.in * s->proj.out, s->proj.weight.value);
     cache_fetch(s->in.in * s->in.out, s->in.weight.value);
-    for (int last = STAGE_POST, first; last >= STAGE_PRE; last = first - 1) {
-        for (first = last; first > STAGE_PRE && !threads_wait(&c, first - 1, whole_sequences);)
+    for (int last = STAGE_POST, first; last >= STAGE_SECOND; last = first - 1) {
+        for (first = last; first > STAGE_SECOND && !threads_wait(&c, first - 1, whole_sequences);)
             first--;
         synchronize_backward(&c, last);
         for (size_t n = 0; n < N; n += c.slab) {

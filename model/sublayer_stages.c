@@ -17,7 +17,13 @@
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
    norms of attention; the other has none there.
 
-   With a second stream r (placement.h): r += drop(OUT(projected)), and dout = drop(dsum + dr). */
+   With a second stream r (placement.h):
+
+     SECOND | if r is read: joined = x + SECOND(r) | dr += SECOND'(djoined), with
+            |   and PRE reads joined, not x        |   djoined = PRE'(dnormed)
+     OUT    | sum = a x + b drop(OUT(projected)),  |
+            |   r += drop(OUT(projected))          |
+     POST   |                                      | dout = drop(b dsum + dr) */
 #include "model/sublayer_stages.h"
 #include "model/layer/residual.h"
 #include "model/math/cache.h"
@@ -56,7 +62,13 @@ static real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M,H)
 }
 
 static real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    return norm_pools(&c->s->pre) ? c->w->dnormed + n * c->s->C : c->scratch + ROWS * c->s->H;
+    bool kept = sublayer_keeps_dnormed(c->s);
+    return kept ? c->w->dnormed + n * c->s->C : c->scratch + ROWS * c->s->H;
+}
+
+static real *djoined_at(const struct sublayer_call *c, size_t n) { // (M,C)
+    if (!norm_present(&c->s->pre)) return dnormed_at(c, n);        // of the identity
+    return norm_pools(&c->s->second_norm) ? c->w->djoined + n * c->s->C : c->scratch;
 }
 
 static real *ffn_scratch(const struct sublayer_call *c, size_t i) { // (ROWS,H) of FFN, i is 0 or 1
@@ -88,7 +100,8 @@ static void scale(size_t count, real *to, real s, const real *from) {
 /* s PRE(x): in y (M,C), or x itself where nothing changes it. */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
-    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y, s->x + rows.begin * s->C);
+    const real *normed =
+        norm_forward(&s->pre, &c->pass->tokens, rows, y, sublayer_branch(s) + rows.begin * s->C);
     if (s->s_factor == 1) return normed;
     scale(count(rows) * s->C, y, (real)s->s_factor, normed);
     return y;
@@ -114,6 +127,16 @@ static struct attention attention_of(const struct sublayer_call *c) {
 }
 
 /* Forward. */
+
+/* joined = x + SECOND(r) */
+static void second_forward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    if (!s->reads) return;
+    const real *normed =
+        norm_forward(&s->second_norm, &c->pass->tokens, rows, c->scratch, s->second_in + first);
+    residual_add(count(rows) * s->C, s->joined + first, 1, s->x + first, normed);
+}
 
 /* expanded = in(s PRE(x)) */
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
@@ -147,14 +170,19 @@ static void proj_forward(const struct sublayer_call *c, struct range rows) {
     linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), proj_in);
 }
 
-/* sum = a x + drop(OUT(projected)), r += drop(OUT(projected)) */
+/* sum = a x + b drop(OUT(projected)), r += drop(OUT(projected)) */
 static void out_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *f =
         norm_forward(&s->out, &c->pass->tokens, rows, c->scratch, projected_at(c, rows.begin));
+    if (s->dual)
+        residual_forward(first, size, s->second + first, 1, s->second_in + first, f, c->drop);
+    if (s->b != 1) {
+        scale(size, c->scratch, (real)s->b, f);
+        f = c->scratch;
+    }
     residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
-    if (s->dual) residual_forward(first, size, s->second + first, 1, s->second + first, f, c->drop);
 }
 
 /* y = POST(sum) */
@@ -166,6 +194,7 @@ static void post_forward(const struct sublayer_call *c, struct range rows) {
 
 void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
+    case STAGE_SECOND: second_forward(c, rows); break;
     case STAGE_PRE: pre_forward(c, rows); break;
     case STAGE_INNER: inner_forward(c, rows); break;
     case STAGE_PROJ: proj_forward(c, rows); break;
@@ -177,7 +206,7 @@ void stage_forward(const struct sublayer_call *c, enum stage stage, struct range
 
 /* Backward. */
 
-/* dsum = POST'(dy), dout = drop(dsum + dr) */
+/* dsum = POST'(dy), dout = drop(b dsum + dr) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
@@ -187,7 +216,7 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
-        residual_add(size, both, 1, dsum, s->dsecond + first);
+        residual_add(size, both, (real)s->b, dsum, s->dsecond + first);
         dsum = both;
     }
     if (!c->drop.threshold) return;
@@ -249,13 +278,26 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
 static void pre_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
-    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->scratch,
-                                        dnormed_at(c, rows.begin), s->x + first);
+    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, djoined_at(c, rows.begin),
+                                        dnormed_at(c, rows.begin), sublayer_branch(s) + first);
     residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+}
+
+/* dr += SECOND'(djoined) */
+static void second_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    if (!s->reads) return;
+    const real *djoined = djoined_at(c, rows.begin);
+    real *unused = djoined == c->scratch ? c->scratch + ROWS * s->H : c->scratch;
+    const real *dsecond = norm_backward(&s->second_norm, &c->pass->tokens, rows, unused, djoined,
+                                        s->second_in + first);
+    residual_add(count(rows) * s->C, s->dsecond + first, 1, s->dsecond + first, dsecond);
 }
 
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
+    case STAGE_SECOND: second_backward(c, rows); break;
     case STAGE_PRE: pre_backward(c, rows); break;
     case STAGE_INNER: inner_backward(c, rows); break;
     case STAGE_PROJ: proj_backward(c, rows); break;
@@ -276,8 +318,8 @@ void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin;
-    const real *normed =
-        sublayer_has_normed(s) ? c->w->normed + ring_row(c, n) * s->C : s->x + n * s->C;
+    const real *normed = sublayer_has_normed(s) ? c->w->normed + ring_row(c, n) * s->C
+                                                : sublayer_branch(s) + n * s->C;
     linear_weight_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E,
                            normed);
 }

@@ -8,7 +8,7 @@
 
 #include "model/sublayer.h"
 
-enum stage { STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
+enum stage { STAGE_SECOND, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
 
 /* One call of sublayer_forward() or sublayer_backward(), as one thread sees it. */
 struct sublayer_call {

@@ -76,7 +76,7 @@ shorten() { # shorten NAME=VALUE: sets $shortened, with the short name of a norm
     local name=${1%%=*} topic=norm
     case $name in
     norm | norm-* | *-norm) ;;
-    placement) topic=placement ;;
+    placement | placement-*) topic=placement ;;
     *) topic='' ;;
     esac
     shortened=$1

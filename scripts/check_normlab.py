@@ -74,6 +74,11 @@ def variants():
         yield f"--norm=bn --bn-axis=batch --placement={placement} --qk-norm=on"
         yield f"--final-norm=on --placement={placement} --dropout=0.2"
         yield f"--final-norm=off --placement={placement} --init=gpt2"
+    for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix"):
+        attn, ffn = pair.split()
+        yield f"--norm=bn --placement=sandwich --placement-attn={attn} --placement-ffn={ffn}"
+    yield "--norm=ln --placement=hybrid --qk-norm=none --v-norm=bn --placement-ffn=pre"
+    yield "--norm=bn --placement-attn=hybrid --qk-norm=rms --qk-norm-over=width"
     yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
     yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
     yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"

@@ -46,7 +46,7 @@ NORMS = ("none", "ln", "bn", "rms")
 INNER = {"inner": {"qk_norm": "on", "ffn_norm": "on"},
          "qkv": {"qk_norm": "on", "v_norm": "on", "qk_norm_over": "width"}}
 PLACEMENTS = ("pre", "post", *INNER, "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns")
+              "residual", "keel", "lns", "bare", "siamese", "hybrid", "hybrid-star")
 
 
 def config(**options):

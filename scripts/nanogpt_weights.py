@@ -48,7 +48,8 @@ def check_recipe(path, texts, nanogpt):
     """Refuses a model that is not nanoGPT's. Other models can have the same names and shapes, so the
     texts decide."""
     gelu = "gelu-tanh" if hasattr(nanogpt, "new_gelu") else "gelu"  # tanh until May 2023
-    wanted = {"norm": ("ln",), "placement": ("pre",), "final-norm": ("auto", "on"),
+    wanted = {"norm": ("ln",), "placement": ("pre",), "placement-attn": ("auto", "pre"),
+              "placement-ffn": ("auto", "pre"), "final-norm": ("auto", "on"),
               "affine": ("on",), "act": (gelu,)}
     for name, values in wanted.items():
         if texts.get(name, values[0]) not in values:

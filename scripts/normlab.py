@@ -28,6 +28,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+import normlab_placements
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
 from normlab_rms import make_classes, over_partial_rms
@@ -37,7 +38,8 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head",
-    placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
+    placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
+    mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
@@ -54,8 +56,12 @@ class Config(types.SimpleNamespace):
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
         for site in ("norm_attn", "norm_ffn", "norm_final"):
             setattr(self, site, getattr(self, site).replace("auto", self.norm))
+        for site in ("placement_attn", "placement_ffn"):
+            setattr(self, site, getattr(self, site).replace("auto", self.placement))
         for inner, site in (("qk_norm", "norm_attn"), ("v_norm", "norm_attn"), ("ffn_norm", "norm_ffn")):
             kind = getattr(self, inner)
+            if kind == "off" and inner != "ffn_norm" and self.placement_attn in normlab_placements.QKV:
+                kind = "on"
             setattr(self, inner, {"off": "none", "on": getattr(self, site)}.get(kind, kind))
         self.norm_groups = self.norm_groups or self.n_head
 
@@ -254,49 +260,26 @@ def make_norm(kind, C, config):
     return POOLED_NORMS[kind](C, config)
 
 
-# ---- placements ---------------------------------------------------------------------------------
-# For a sub-layer F, attention or MLP: the suffixes after ln_1 or ln_2 in the names of its norms N and
-# M; whether there is a norm before the head; the formula. D is dropout, L the number of layers,
-# l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
-PLACEMENTS = {
-    "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
-    "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
-    "sandwich": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
-    "peri": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
-    "reordered": ([""], True, lambda x, F, N, M, D, L, l: x + D(N(F(x)))),
-    "deepnorm": ([""], False, lambda x, F, N, M, D, L, l: N((2 * L) ** 0.25 * x + D(F(x)))),
-    "mix": ([""], True, None),
-    "residual": ([""], True, None),
-    "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
-    "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
-}
-
-
+# ---- layers -------------------------------------------------------------------------------------
 class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
-        self.l, self.depth, self.drop = l, config.n_layer, nn.Dropout(config.dropout)
-        self.place, self.suffixes = config.placement, PLACEMENTS[config.placement][0]
-        if self.place == "mix":
-            first = l <= math.floor(config.mix_fraction * config.n_layer)
-            self.place = "post" if first else "pre"
-        for name, kind in (("ln_1", config.norm_attn), ("ln_2", config.norm_ffn)):
-            for suffix in self.suffixes:
-                setattr(self, name + suffix, make_norm(kind, config.n_embd, config))
-            if name == "ln_1":
-                self.attn = Attention(config)
-        self.mlp = MLP(config)
+        self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
+        self.places, self.norms = [], []
+        for name, site, kind in (("ln_1", "attn", config.norm_attn), ("ln_2", "ffn", config.norm_ffn)):
+            place = normlab_placements.row_of(config, site, l)
+            self.places.append(place)
+            self.norms.append([name + suffix for suffix in normlab_placements.ROWS[place][0]])
+            for norm in self.norms[-1]:
+                setattr(self, norm, make_norm(kind, config.n_embd, config))
+        self.attn, self.mlp = Attention(config), MLP(config)
 
     def forward(self, x, r, valid=None):
-        """x (B,T,C) after the layer, and r (B,T,C): x again, in ResiDual the second stream."""
-        for name, function in (("ln_1", self.attn), ("ln_2", self.mlp)):
-            F, N, M = (functools.partial(f, valid=valid) for f in (
-                function, getattr(self, name), getattr(self, name + self.suffixes[-1])))
-            if self.place == "residual":
-                y = self.drop(F(x))
-                x, r = N(x + y), r + y
-            else:
-                x = r = PLACEMENTS[self.place][2](x, F, N, M, self.drop, self.depth, self.l)
+        """x (B,T,C) after the layer, and r (B,T,C): x again, or the second stream."""
+        for function, place, names in zip((self.attn, self.mlp), self.places, self.norms):
+            F, *norms = (functools.partial(f, valid=valid)
+                         for f in (function, *(getattr(self, name) for name in names)))
+            x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
         return x, r
 
 
@@ -340,16 +323,18 @@ class Model(nn.Module):
     def __init__(self, config, vocabulary=None):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
-        C, kind, final = config.n_embd, config.norm_final, PLACEMENTS[config.placement][1]
-        final = {"on": True, "off": False, "auto": final}[config.final_norm]
-        of_embedding = kind if config.placement == "peri" else "none"
+        C, kind = config.n_embd, config.norm_final
+        of_embedding = kind if config.placement in normlab_placements.OF_EMBEDDING else "none"
+        of_second = kind if config.placement in normlab_placements.READS else "none"
+        of_head = kind if normlab_placements.has_final(config) else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
             "wpe": nn.Embedding(config.block_size, C),
             "drop": nn.Dropout(config.dropout),
             "ln_e": make_norm(of_embedding, C, config),
             "h": nn.ModuleList(Layer(config, l + 1) for l in range(config.n_layer)),
-            "ln_f": make_norm(kind if final else "none", C, config),
+            "ln_f": make_norm(of_head, C, config),
+            "ln_f_second": make_norm(of_second, C, config),
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         self.lm_head.weight = self.transformer["wte"].weight  # tied
@@ -359,11 +344,12 @@ class Model(nn.Module):
         valid = valid if self.config.pad_stats == "mask" else None
         t = self.transformer
         x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
-        x = r = t["ln_e"](t["drop"](x), valid)
+        r = t["drop"](x)
+        x = t["ln_e"](r, valid)
         for layer in t["h"]:
             x, r = layer(x, r, valid)
-        last = t["ln_f"](r, valid)  # r is x, except in ResiDual
-        return self.lm_head(x + last if self.config.placement == "residual" else last)
+        norms = (functools.partial(t[name], valid=valid) for name in ("ln_f", "ln_f_second"))
+        return self.lm_head(normlab_placements.head_input(self.config, x, r, *norms))
 
     def activations(self, ids, valid=None):
         """The last output of each module in forward(ids), and as NAME.in its input:

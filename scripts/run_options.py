@@ -26,8 +26,16 @@ def with_norm(*names):
     return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
 
 
+def with_mix(options):
+    """Whether the layers of attention or of the MLP are mixed."""
+    own = (options.get("placement-attn", "auto"), options.get("placement-ffn", "auto"))
+    return "mix" in own or "auto" in own and options.get("placement") == "mix"
+
+
 def with_qkv_norm(options):
-    return any(options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
+    own = options.get("placement-attn", "auto")
+    place = options.get("placement") if own == "auto" else own
+    return place in ("hybrid", "hybrid-star") or any(options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
 
 
 def with_items(options):
@@ -46,7 +54,7 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
-    "mix-fraction": lambda options: options.get("placement") == "mix",
+    "mix-fraction": with_mix,
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "qk-norm-over": with_qkv_norm,

@@ -36,6 +36,14 @@ static const char *placement_synonym(int64_t i) {
     return placements[i].full_name;
 }
 
+static const char *site_placement_choice(int64_t i) { // model_config.site_placement
+    return i ? placement_choice(i - 1) : "auto";
+}
+
+static const char *site_placement_synonym(int64_t i) {
+    return i ? placement_synonym(i - 1) : NULL;
+}
+
 static const char *activation_choice(int64_t i) {
     return activations[i].name;
 }
@@ -124,9 +132,11 @@ static const struct option rows_before_norms[] = {
      .metavar = "auto|NORM",
      .help = "norm before the head (and after the embedding); auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help = "normalize queries and keys; on: by the norm of the attention sub-layers"},
+     .help =
+         "normalize queries and keys; on: by the norm of the attention sub-layers; off: only if "
+         "the placement does, none: not even then"},
     {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help = "normalize values, before attention; on: by the norm of the attention sub-layers"},
+     .help = "normalize values, before attention, likewise"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
      .help = "what --qk-norm and --v-norm normalize: each head by itself, or all channels of a "
@@ -143,12 +153,21 @@ static const struct option rows_before_norms[] = {
 static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .synonym = placement_synonym, .metavar = "PLACEMENT", .scope = OPTION_OF_MODEL,
+     .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT",
      .help = "where the norms are"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
      .help = "normalize before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
      .help = "normalize after each addition; short for --placement=post"},
+    {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
+     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
+     .metavar = "auto|PLACEMENT",
+     .help = "where the norms of the attention sub-layers are, with the row's factors and initial "
+             "weights; auto: --placement. --placement then decides about the norms after the "
+             "embedding and before the head. A row with a second stream is for --placement alone"},
+    {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
+     .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
+     .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},

@@ -34,10 +34,25 @@ static void resolve_auto(struct config *config) {
     omp_set_num_threads((int)config->threads);
 }
 
+/* Dies if only one kind of sub-layer would have a second stream, which all of them add to. */
+static void check_streams(const struct model_config *model) {
+    const struct placement *whole = &placements[model->placement];
+    for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
+        const struct placement *own = model_placement(model, site);
+        const char *name = site == SITE_ATTENTION ? "attn" : "ffn";
+        if (own == whole || (!own->dual && !whole->dual)) continue;
+        die(STATUS_USAGE,
+            "--placement-%s=%s: with --placement=%s, only some sub-layers would add to the second "
+            "stream of %s (it needs --placement alone)",
+            name, own->name, whole->name, own->dual ? own->name : whole->name);
+    }
+}
+
 /* Dies if values contradict each other. */
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
     const struct schedule *schedule = &config->schedule;
+    check_streams(model);
     if (model->n_embd % model->n_head)
         die(STATUS_USAGE,
             "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",

@@ -55,11 +55,17 @@ static struct usage usage_in_norms(const char *option, const struct config *conf
     return usage;
 }
 
+/* Whether a sub-layer has this placement. */
+static bool has_placement(const struct config *config, const struct placement *p) {
+    return p == model_placement(&config->model, SITE_ATTENTION) ||
+           p == model_placement(&config->model, SITE_FFN);
+}
+
 static struct usage usage_in_placements(const char *option, const struct config *config) {
     struct usage usage = {0};
     for (const struct placement *p = placements; p->name; p++)
         usage_add(&usage, "with --placement", p->name, listed(p->options, option),
-                  config && p == &placements[config->model.placement]);
+                  config && has_placement(config, p));
     return usage;
 }
 

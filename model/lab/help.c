@@ -63,7 +63,7 @@ static void reader_left(int number) {
 }
 
 static void list_row(const char *name, const char *formula, const char *source) {
-    printf("%-10s %s\n%-10s %s\n", name, formula, "", source);
+    printf("%-11s %s\n%-11s %s\n", name, formula, "", source);
 }
 
 bool help_answer(const struct config *config) {

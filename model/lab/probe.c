@@ -101,6 +101,7 @@ static void put_sublayer(const struct probed *r, int layer, const struct sublaye
     put_norm(r, &s->ffn_norm, 1);
     put_norm(r, &s->out, 1);
     put_norm(r, &s->post, 1);
+    put_norm(r, &s->second_norm, 1);
 }
 
 /* One head of one sequence: the largest logit, and the sums of the other metrics over the valid
@@ -185,6 +186,7 @@ void probe_write(struct probe *probe, const struct model *m, const struct batch 
         put_sublayer(&r, (int)l, &m->layer[l].mlp);
     }
     if (m->second) put(&r, -1, "second", "stream_rms", rms(&r, m->second, 0, NULL));
+    put_norm(&r, &m->second_norm, 1);
     put_norm(&r, &m->final, 1);
     for (size_t i = 0; i < m->lists.param.count; i++)
         put_tensor(&r, &m->lists.param.tensor[i], probe->weights);

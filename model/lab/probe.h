@@ -12,7 +12,7 @@
                  stream_grad     L2 norm of the loss's gradient with respect to that stream
      "embd"      stream_rms,     the same of the first layer's input
                  stream_grad
-     "second"    stream_rms      of the second stream at its end (placement residual)
+     "second"    stream_rms      of the second stream at its end (placements residual and siamese)
      heads       logit_max       largest logit of a query and a key that it may see
                  entropy         of a query's attention weights, in nats, mean over queries
                  saturated       fraction of queries with a weight above 0.99

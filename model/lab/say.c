@@ -25,12 +25,25 @@ static void say_corpus(struct session *t) {
                      t->outcome.items.longest + 1);
 }
 
+/* The formulas of norm and placement; of attention and the MLP where they have placements of their
+   own. */
+static void say_formulas(struct session *t) {
+    const struct model_config *model = &t->config.model;
+    const struct placement *attention = model_placement(model, SITE_ATTENTION);
+    const struct placement *mlp = model_placement(model, SITE_FFN);
+    const char *norm = norm_kinds[model->norm]->formula;
+    if (attention == mlp && attention == &placements[model->placement])
+        progress_say(&t->progress, "norm %s; placement %s", norm, attention->formula);
+    else
+        progress_say(&t->progress, "norm %s; placement of attention %s; of the MLP %s", norm,
+                     attention->formula, mlp->formula);
+}
+
 void say_start(struct session *t, int argc, char **argv) {
     const struct config *config = &t->config;
     char unused[1024];
     say_corpus(t);
-    progress_say(&t->progress, "norm %s; placement %s", norm_kinds[config->model.norm]->formula,
-                 placements[config->model.placement].formula);
+    say_formulas(t);
     if (config_unused(config, argc, argv, unused, sizeof unused))
         progress_say(&t->progress, "no effect: %s", unused);
     if (config->resume)

@@ -64,6 +64,8 @@ static const struct {
     {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},
     {"placement", "--placement=post text.txt"},
     {"postln", "--postln text.txt"},
+    {"placement-attn", "--placement-attn=sandwich text.txt"},
+    {"placement-ffn", "--placement-ffn=postln text.txt"},
     {"lr", "--lr=0.01 text.txt"},
     {"final-norm", "--final-norm=off text.txt"},
     {"n-layer", "--n-layer=2 text.txt"},

@@ -116,6 +116,16 @@ Test(first_day, placements_that_contradict_each_other) {
                 "placement = pre"); // the command line overrides the file
 }
 
+Test(first_day, a_second_stream_is_for_all_sub_layers) {
+    expect_refused("--placement-attn=residual",
+                   "--placement-attn=residual: with --placement=pre, only some sub-layers would "
+                   "add to the second stream of residual");
+    expect_refused("--placement=residual --placement-ffn=post",
+                   "--placement-ffn=post: with --placement=residual, only some");
+    expect_line("--placement=residual --placement-attn=residual", "placement-attn = residual");
+    expect_line("--placement-attn=preln --placement=post", "placement-attn = pre");
+}
+
 static const char *said(const char *options) {
     static struct ending ending;
     ending = train(TINY "--max-iters=0 --force --out=out %s", options);
@@ -151,6 +161,10 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},
         {"--placement=post --final-norm=on --norm-final=gn --norm-groups=2", NULL},
         {"--placement=mix --mix-fraction=0.5", NULL},
+        {"--placement-ffn=mix --mix-fraction=0.5", NULL},
+        {"--placement=mix --placement-attn=pre --mix-fraction=0.5", NULL},
+        {"--placement=mix --placement-attn=pre --placement-ffn=post --mix-fraction=0.5",
+         "--mix-fraction (only with --placement=mix)"},
         {"--grammar-seed=3", NULL},
         {"--corpus=random --random-chars=5", NULL},
         {"--norm=ln --seed=2 --quiet", NULL}};

@@ -4,12 +4,15 @@
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct sublayer_case {
     struct sublayer sublayer;
     struct pass pass;
     struct sublayer_scratch scratch;
     real *x, *dy;
+    real *noise;
+    real *r, *dr; // the second stream, and the gradient of what the sub-layer makes of it
     struct tensor_list *states;
     real *state; // before the forward
     size_t count;
@@ -20,7 +23,13 @@ static double sublayer_value(void *context) {
     restore_values(c->states, c->state);
     sublayer_prepare(&c->sublayer);
     sublayer_forward(&c->sublayer, &c->pass, &c->scratch);
-    return dot(c->count, c->sublayer.y, c->dy);
+    double value = dot(c->count, c->sublayer.y, c->dy);
+    return c->sublayer.dual ? value + dot(c->count, c->sublayer.second, c->dr) : value;
+}
+
+static void case_free(struct sublayer_case *c) {
+    real *owned[] = {c->x, c->dy, c->r, c->dr, c->state, c->noise};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
@@ -49,34 +58,37 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .seed = 1};
     struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
                               .count = B * T * C};
-    c.x = random_reals(c.count, 1);
+    real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};
+    for (uint64_t i = 0; i < 4; i++) *streams[i] = random_reals(c.count, 11 + i);
+    options.second_in = c.r;
+    options.second = arena_reals(&arena, c.count);
+    options.dsecond = arena_reals(&arena, c.count);
     sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
     sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
     cr_assert(arena.used < REALS * sizeof(real) && lists.param.size < 2048);
     for (int i = 0; i < 3; i++) tensor_initialize(list[i], 1);
-    c.dy = random_reals(c.count, 2);
-    real *noise = random_reals(lists.param.size, 3);
-    for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * noise[i];
+    c.noise = random_reals(lists.param.size, 3);
+    for (size_t i = 0; i < lists.param.size; i++) lists.param.value[i] += (real)0.3 * c.noise[i];
     c.states = &lists.state;
     sublayer_prepare(&c.sublayer);
     sublayer_forward(&c.sublayer, &c.pass, &c.scratch);
     c.state = copy_values(&lists.state);
     sublayer_value(&c);
+    memcpy(options.dsecond, c.dr, c.count * sizeof(real));
     sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
     sublayer_gradient(&c.sublayer, B * T);
     double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
     expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
+    if (placement->dual)
+        expect_gradient("dr", sublayer_value, &c, c.count, c.r, options.dsecond, typical);
     for (size_t i = 0; i < lists.param.count; i++) {
         const struct tensor *t = &lists.param.tensor[i];
         expect_gradient(t->name, sublayer_value, &c, t->size, lists.param.value + t->offset,
                         lists.param.grad + t->offset, typical);
     }
-    free(c.x);
-    free(c.dy);
-    free(noise);
-    free(c.state);
+    case_free(&c);
     free(arena.base);
 }
 
@@ -98,13 +110,24 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "out", .out = true, .a = less},
         {.name = "pre and out", .pre = true, .out = true},
         {.name = "factors alone", .a = less, .s = more},
+        {.name = "all, two streams",
+         .pre = true,
+         .out = true,
+         .post = true,
+         .dual = true,
+         .reads = true,
+         .a = more,
+         .b = less,
+         .s = less},
+        {.name = "reads without pre", .dual = true, .reads = true, .b = more},
+        {.name = "adds", .post = true, .dual = true, .b = less},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
     const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
                                              {.kind = {none, norm, none}, .over_width = true},
                                              {.kind = {none, none, norm}},
                                              {.kind = {none, none, none}}};
-    for (int row = 0; row < 4; row++)
+    for (size_t row = 0; row < sizeof rows_of_its_own / sizeof *rows_of_its_own; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
-            check_sublayer(norm, &rows_of_its_own[row], &inner[row], heads);
+            check_sublayer(norm, &rows_of_its_own[row], &inner[row % 4], heads);
 }

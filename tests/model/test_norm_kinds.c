@@ -32,8 +32,9 @@ Test(norm_kinds, the_options_that_they_name_exist) {
 }
 
 Test(norm_kinds, every_name_means_one_kind) {
-    static const char *const options[] = {"norm",    "norm-attn", "norm-ffn", "norm-final",
-                                          "qk-norm", "v-norm",    "ffn-norm", "placement"};
+    static const char *const options[] = {
+        "norm",   "norm-attn", "norm-ffn",  "norm-final",     "qk-norm",
+        "v-norm", "ffn-norm",  "placement", "placement-attn", "placement-ffn"};
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
         const struct option *o = options_find(config_options, options[k]);
         int synonyms = 0;

@@ -60,6 +60,10 @@ static struct profile_by_layer by_layer(const char *placement, size_t L, enum lo
     return profile;
 }
 
+static int placement_index(const char *name) {
+    return (int)(placement_find(name) - placements);
+}
+
 static double spread(const double *x, size_t count) {
     double max = 0, min = INFINITY;
     for (size_t i = 0; i < count; i++) max = fmax(max, x[i]), min = fmin(min, x[i]);
@@ -138,12 +142,51 @@ Test(placement, residual_has_the_stream_of_post_and_more_gradient) {
     cr_expect(spread(residual.gradient, 32) < 2.5, "%g", spread(residual.gradient, 32));
 }
 
+/* SiameseNorm: x has post's variance, but the gradients are those of pre, since they come through r
+   without a norm in between (Li et al. 2026). What a sub-layer adds to x is 1 / sqrt(2l) of what it
+   adds to r. */
+Test(placement, siamese_couples_the_stream_of_post_with_that_of_pre) {
+    struct profile_by_layer siamese = by_layer("siamese", 32, LAST);
+    for (size_t l = 0; l < 32; l++) cr_expect(fabs(siamese.square[l] - 1) < 1e-3);
+    struct profile_by_layer few = by_layer("siamese", 8, LAST), pre = by_layer("pre", 32, LAST);
+    for (size_t l = 0; l < 32; l++)
+        cr_expect(fabs(siamese.gradient[l] / pre.gradient[l] - 1) < 0.3, "layer %zu: %g, pre's %g",
+                  l, siamese.gradient[l], pre.gradient[l]);
+    double falls = few.gradient[7] / siamese.gradient[31];
+    cr_expect(falls > 1.3, "falls from 8 to 32 layers by %g only", falls);
+    struct model_config config = small_config(norm_index("ln"), placement_index("siamese"));
+    config.n_layer = 5;
+    config.init = INIT_XAVIER;
+    struct model model;
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
+    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    model_forward(&model, &batch, true, 0);
+    const real *r = model.embedded;
+    for (size_t l = 0; l < 5; l++)
+        for (int i = 0; i < 2; i++) {
+            const struct sublayer *s = i ? &model.layer[l].mlp : &model.layer[l].attention;
+            double b = 1 / sqrt(2 * (double)l + 2), most = 0;
+            cr_expect(s->second_in == r, "layer %zu reads another stream", l);
+            for (size_t j = 0; j < SMALL_B * SMALL_T * model.C; j++) {
+                double f = (double)s->second[j] - (double)r[j];
+                most = fmax(most, fabs(f));
+                cr_expect_float_eq((double)s->sum[j], (double)s->x[j] + b * f, 1e-6);
+            }
+            cr_expect(most > 1e-3, "adds nothing");
+            r = s->second;
+        }
+    cr_expect(model.second == r && model.stream_in != model.embedded);
+    batch_free(&batch);
+    model_free(&model);
+}
+
 Test(placement, factors_of_the_depth) {
     const struct placement *deepnorm = placement_find("deepnorm");
     cr_expect_float_eq(deepnorm->a(8), 2, 1e-12);
     cr_expect_float_eq(deepnorm->gain(2), 0.5, 1e-12);
     cr_expect_float_eq(placement_find("keel")->a(6), 12, 1e-12);
     cr_expect_float_eq(placement_find("lns")->s(3), 0.5, 1e-12);
+    cr_expect_float_eq(placement_find("siamese")->b(1), 0.5, 1e-12);
     const struct placement *mix = placement_find("mix");
     static const char *const want[] = {"post", "pre", "pre", "pre", "pre"};
     for (size_t l = 0; l < 5; l++)

@@ -112,6 +112,11 @@ Test(ablate_grid, long_names_of_norms_are_their_short_ones) {
                     "-- " RUN);
     expect_status(&ending, 0);
     expect_part(ending.out, "2 runs: norm,placement bn:post dyt:pre x seed 1");
+    ending = script("ablate.sh --norm=ln --placement=pre --placement-attn=postln,auto --seeds=1 "
+                    "--list --out=d -- " RUN);
+    expect_status(&ending, 0);
+    expect_part(file_text("d/grid.txt", NULL),
+                "ln-pre-placement-attn=post-s1 --norm=ln --placement=pre --placement-attn=post ");
     ending = script("ablate.sh --norm=ln,bn,layernorm --out=c -- " RUN);
     cr_expect(ending.status == STATUS_USAGE);
     cr_expect_str_eq(ending.err, "ablate: ln,bn,ln: 'ln' is there twice\n");
