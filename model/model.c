@@ -20,24 +20,30 @@ bool model_has_final(const struct model_config *config) {
     return placements[config->placement].final;
 }
 
+bool model_has_site(const struct model_config *config, int site) {
+    const struct placement *placement = &placements[config->placement];
+    if (site == SITE_FINAL) return model_has_final(config) || placement->embedding;
+    int64_t inner = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
+    return inner == INNER_NORM_ON || placement_has_norms(placement);
+}
+
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
-    bool last = model_has_final(config) || placements[config->placement].embedding;
-    for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-        if (model_norm(config, site) == kind || model_inner_norm(config, site) == kind) return true;
-    return last && model_norm(config, SITE_FINAL) == kind;
+    for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
+        if (model_has_site(config, site) && model_norm(config, site) == kind) return true;
+    return model_inner_norm(config, SITE_ATTENTION) == kind ||
+           model_inner_norm(config, SITE_FFN) == kind;
 }
 
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
-    const struct placement *placement = &placements[config->placement];
     struct sublayer_options options = {
         .norm_options = config->norms,
         .activation = &activations[config->activation],
         .C = m->C,
         .depth = m->L,
-        .gain = placement->gain ? placement->gain(m->L) : 1,
         .xavier = config->init == INIT_XAVIER,
+        .lambda_start = config->lambda_start,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
@@ -64,8 +70,9 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     // Xavier's weights: the stream starts with, and the logits have, a variance of about 1.
     bool xavier = m->config.init == INIT_XAVIER;
     double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
-    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte);
-    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe);
+    double gain = placement->gain_embedding ? placement->gain_embedding(m->L) : 1;
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, gain * wte);
+    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, gain * wpe);
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);

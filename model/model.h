@@ -24,6 +24,7 @@ struct model_config {
     int64_t bias, final_norm; // biases of linear layers
     int64_t pad_stats;        // whether pads are tokens to norms
     double dropout, mix_fraction;
+    double lambda_start; // of a placement's lambda; negative: as the placement says
     struct norm_options norms;
 };
 
@@ -31,8 +32,10 @@ struct model_config {
 const struct norm_kind *model_norm(const struct model_config *config, int site);
 const struct norm_kind *model_inner_norm(const struct model_config *config, int site);
 
-/* Whether there is a norm before the head, and whether one of this kind is at any site. */
+/* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL: before
+   the head or after the embedding), and whether one of this kind is at any site. */
 bool model_has_final(const struct model_config *config);
+bool model_has_site(const struct model_config *config, int site);
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);
 
 struct layer {

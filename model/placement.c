@@ -1,3 +1,4 @@
+/* The table of placements, and what their rows depend on: layer 0, 1, ... of L layers. */
 #include "model/placement.h"
 #include <math.h>
 #include <string.h>
@@ -6,7 +7,7 @@ static double deepnorm_a(size_t L) {
     return pow(2 * (double)L, 0.25);
 }
 
-static double deepnorm_gain(size_t L) {
+static double deepnorm_gain(size_t layer, size_t L) {
     return pow(8 * (double)L, -0.25);
 }
 
@@ -16,6 +17,15 @@ static double sublayers(size_t L) {
 
 static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
+}
+
+static double zero(size_t layer, size_t L) {
+    return 0;
+}
+
+/* The deeper, the smaller (Touvron et al. 2021, section 2). */
+static double layerscale_start(size_t layer, size_t L) {
+    return L <= 18 ? 0.1 : L <= 24 ? 1e-5 : 1e-6;
 }
 
 /* The first layers post, the others pre. */
@@ -51,8 +61,25 @@ const struct placement placements[] = {
     {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
+    {"rezero", "x + lambda F(x), lambda one number a layer, 0 at first",
+     "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
+     .lambda = {LAMBDA_BRANCH, .name = {"resweight"}, .start = zero}, .options = "lambda-start"},
+    {"skipinit", "x + lambda F(x), lambda one number a sub-layer, 0 at first",
+     "De and Smith 2020, SkipInit (arXiv:2002.10444)",
+     .lambda = {LAMBDA_BRANCH, .name = {"skip_gain_1", "skip_gain_2"}, .start = zero},
+     .options = "lambda-start"},
+    {"layerscale",
+     "x + lambda F(N(x)), lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24), N "
+     "before the head",
+     "Touvron et al. 2021, section 2, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
+     .lambda = {LAMBDA_BRANCH, true, {"gamma_1", "gamma_2"}, layerscale_start},
+     .options = "lambda-start"},
     {.name = NULL},
 };
+
+bool placement_has_norms(const struct placement *p) {
+    return p->pre || p->out || p->post || p->of_layer;
+}
 
 const struct placement *placement_find(const char *name) {
     for (const struct placement *p = placements; p->name; p++)

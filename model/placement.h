@@ -9,6 +9,7 @@
    embedding and one before the head. a and s are 1 unless the row has a function for them.
 
    A row with a learned `lambda` has sum = A x + B OUT(F) instead of a x + OUT(F), see lambda.h.
+   A row without any of the three norms works with every --norm, which then has no effect there.
 
    A `dual` row has a second stream r beside x. It starts as the first layer's input. Each
    sub-layer's OUT(F) is added to it too, but only the head reads it: x + N(r), N being the norm
@@ -18,9 +19,11 @@ struct placement {
     const char *formula; // in a line
     const char *source;  // the paper, in a line
     bool pre, out, post, final, embedding, dual;
-    double (*a)(size_t L);     // of L layers
-    double (*s)(size_t layer); // in layer 0, 1, ...
-    double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
+    double (*a)(size_t L);                  // of L layers
+    double (*s)(size_t layer);              // in layer 0, 1, ...
+    double (*gain)(size_t layer, size_t L); // factor of initial weights: v, the MLP and both proj
+    bool gain_qk;                           // q and k too
+    double (*gain_embedding)(size_t L);     // and of the embeddings' initial weights
     struct {
         enum lambda_form form;
         bool vector;         // C numbers, else one
@@ -35,5 +38,8 @@ struct placement {
 extern const struct placement placements[]; // ended by a row without a name
 
 const struct placement *placement_find(const char *name); // NULL if there is none
+
+/* Whether one of its sub-layers has a norm PRE, OUT or POST. */
+bool placement_has_norms(const struct placement *placement);
 
 #endif

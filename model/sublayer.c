@@ -16,13 +16,20 @@ static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"
    Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
    12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    double out = (double)(o->heads ? s->C : s->E), gain = o->heads ? 1 : o->gain;
-    return gain * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
+    double out = (double)(o->heads ? s->C : s->E);
+    return s->gain / s->gain_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
 }
 
 static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    if (o->xavier) return o->gain * sqrt(2 / (double)(s->H + s->C));
-    return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+    if (o->xavier) return s->gain * sqrt(2 / (double)(s->H + s->C));
+    return o->placement->gain ? s->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+}
+
+/* The factors of the initial weights. */
+static void set_gain(struct sublayer *s, const struct sublayer_options *o) {
+    const struct placement *placement = o->placement;
+    s->gain = placement->gain ? placement->gain(o->layer, o->depth) : 1;
+    s->gain_v = o->heads && !placement->gain_qk ? s->gain : 1;
 }
 
 /* The learned factor of the sum, if the placement has one. */
@@ -38,8 +45,9 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
     bool shares = !o->heads && !placement->lambda.name[1];
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
              placement->lambda.name[o->heads || shares ? 0 : 1]);
-    lambda_attach(&s->lambda, name, placement->lambda.start(o->layer, o->depth),
-                  shares ? o->shared : NULL, layout);
+    double start = o->lambda_start;
+    if (start < 0) start = placement->lambda.start(o->layer, o->depth);
+    lambda_attach(&s->lambda, name, start, shares ? o->shared : NULL, layout);
 }
 
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
@@ -59,11 +67,12 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .dual = placement->dual,
                            .second = o->second,
                            .dsecond = o->dsecond,
-                           .gain = o->gain,
                            .dropout = o->dropout,
                            .seed = o->seed,
                            .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
+
+    set_gain(s, o);
 
     // The first norm of a sub-layer has nanoGPT's name, the others say where they stand.
     struct norm *norms[] = {&s->pre, &s->out, &s->post};
@@ -135,9 +144,9 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
 }
 
 void sublayer_initialize(const struct sublayer *s) {
-    if (!s->heads || s->gain == 1) return;
+    if (s->gain_v == 1) return;
     real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), after q's and k's
-    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain;
+    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain_v;
 }
 
 void sublayer_prepare(const struct sublayer *s) {

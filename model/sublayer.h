@@ -25,7 +25,8 @@ struct sublayer {
     size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
-    double a, s_factor, gain;
+    double a, s_factor;
+    double gain, gain_v;  // of the initial weights of matrices, and of v beyond that of q and k
     struct lambda lambda; // of the sum, or LAMBDA_NONE
     struct norm pre, out, post;
     struct qk_norm qk_norm; // of attention
@@ -89,9 +90,9 @@ struct sublayer_options {
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
-    double gain;                   // of the initial weights of v, the MLP and proj
     const struct lambda *shared;   // attention's lambda, for the MLP
-    bool xavier;                   // of all of them; else GPT-2's
+    bool xavier;                   // initial weights; else GPT-2's
+    double lambda_start;           // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;

@@ -44,8 +44,7 @@ TOLERANCE = 1e-8
 
 NORMS = ("none", "ln", "bn", "rms")
 # inner is pre with norms of queries and keys, and after the MLP's activation.
-PLACEMENTS = ("pre", "post", "inner", "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns")
+PLACEMENTS = ("inner", *normlab.PLACEMENTS)
 
 
 def config(**options):

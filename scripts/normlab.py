@@ -9,14 +9,13 @@
 The formulas come from the papers (./train --list-norms and --list-placements name them), not from
 the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's default
 weights; for the initial weights of ./train, load a run of --max-iters=0.
-
 B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except
 for queries and keys: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
 
-model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
-over tokens use the statistics of the batch in training, and each forward updates their running
-statistics, which they use in evaluation. After its warm-up pn uses running statistics in training
-too. Dropout is on in training only; PyTorch samples its masks, so they differ from ./train's.
+model.train() and model.eval() do what ./train does. Norms that pool over tokens use the statistics
+of the batch in training, and each forward updates their running statistics, which they use in
+evaluation. After its warm-up pn uses running statistics in training too. Dropout is on in training
+only; PyTorch samples its masks, so they differ from ./train's.
 """
 import contextlib
 import functools
@@ -28,6 +27,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+import normlab_gains
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
 
@@ -37,9 +37,8 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
-    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
-    pn_divisor="psi", ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False,
-    level="char")
+    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
+    ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char")
 
 
 class Config(types.SimpleNamespace):
@@ -252,7 +251,7 @@ def make_norm(kind, C, config):
 # ---- placements ---------------------------------------------------------------------------------
 # For a sub-layer F, attention or MLP: the suffixes after ln_1 or ln_2 in the names of its norms N and
 # M; whether there is a norm before the head; the formula. D is dropout, L the number of layers,
-# l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
+# l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer; None: see normlab_gains.py.
 PLACEMENTS = {
     "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
     "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
@@ -264,6 +263,7 @@ PLACEMENTS = {
     "residual": ([""], True, None),
     "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
     "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
+    **normlab_gains.PLACEMENTS,
 }
 
 
@@ -273,23 +273,25 @@ class Layer(nn.Module):
         self.l, self.depth, self.drop = l, config.n_layer, nn.Dropout(config.dropout)
         self.place, self.suffixes = config.placement, PLACEMENTS[config.placement][0]
         if self.place == "mix":
-            first = l <= math.floor(config.mix_fraction * config.n_layer)
-            self.place = "post" if first else "pre"
+            self.place = "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"
         for name, kind in (("ln_1", config.norm_attn), ("ln_2", config.norm_ffn)):
             for suffix in self.suffixes:
                 setattr(self, name + suffix, make_norm(kind, config.n_embd, config))
             if name == "ln_1":
                 self.attn = Attention(config)
         self.mlp = MLP(config)
+        normlab_gains.attach(self, self.place, config.n_embd)
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r (B,T,C): x again, in ResiDual the second stream."""
         for name, function in (("ln_1", self.attn), ("ln_2", self.mlp)):
-            F, N, M = (functools.partial(f, valid=valid) for f in (
-                function, getattr(self, name), getattr(self, name + self.suffixes[-1])))
+            N, M = (getattr(self, name + suffix, None) for suffix in ("", "".join(self.suffixes)))
+            F, N, M = (f and functools.partial(f, valid=valid) for f in (function, N, M))
             if self.place == "residual":
                 y = self.drop(F(x))
                 x, r = N(x + y), r + y
+            elif self.place in normlab_gains.GAINS:
+                x = r = normlab_gains.sublayer(self, self.place, name == "ln_1", x, F, N)
             else:
                 x = r = PLACEMENTS[self.place][2](x, F, N, M, self.drop, self.depth, self.l)
         return x, r

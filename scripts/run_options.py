@@ -26,6 +26,21 @@ def with_norm(*names):
     return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
 
 
+def with_placement(*names):
+    return lambda options: options.get("placement") in names
+
+
+# Placements without norms in their sub-layers. Then the norm of a site is only where an option puts it.
+WITHOUT_NORMS = ("rezero", "skipinit")
+SITES = {"norm": ("final-norm", "qk-norm", "ffn-norm"), "norm-attn": ("qk-norm",),
+         "norm-ffn": ("ffn-norm",)}
+
+
+def with_site(name):
+    return lambda options: options.get("placement") not in WITHOUT_NORMS or \
+        any(options.get(option) in ("on", True) for option in SITES[name])
+
+
 def with_items(options):
     return options.get("items") in ("on", True)
 
@@ -42,7 +57,9 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
-    "mix-fraction": lambda options: options.get("placement") == "mix",
+    "mix-fraction": with_placement("mix"),
+    "lambda-start": with_placement("rezero", "skipinit", "layerscale"),
+    **{name: with_site(name) for name in SITES},
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "norm-groups": with_norm("gn", "ts"),

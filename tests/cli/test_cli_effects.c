@@ -61,6 +61,7 @@ static const struct {
     {"qk-norm", "--qk-norm=on text.txt"},
     {"ffn-norm", "--ffn-norm=on text.txt"},
     {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},
+    {"lambda-start", "--placement=layerscale --lambda-start=0.5 text.txt"},
     {"placement", "--placement=post text.txt"},
     {"postln", "--postln text.txt"},
     {"lr", "--lr=0.01 text.txt"},

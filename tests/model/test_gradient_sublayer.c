@@ -39,7 +39,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .inner_norm = inner ? norm : norm_find("none"),
                                        .norm_options = small_norms,
                                        .depth = 2,
-                                       .gain = 1,
+                                       .lambda_start = -1,
                                        .activation = activations,
                                        .C = C,
                                        .heads = heads,

@@ -1,0 +1,32 @@
+"""The placements of normlab.py that learn a factor g of a sub-layer's sum, and those that only start with
+other weights, from the papers that ./train --list-placements names.
+
+A row of GAINS: g's name in a layer, of attention and of the MLP (the same name is the same factor);
+whether it has C numbers or one; and as in normlab.PLACEMENTS the suffixes of the norms' names, whether
+there is a norm before the head, and the formula of a sub-layer F with the norm N and the dropout D.
+"""
+import torch
+from torch import nn
+
+GAINS = {
+    "rezero": (("resweight", "resweight"), False, [], False, lambda x, F, N, D, g: x + D(g * F(x))),
+    "skipinit": (("skip_gain_1", "skip_gain_2"), False, [], False,
+                 lambda x, F, N, D, g: x + D(g * F(x))),
+    "layerscale": (("gamma_1", "gamma_2"), True, [""], True,
+                   lambda x, F, N, D, g: x + D(g * F(N(x)))),
+}
+
+PLACEMENTS = {place: (suffixes, final, None) for place, (_, _, suffixes, final, _) in GAINS.items()}
+
+
+def attach(layer, place, C):
+    """Makes the factors of a layer."""
+    names, vector = GAINS[place][:2] if place in GAINS else ((), False)
+    for name in names:
+        layer.register_parameter(name, nn.Parameter(torch.zeros(C if vector else 1)))
+
+
+def sublayer(layer, place, first, x, F, N):
+    """x after a sub-layer: attention, the `first` of its layer, or the MLP."""
+    names, _, _, _, formula = GAINS[place]
+    return formula(x, F, N, layer.drop, getattr(layer, names[0 if first else 1]))
