@@ -88,6 +88,11 @@ void model_free(struct model *model);
    in evaluation neither. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
+/* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
+   them before the first update, by a forward pass in training. A second call sets the same ones. */
+bool model_profiled(const struct model *model);
+void model_profile(struct model *model, const struct batch *batch);
+
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps
    them for backward, so one more character costs one token's work. The result is the same as that

@@ -28,7 +28,8 @@ struct placement {
         enum lambda_form form;
         bool vector;         // C numbers, else one
         const char *name[2]; // after "transformer.h.0.": attention's, the MLP's; NULL: the same one
-        double (*start)(size_t layer, size_t L); // the initial value
+        double (*start)(size_t layer, size_t L); // the initial value; or
+        bool profiled;                           // model_profile() sets it
     } lambda;
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *full_name; // another name that --placement takes, or NULL

@@ -45,7 +45,8 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
     bool shares = !o->heads && !placement->lambda.name[1];
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
              placement->lambda.name[o->heads || shares ? 0 : 1]);
-    double start = o->lambda_start;
+    s->profiled = placement->lambda.profiled;
+    double start = s->profiled ? 1 : o->lambda_start;
     if (start < 0) start = placement->lambda.start(o->layer, o->depth);
     lambda_attach(&s->lambda, name, start, shares ? o->shared : NULL, layout);
 }

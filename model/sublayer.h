@@ -28,6 +28,7 @@ struct sublayer {
     double a, s_factor;
     double gain, gain_v;  // of the initial weights of matrices, and of v beyond that of q and k
     struct lambda lambda; // of the sum, or LAMBDA_NONE
+    bool profiled;        // lambda's initial value comes from the first batch
     struct norm pre, out, post;
     struct qk_norm qk_norm; // of attention
     struct norm ffn_norm;   // of the MLP
@@ -146,6 +147,11 @@ static inline double sublayer_stream_factor(const struct sublayer *s, size_t c) 
 /* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
+
+/* sublayer_forward() of the first batch, in which a profiled lambda gets its initial value, the root
+   of *variance. Then *variance is that of the sum's parts. See sublayer_profile.c. */
+void sublayer_profile(struct sublayer *s, const struct pass *pass,
+                      const struct sublayer_scratch *scratch, double *variance);
 
 /* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy is read until
    the next barrier. */

@@ -14,9 +14,15 @@ GAINS = {
                  lambda x, F, N, D, g: x + D(g * F(x))),
     "layerscale": (("gamma_1", "gamma_2"), True, [""], True,
                    lambda x, F, N, D, g: x + D(g * F(N(x)))),
+    "admin": (("attention_ratio_change", "fc_ratio_change"), True, [""], False,
+              lambda x, F, N, D, g: N(g * x + D(F(x)))),
 }
 
 PLACEMENTS = {place: (suffixes, final, None) for place, (_, _, suffixes, final, _) in GAINS.items()}
+PLACEMENTS |= {
+    "tfixup": ([], False, lambda x, F, N, M, D, L, l: x + D(F(x))),
+    "dsinit": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
+}
 
 
 def attach(layer, place, C):

@@ -31,7 +31,7 @@ def with_placement(*names):
 
 
 # Placements without norms in their sub-layers. Then the norm of a site is only where an option puts it.
-WITHOUT_NORMS = ("rezero", "skipinit")
+WITHOUT_NORMS = ("rezero", "skipinit", "tfixup")
 SITES = {"norm": ("final-norm", "qk-norm", "ffn-norm"), "norm-attn": ("qk-norm",),
          "norm-ffn": ("ffn-norm",)}
 
