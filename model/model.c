@@ -30,14 +30,22 @@ bool model_has_final(const struct model_config *config) {
     return placements[config->placement].final;
 }
 
-bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
+bool model_has_site(const struct model_config *config, int site) {
     const struct placement *row = &placements[config->placement];
-    bool last = model_has_final(config) || row->embedding || row->reads;
-    for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-        if (model_norm(config, site) == kind) return true;
+    if (site == SITE_FINAL) return model_has_final(config) || row->embedding || row->reads;
+    bool attention = site == SITE_ATTENTION;
+    bool inner = attention ? config->qk_norm == INNER_NORM_ON || config->v_norm == INNER_NORM_ON
+                           : config->ffn_norm == INNER_NORM_ON;
+    row = model_placement(config, site);
+    return inner || (attention && row->qkv) || placement_has_norms(row, attention);
+}
+
+bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
+    for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
+        if (model_has_site(config, site) && model_norm(config, site) == kind) return true;
     for (int inner = 0; inner < INNER_NORMS; inner++)
         if (model_inner_norm(config, inner) == kind) return true;
-    return last && model_norm(config, SITE_FINAL) == kind;
+    return false;
 }
 
 /* What the sub-layers have in common. */
@@ -54,6 +62,7 @@ static struct sublayer_options common_options(const struct model *m) {
         .C = m->C,
         .depth = m->L,
         .xavier = config->init == INIT_XAVIER,
+        .lambda_start = config->lambda_start,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
@@ -79,8 +88,9 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     // Xavier's weights: the stream starts with, and the logits have, a variance of about 1.
     bool xavier = m->config.init == INIT_XAVIER;
     double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
-    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte);
-    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe);
+    double gain = placement->gain_embedding ? placement->gain_embedding(m->L) : 1;
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, gain * wte);
+    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, gain * wpe);
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -116,6 +126,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
             options.second_in = m->second;
             options.second = second;
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
+            options.shared = &layer->attention.lambda;
             sublayer_attach(s, &options, m->stream_out, layout);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;

@@ -28,6 +28,7 @@ struct model_config {
     int64_t bias, final_norm; // biases of linear layers
     int64_t pad_stats;        // whether pads are tokens to norms
     double dropout, mix_fraction;
+    double lambda_start; // of a placement's lambda; negative: as the placement says
     struct norm_options norms;
 };
 
@@ -38,8 +39,10 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
 /* The row of placements that was chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);
 
-/* Whether there is a norm before the head, and whether one of this kind is at any site. */
+/* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL: before
+   the head or after the embedding), and whether one of this kind is at any site. */
 bool model_has_final(const struct model_config *config);
+bool model_has_site(const struct model_config *config, int site);
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);
 
 struct layer {
@@ -92,6 +95,11 @@ void model_free(struct model *model);
    In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`;
    in evaluation neither. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
+
+/* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
+   them before the first update, by a forward pass in training. A second call sets the same ones. */
+bool model_profiled(const struct model *model);
+void model_profile(struct model *model, const struct batch *batch);
 
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps

@@ -169,7 +169,8 @@ struct work {
     const struct batch *batch;
     const int32_t *ids; // (B,T)
     const struct pass *pass;
-    real scale; // of each valid target's loss, in backward
+    real scale;       // of each valid target's loss, in backward
+    double *variance; // of sublayer_profile(), or NULL
 };
 
 static void forward_work(void *argument) {
@@ -180,9 +181,13 @@ static void forward_work(void *argument) {
     const struct embedding embedding = embedding_of(m, pass, work->ids);
     embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_forward(&m->layer[l].attention, pass, &m->scratch[0]);
-        sublayer_forward(&m->layer[l].mlp, pass, &m->scratch[1]);
+    for (size_t i = 0; i < 2 * m->L; i++) {
+        struct layer *layer = &m->layer[i / 2];
+        struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
+        if (work->variance)
+            sublayer_profile(s, pass, &m->scratch[i % 2], work->variance);
+        else
+            sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
     final_forward(m, pass);
     team_barrier();
@@ -198,6 +203,22 @@ static void forward(struct model *m, const int32_t *ids, const struct pass *pass
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
     struct pass pass = pass_of(m, batch, training, step);
     forward(m, batch->ids, &pass);
+}
+
+bool model_profiled(const struct model *m) {
+    for (size_t l = 0; l < m->L; l++)
+        if (m->layer[l].attention.profiled || m->layer[l].mlp.profiled) return true;
+    return false;
+}
+
+void model_profile(struct model *m, const struct batch *batch) {
+    struct pass pass = pass_of(m, batch, true, 0);
+    double variance = 1;
+    struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .variance = &variance};
+    team_run(team_size(m, batch->B * batch->T), forward_work, &work);
+    m->lists.param.version++;
+    tensor_initialize(&m->lists.state, m->seed);
+    tensor_initialize(&m->lists.tracked, m->seed);
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {

@@ -1,3 +1,4 @@
+/* The table of placements, and what their rows depend on: layer 0, 1, ... of L layers. */
 #include "model/placement.h"
 #include <math.h>
 #include <string.h>
@@ -6,7 +7,7 @@ static double deepnorm_a(size_t L) {
     return pow(2 * (double)L, 0.25);
 }
 
-static double deepnorm_gain(size_t L) {
+static double deepnorm_gain(size_t layer, size_t L) {
     return pow(8 * (double)L, -0.25);
 }
 
@@ -20,6 +21,33 @@ static double inverse_root(size_t layer) {
 
 static double inverse_root_of_sublayers(size_t layer) {
     return 1 / sqrt(2 * (double)layer + 2);
+}
+
+static double dsinit_gain(size_t layer, size_t L) {
+    return inverse_root(layer);
+}
+
+/* Huang et al. want each of the n blocks to change the output by as much as 1 / n after a step, with
+   x, v and w for the sizes of the stream and of a block's two weights:
+     n (v^2 x^2 + w^2 x^2 + v^2 w^2) = 1
+   x = v = w gives the (9N)^(-1/4) of their decoders of N layers of three blocks, and (6L)^(-1/4) of
+   L layers of attention and MLP. (Their encoders' 0.67 N^(-1/4) is the solution for two blocks a
+   layer and an x of (9N)^(-1/4).) */
+static double tfixup_embedding(size_t L) {
+    return pow(6 * (double)L, -0.25);
+}
+
+static double tfixup_gain(size_t layer, size_t L) {
+    return tfixup_embedding(L);
+}
+
+static double zero(size_t layer, size_t L) {
+    return 0;
+}
+
+/* The deeper, the smaller (Touvron et al. 2021). */
+static double layerscale_start(size_t layer, size_t L) {
+    return L <= 18 ? 0.1 : L <= 24 ? 1e-5 : 1e-6;
 }
 
 /* The first layers post, the others pre. */
@@ -73,6 +101,31 @@ const struct placement placements[] = {
      .of_layer = first_pre},
     {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
      .final = true},
+    {"rezero", "x + lambda F(x), lambda one number a layer, 0 at first",
+     "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
+     .lambda = {LAMBDA_BRANCH, .name = {"resweight"}, .start = zero}, .options = "lambda-start"},
+    {"skipinit", "x + lambda F(x), lambda one number a sub-layer, 0 at first",
+     "De and Smith 2020, SkipInit (arXiv:2002.10444)",
+     .lambda = {LAMBDA_BRANCH, .name = {"skip_gain_1", "skip_gain_2"}, .start = zero},
+     .options = "lambda-start"},
+    {"layerscale",
+     "x + lambda F(N(x)), lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24), N "
+     "before the head",
+     "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
+     .lambda = {LAMBDA_BRANCH, true, {"gamma_1", "gamma_2"}, layerscale_start},
+     .options = "lambda-start"},
+    {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(-1/4) times smaller",
+     "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
+     .gain = tfixup_gain, .gain_embedding = tfixup_embedding},
+    {"dsinit", "N(x + F(x)); the weights of layer l = 1, 2, ... L start sqrt(l) times smaller",
+     "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
+     .gain = dsinit_gain, .gain_qk = true},
+    {"admin",
+     "N(omega x + F(x)), omega C numbers: the deviation of what was added before, in the first "
+     "batch",
+     "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true,
+     .lambda =
+         {LAMBDA_STREAM, true, {"attention_ratio_change", "fc_ratio_change"}, .profiled = true}},
     {.name = NULL},
 };
 
@@ -87,4 +140,10 @@ const struct placement *placement_of(const struct placement *row, bool attention
     if (row->of_layer) row = row->of_layer(layer, L, mix_fraction);
     const char *name = attention ? row->attn : row->ffn;
     return name ? placement_find(name) : row;
+}
+
+bool placement_has_norms(const struct placement *row, bool attention) {
+    if (row->of_layer) return true; // each such row has layers with norms
+    const struct placement *own = placement_of(row, attention, 0, 1, 0);
+    return own->pre || own->out || own->post || own->reads;
 }

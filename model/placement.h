@@ -2,8 +2,7 @@
 #ifndef PLACEMENT_H
 #define PLACEMENT_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "model/layer/lambda.h"
 
 /* A sub-layer is y = POST(a x + OUT(F(s PRE(x)))), with F attention or the MLP. A row says which of
    PRE, OUT and POST are norms (the others are the identity), and whether there is a norm after the
@@ -17,6 +16,9 @@
    If the row `reads` r, PRE reads x + SECOND(r) instead of x, SECOND being one more norm, and the
    head reads FINAL(x + SECOND(r)). If not, only the head reads r: x + FINAL(r).
 
+   A row with a learned `lambda` has sum = A x + B OUT(F) instead of a x + OUT(F), see lambda.h. It
+   has no second stream.
+
    The two sub-layers of a layer may have different rows, and so may the layers: a row may name those
    of its attention and its MLP, or have a function that chooses a row by layer. A `qkv` row has norms
    of queries, keys and values in all layers, unless options choose others (model_inner_norm()). */
@@ -25,10 +27,19 @@ struct placement {
     const char *formula; // in a line
     const char *source;  // the paper, in a line
     bool pre, out, post, final, embedding, dual, reads, qkv;
-    double (*a)(size_t L);     // of L layers
-    double (*s)(size_t layer); // in layer 0, 1, ...
-    double (*b)(size_t layer); // of dual rows
-    double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
+    double (*a)(size_t L);                  // of L layers
+    double (*s)(size_t layer);              // in layer 0, 1, ...
+    double (*b)(size_t layer);              // of dual rows
+    double (*gain)(size_t layer, size_t L); // factor of initial weights: v, the MLP and both proj
+    bool gain_qk;                           // q and k too
+    double (*gain_embedding)(size_t L);     // and of the embeddings' initial weights
+    struct {
+        enum lambda_form form;
+        bool vector;         // C numbers, else one
+        const char *name[2]; // after "transformer.h.0.": attention's, the MLP's; NULL: the same one
+        double (*start)(size_t layer, size_t L); // the initial value; or
+        bool profiled;                           // model_profile() sets it
+    } lambda;
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row
     const char *full_name;  // another name that --placement takes, or NULL
@@ -42,5 +53,8 @@ const struct placement *placement_find(const char *name); // NULL if there is no
 /* The row of one sub-layer of a layer: its attention, or its MLP. */
 const struct placement *placement_of(const struct placement *row, bool attention, size_t layer,
                                      size_t L, double mix_fraction);
+
+/* Whether the row's attention, or its MLP, has a norm PRE, OUT, POST or SECOND in some layer. */
+bool placement_has_norms(const struct placement *row, bool attention);
 
 #endif

@@ -16,13 +16,39 @@ static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"
    Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
    12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    double out = (double)(o->heads ? s->C : s->E), gain = o->heads ? 1 : o->gain;
-    return gain * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
+    double out = (double)(o->heads ? s->C : s->E);
+    return s->gain / s->gain_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
 }
 
 static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    if (o->xavier) return o->gain * sqrt(2 / (double)(s->H + s->C));
-    return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+    if (o->xavier) return s->gain * sqrt(2 / (double)(s->H + s->C));
+    return o->placement->gain ? s->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+}
+
+/* The factors of the initial weights. */
+static void set_gain(struct sublayer *s, const struct sublayer_options *o) {
+    const struct placement *placement = o->placement;
+    s->gain = placement->gain ? placement->gain(o->layer, o->depth) : 1;
+    s->gain_v = o->heads && !placement->gain_qk ? s->gain : 1;
+}
+
+/* The learned factor of the sum, if the placement has one. */
+static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
+                          const struct layout *layout) {
+    const struct placement *placement = o->placement;
+    char name[64];
+    s->lambda = (struct lambda){.form = placement->lambda.form,
+                                .vector = placement->lambda.vector,
+                                .C = s->C,
+                                .a = (real)s->a};
+    if (s->lambda.form == LAMBDA_NONE) return;
+    bool shares = !o->heads && !placement->lambda.name[1];
+    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
+             placement->lambda.name[o->heads || shares ? 0 : 1]);
+    s->profiled = placement->lambda.profiled;
+    double start = s->profiled ? 1 : o->lambda_start;
+    if (start < 0) start = placement->lambda.start(o->layer, o->depth);
+    lambda_attach(&s->lambda, name, start, shares ? o->shared : NULL, layout);
 }
 
 /* The norms of the placement. The first norm of a sub-layer has nanoGPT's name, `of`, the others say
@@ -63,12 +89,12 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .second_in = o->second_in,
                            .second = o->second,
                            .dsecond = o->dsecond,
-                           .gain = o->gain,
                            .dropout = o->dropout,
                            .seed = o->seed,
                            .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
+    set_gain(s, o);
     attach_norms(s, o, names->norm, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
@@ -82,6 +108,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
+    attach_lambda(s, o, layout);
     if (s->reads) {
         s->joined = arena_reals(arena, N * C);
         s->second = arena_reals(arena, N * C);
@@ -89,7 +116,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
-    if (norm_present(&s->out)) s->projected = arena_reals(arena, N * C);
+    s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->lambda.f;
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->sum = s->y = arena_reals(arena, N * C);
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
@@ -103,7 +130,7 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->H = s->H;
     w->of_attention = s->heads > 0;
     w->needs_dsum |= norm_present(&s->post);
-    w->needs_dout |= s->dropout > 0 || s->dual;
+    w->needs_dout |= s->dropout > 0 || s->dual || lambda_scales_branch(&s->lambda);
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     for (int i = 0; s->heads && i < QKV_PARTS; i++)
@@ -133,14 +160,15 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
 }
 
 void sublayer_initialize(const struct sublayer *s) {
-    if (!s->heads || s->gain == 1) return;
+    if (s->gain_v == 1) return;
     real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), after q's and k's
-    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain;
+    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain_v;
 }
 
 void sublayer_prepare(const struct sublayer *s) {
     linear_prepare(&s->in);
     linear_prepare(&s->proj);
+    lambda_prepare(&s->lambda);
 }
 
 void sublayer_gradient(const struct sublayer *s, size_t N) {
@@ -149,4 +177,5 @@ void sublayer_gradient(const struct sublayer *s, size_t N) {
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
+    lambda_gradient(&s->lambda, N);
 }

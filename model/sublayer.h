@@ -6,6 +6,8 @@
 
      F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any
 
+   The sum may have a learned factor, see lambda.h.
+
    sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
    and sublayer_pass.c which thread computes it when. */
 #ifndef SUBLAYER_H
@@ -23,7 +25,10 @@ struct sublayer {
     size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
-    double a, b, s_factor, gain;
+    double a, b, s_factor;
+    double gain, gain_v;  // of the initial weights of matrices, and of v beyond that of q and k
+    struct lambda lambda; // of the sum, or LAMBDA_NONE
+    bool profiled;        // lambda's initial value comes from the first batch
     struct norm pre, out, post, second_norm;
     struct qkv_norm qkv_norm; // of attention
     struct norm ffn_norm;     // of the MLP
@@ -43,7 +48,7 @@ struct sublayer {
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
-    real *sum;        // (B,T,C) a x + b drop(OUT(projected))
+    real *sum;        // (B,T,C) a x + b drop(OUT(projected)), or with lambda
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
@@ -52,7 +57,7 @@ struct sublayer {
    a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(b dsum + dsecond)
+    real *dout;       // (B,T,C) drop(b dsum + dsecond), or with lambda
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
@@ -90,8 +95,9 @@ struct sublayer_options {
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
-    double gain;                   // of the initial weights of v, the MLP and proj
-    bool xavier;                   // of all of them; else GPT-2's
+    const struct lambda *shared;   // attention's lambda, for the MLP
+    bool xavier;                   // initial weights; else GPT-2's
+    double lambda_start;           // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;
@@ -148,9 +154,19 @@ static inline bool sublayer_keeps_dnormed(const struct sublayer *s) {
     return norm_pools(norm_present(&s->pre) ? &s->pre : &s->second_norm);
 }
 
+/* The factor of x in the sum, of channel c. */
+static inline double sublayer_stream_factor(const struct sublayer *s, size_t c) {
+    return s->lambda.form == LAMBDA_NONE ? s->a : (double)s->lambda.factor[0][c];
+}
+
 /* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
+
+/* sublayer_forward() of the first batch, in which a profiled lambda gets its initial value, the root
+   of *variance. Then *variance is that of the sum's parts. See sublayer_profile.c. */
+void sublayer_profile(struct sublayer *s, const struct pass *pass,
+                      const struct sublayer_scratch *scratch, double *variance);
 
 /* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy is read until
    the next barrier. */

@@ -91,7 +91,8 @@ def looks(names, keys):
             marker = marker * counts[rank] + ranks[rank]
         colour = shade(ranks[0], counts[0]) if scales else COLOURS[ranks[0] % len(COLOURS)]
         found.append(Look(colour, LINES[ranks[dashed] % len(LINES)], MARKERS[marker % len(MARKERS)],
-                          dashed > 0 and ranks[dashed] % 2 == 1, width[ranks[0]]))
+                          dashed > 0 and (ranks[dashed] + ranks[dashed] // len(MARKERS)) % 2 == 1,
+                          width[ranks[0]]))
     if len(set(found)) == len(found) and len(names) <= 3:
         return found
     return [Look(COLOURS[i % len(COLOURS)], LINES[i % len(LINES)], MARKERS[i % len(MARKERS)],

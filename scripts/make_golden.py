@@ -32,6 +32,7 @@ from torch import nn
 from torch.nn import functional
 
 import normlab
+import normlab_placements
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1
@@ -45,8 +46,7 @@ NORMS = ("none", "ln", "bn", "rms")
 # inner and qkv are pre with norms inside the sub-layers.
 INNER = {"inner": {"qk_norm": "on", "ffn_norm": "on"},
          "qkv": {"qk_norm": "on", "v_norm": "on", "qk_norm_over": "width"}}
-PLACEMENTS = ("pre", "post", *INNER, "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns", "bare", "siamese", "hybrid", "hybrid-star")
+PLACEMENTS = (*INNER, *normlab_placements.ROWS, *normlab_placements.MIXTURES)
 
 
 def config(**options):

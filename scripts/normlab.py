@@ -9,14 +9,14 @@
 The formulas come from the papers (./train --list-norms and --list-placements name them), not from
 the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's default
 weights; for the initial weights of ./train, load a run of --max-iters=0.
+B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except for
+queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False at
+pads, or None.
 
-B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except
-for queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
-
-model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
-over tokens use the statistics of the batch in training, and each forward updates their running
-statistics, which they use in evaluation. After its warm-up pn uses running statistics in training
-too. Dropout is on in training only; PyTorch samples its masks, so they differ from ./train's.
+model.train() and model.eval() do what ./train does. Norms that pool over tokens use the statistics
+of the batch in training, and each forward updates their running statistics, which they use in
+evaluation. After its warm-up pn uses running statistics in training too. Dropout is on in training
+only; PyTorch samples its masks, so they differ from ./train's.
 """
 import contextlib
 import functools
@@ -28,6 +28,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+import normlab_gains
 import normlab_placements
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
@@ -42,9 +43,9 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
-    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True,
-    pn_divisor="psi", ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False,
-    level="char", rms_fraction=1.0, bhyt_lambda=2.0, bhyt_kappa=10.0)
+    pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
+    ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
+    bhyt_lambda=2.0, bhyt_kappa=10.0)
 
 
 class Config(types.SimpleNamespace):
@@ -272,14 +273,17 @@ class Layer(nn.Module):
             self.norms.append([name + suffix for suffix in normlab_placements.ROWS[place][0]])
             for norm in self.norms[-1]:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
+            normlab_gains.attach(self, place, site, config.n_embd)
         self.attn, self.mlp = Attention(config), MLP(config)
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r (B,T,C): x again, or the second stream."""
-        for function, place, names in zip((self.attn, self.mlp), self.places, self.norms):
-            F, *norms = (functools.partial(f, valid=valid)
-                         for f in (function, *(getattr(self, name) for name in names)))
-            x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
+        for site, place, names in zip(("attn", "mlp"), self.places, self.norms):
+            F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (site, *names))
+            if place in normlab_gains.GAINS:
+                x = r = normlab_gains.sublayer(self, place, site, x, F, norms)
+            else:
+                x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
         return x, r
 
 

@@ -8,6 +8,8 @@ returns x and r, the second stream. Its N are all norms of the sub-layer, in the
 """
 import math
 
+import normlab_gains
+
 PLACEMENTS = {
     "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
     "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
@@ -18,6 +20,7 @@ PLACEMENTS = {
     "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
     "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
     "bare": ([], True, lambda x, F, N, M, D, L, l: x + D(F(x))),
+    **normlab_gains.PLACEMENTS,
 }
 
 

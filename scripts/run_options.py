@@ -26,16 +26,36 @@ def with_norm(*names):
     return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
 
 
-def with_mix(options):
-    """Whether the layers of attention or of the MLP are mixed."""
-    own = (options.get("placement-attn", "auto"), options.get("placement-ffn", "auto"))
-    return "mix" in own or "auto" in own and options.get("placement") == "mix"
+def placement_of(options, site):
+    """The placement of attention (attn) or of the MLP (ffn)."""
+    own = options.get("placement-" + site, "auto")
+    return options.get("placement") if own == "auto" else own
+
+
+def with_placement(*names):
+    return lambda options: any(placement_of(options, site) in names for site in ("attn", "ffn"))
 
 
 def with_qkv_norm(options):
-    own = options.get("placement-attn", "auto")
-    place = options.get("placement") if own == "auto" else own
-    return place in ("hybrid", "hybrid-star") or any(options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
+    return placement_of(options, "attn") in ("hybrid", "hybrid-star") or any(
+        options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
+
+
+# Placements without norms around attention, around the MLP, and in the whole model. Then the norm of a
+# site is only where an option puts it.
+NO_NORMS = ("rezero", "skipinit", "tfixup")
+WITHOUT_NORMS = {"attn": (*NO_NORMS, "bare"), "ffn": (*NO_NORMS, "bare", "hybrid")}
+INNER = {"attn": ("qk-norm", "v-norm"), "ffn": ("ffn-norm",)}
+
+
+def with_site(site):
+    return lambda options: placement_of(options, site) not in WITHOUT_NORMS[site] or any(
+        options.get(option) in ("on", True) for option in INNER[site])
+
+
+def with_norms(options):
+    return options.get("placement") not in NO_NORMS or options.get("final-norm") in ("on", True) or any(
+        with_site(site)(options) for site in INNER)
 
 
 def with_items(options):
@@ -54,7 +74,11 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
-    "mix-fraction": with_mix,
+    "mix-fraction": with_placement("mix"),
+    "lambda-start": with_placement("rezero", "skipinit", "layerscale"),
+    "norm": with_norms,
+    "norm-attn": with_site("attn"),
+    "norm-ffn": with_site("ffn"),
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "qk-norm-over": with_qkv_norm,

@@ -98,6 +98,7 @@ struct model_config small_config(int norm, int placement) {
                                  .block_size = SMALL_T,
                                  .bias = 1,
                                  .mix_fraction = 0.5,
+                                 .lambda_start = -1,
                                  .norms = small_norms};
 }
 

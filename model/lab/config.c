@@ -173,6 +173,8 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
+    {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
+     .help = "initial value of the learned factor of a sub-layer; auto: as the placement says"},
 
     {"training", OPTION_HEADING, .help = "Training"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,

@@ -69,12 +69,40 @@ static struct usage usage_in_placements(const char *option, const struct config 
     return usage;
 }
 
+/* Options that choose a norm, which matters where the placement has one. */
+static const struct {
+    const char *option, *where;
+    int first, last; // the sites whose norm it chooses; of several, those without one of their own
+} norm_choices[] = {
+    {"norm", "with a norm at some site", SITE_ATTENTION, SITE_FINAL},
+    {"norm-attn", "with a norm in the attention sub-layers", SITE_ATTENTION, SITE_ATTENTION},
+    {"norm-ffn", "with a norm in the MLP sub-layers", SITE_FFN, SITE_FFN},
+    {"norm-final", "with a norm before the head or after the embedding", SITE_FINAL, SITE_FINAL},
+};
+
+/* The option's row of norm_choices, or -1. */
+static int norm_choice_of(const char *option) {
+    for (int i = 0; i < (int)(sizeof norm_choices / sizeof *norm_choices); i++)
+        if (!strcmp(option, norm_choices[i].option)) return i;
+    return -1;
+}
+
+static bool norm_choice_used(const struct model_config *model, int choice) {
+    const int first = norm_choices[choice].first, last = norm_choices[choice].last;
+    for (int site = first; site <= last; site++)
+        if (model_has_site(model, site) && !(first < last && model->site_norm[site])) return true;
+    return false;
+}
+
 /* When the option has an effect. If most norms use it, only `in_full` names them. */
 static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
     const struct usage norms = usage_in_norms(o->name, NULL);
     const struct usage placing = usage_in_placements(o->name, NULL);
+    const int choice = norm_choice_of(o->name);
     text[0] = 0;
-    if (norms.users && (in_full || norms.users <= norms.others))
+    if (choice >= 0 && in_full)
+        snprintf(text, size, "%s", norm_choices[choice].where);
+    else if (norms.users && (in_full || norms.users <= norms.others))
         snprintf(text, size, "%s", norms.text);
     else if (placing.users)
         snprintf(text, size, "%s", placing.text);
@@ -92,6 +120,8 @@ static bool has_effect(const struct config *config, const struct option *o) {
     const struct usage placing = usage_in_placements(o->name, config);
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
+    const int choice = norm_choice_of(o->name);
+    if (choice >= 0) return norm_choice_used(&config->model, choice);
     if (norms.users) return norms.used;
     if (placing.users) return placing.used;
     return !o->needs || options_hold(config_options, config, o->needs);

@@ -62,6 +62,7 @@ static const struct {
     {"v-norm", "--v-norm=on text.txt"},
     {"ffn-norm", "--ffn-norm=on text.txt"},
     {"mix-fraction", "--n-layer=2 --placement=mix --mix-fraction=0.5 text.txt"},
+    {"lambda-start", "--placement=layerscale --lambda-start=0.5 text.txt"},
     {"placement", "--placement=post text.txt"},
     {"postln", "--postln text.txt"},
     {"placement-attn", "--placement-attn=sandwich text.txt"},

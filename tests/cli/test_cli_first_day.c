@@ -149,8 +149,20 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
          "--norm-eps (only with "
          "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
-         "--norm-groups (only with --norm=gn|ts)"},
+         "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
+         "(only with --norm=gn|ts)"},
         {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine=on)"},
+        {"--placement=rezero --norm=bn --bn-momentum=0.2",
+         "--norm (only with a norm at some site), --bn-momentum (only with "
+         "--norm=bn|brn|in|prepbn)"},
+        {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
+         "--norm-ffn (only with a norm in the MLP sub-layers)"},
+        {"--lambda-start=0.1", "--lambda-start (only with --placement=rezero|skipinit|layerscale)"},
+        {"--placement=rezero --norm=bn --final-norm=on --lambda-start=0.1", NULL},
+        {"--placement=skipinit --norm=ln --norm-attn=rms --ffn-norm=on",
+         "--norm-attn (only with a norm in the attention sub-layers)"},
+        {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
+         "--norm (only with a norm at some site)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},

@@ -49,7 +49,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .ffn_norm = qkv->kind[QKV_Q],
                                        .norm_options = small_norms,
                                        .depth = 2,
-                                       .gain = 1,
+                                       .lambda_start = -1,
                                        .activation = activations,
                                        .C = C,
                                        .heads = heads,
@@ -100,6 +100,13 @@ static double less(size_t depth) {
     return 0.6;
 }
 
+#define LAMBDA(kind, is_vector)                                                                    \
+    { .form = (kind), .vector = (is_vector), .name = {"one", "two"}, .start = half }
+
+static double half(size_t layer, size_t L) {
+    return 0.5;
+}
+
 ParameterizedTestParameters(gradient, sublayer) {
     return every_norm();
 }
@@ -121,13 +128,19 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
          .s = less},
         {.name = "reads without pre", .dual = true, .reads = true, .b = more},
         {.name = "adds", .post = true, .dual = true, .b = less},
+        {.name = "branch", .pre = true, .a = less, .lambda = LAMBDA(LAMBDA_BRANCH, false)},
+        {.name = "branches", .pre = true, .out = true, .lambda = LAMBDA(LAMBDA_BRANCH, true)},
+        {.name = "mix", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_MIX, true)},
+        {.name = "mix of one", .post = true, .lambda = LAMBDA(LAMBDA_MIX, false)},
+        {.name = "stream", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_STREAM, true)},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
     const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
                                              {.kind = {none, norm, none}, .over_width = true},
                                              {.kind = {none, none, norm}},
                                              {.kind = {none, none, none}}};
-    for (size_t row = 0; row < sizeof rows_of_its_own / sizeof *rows_of_its_own; row++)
+    enum { COUNT = sizeof rows_of_its_own / sizeof *rows_of_its_own };
+    for (int row = 0; row < COUNT; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
             check_sublayer(norm, &rows_of_its_own[row], &inner[row % 4], heads);
 }
