@@ -208,7 +208,7 @@ Test(cli_help, completion) {
                  {"--norm = p", "pn-v\npn\nprepbn\n"},
                  {"--norm p", "pn-v\npn\nprepbn\n"},
                  {"--norm=p", "--norm=pn-v\n--norm=pn\n--norm=prepbn\n"},
-                 {"--placement = re", "reordered\nresidual\n"},
+                 {"--placement = re", "reordered\nresidual\nrezero\n"},
                  {"--qk-norm = o", "off\non\n"},
                  {"--pos", "--postln\n"},
                  {"--qui", "--quiet\n"},
