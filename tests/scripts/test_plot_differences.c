@@ -120,9 +120,10 @@ static void dot_style(const char *picture, const char *colour, char *style, size
 }
 
 /* Dots have no line style, so the marker tells placements apart. */
-Test(plot_differences, ten_placements_have_ten_markers) {
-    static const char *const places[] = {"pre",      "post", "sandwich", "peri", "reordered",
-                                         "deepnorm", "mix",  "residual", "keel", "lns"};
+Test(plot_differences, placements_have_markers_of_their_own) {
+    static const char *const places[] = {"pre",      "post",   "sandwich",    "peri", "reordered",
+                                         "deepnorm", "mix",    "residual",    "keel", "lns",
+                                         "siamese",  "hybrid", "hybrid-star", "bare"};
     enum { PLACES = sizeof places / sizeof *places };
     mkdir("runs", 0777);
     for (int i = 0; i < PLACES; i++) {
