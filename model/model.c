@@ -103,7 +103,6 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     struct sublayer_options options = common_options(m);
     options.placement = placement_of(model_placement(config, site), site == SITE_ATTENTION, l, m->L,
                                      config->mix_fraction);
-    options.gain = options.placement->gain ? options.placement->gain(m->L) : 1;
     options.layer = l;
     options.norm = model_norm(config, site);
     options.heads = site == SITE_ATTENTION ? config->n_head : 0;

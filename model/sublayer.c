@@ -42,9 +42,10 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
                                 .C = s->C,
                                 .a = (real)s->a};
     if (s->lambda.form == LAMBDA_NONE) return;
-    bool shares = !o->heads && !placement->lambda.name[1];
+    bool one = !placement->lambda.name[1]; // of the two sub-layers
+    bool shares = one && !o->heads && o->shared && o->shared->form == s->lambda.form;
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
-             placement->lambda.name[o->heads || shares ? 0 : 1]);
+             placement->lambda.name[o->heads || one ? 0 : 1]);
     s->profiled = placement->lambda.profiled;
     double start = s->profiled ? 1 : o->lambda_start;
     if (start < 0) start = placement->lambda.start(o->layer, o->depth);

@@ -21,7 +21,7 @@ matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spin
 # faint on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 LINES = ["-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (5, 1, 1, 1, 1, 1))]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h"]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "H"]
 GREY = {"color": "0.3"}
 PALE = 0.4  # opacity of means of fewer seeds, and of unfinished runs
 FONT = 9      # points, in pictures without --size
