@@ -95,7 +95,7 @@ static const struct norm_option bhyt_lambda = {
     .start = "2",
     .min = 0,
     .max = 1000,
-    .help = "initial value of lambda",
+    .help = "initial value of lambda; the authors use bhyt together with --norm-final=rms",
 };
 
 static const struct norm_option bhyt_kappa = {
