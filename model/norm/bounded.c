@@ -15,7 +15,8 @@
    Byun et al. 2026 (arXiv:2601.09719) and the authors' code: its BHyT*, with lambda learned as in
    its configurations. Their BHyT is the same before attention; before the MLP it does not measure
    the mean square of x but estimates it from that before attention, to save time. Here each norm
-   measures its own. */
+   measures its own. Before the head their recipe has RMSNorm (--norm-final=rms): a tied head needs
+   larger logits than BHyT gives it at first. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
@@ -94,7 +95,7 @@ static const struct norm_option bhyt_lambda = {
     .start = "2",
     .min = 0,
     .max = 1000,
-    .help = "initial value of lambda",
+    .help = "initial value of lambda; the authors use bhyt together with --norm-final=rms",
 };
 
 static const struct norm_option bhyt_kappa = {
