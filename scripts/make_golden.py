@@ -43,8 +43,8 @@ TOLERANCE = 1e-8
 
 NORMS = ("none", "ln", "bn", "rms")
 # inner and qkv are pre with norms inside the sub-layers.
-INNER = {"inner": {"qk_norm": "on", "ffn_norm": "on"},
-         "qkv": {"qk_norm": "on", "v_norm": "on", "qk_norm_over": "width"}}
+INNER = {"inner": dict(qk_norm="on", ffn_norm="on"),
+         "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned")}
 PLACEMENTS = ("pre", "post", *INNER, "sandwich", "peri", "reordered", "deepnorm", "mix",
               "residual", "keel", "lns")
 
@@ -169,7 +169,7 @@ def batchnorm_case():
 
 # Norms alone, of (B,T,C).
 ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS, ALONE_PRIOR = 2, 3, 6, 2, 3
-ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts")
+ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts")
 
 
 # Element i of a parameter starts at this and 0.1 i.

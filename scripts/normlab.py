@@ -11,7 +11,8 @@ the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) 
 weights; for the initial weights of ./train, load a run of --max-iters=0.
 
 B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except
-for queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False at pads, or None.
+for queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False
+at pads, or None.
 
 model.train() and model.eval() do what ./train does in training and in evaluation. Norms that pool
 over tokens use the statistics of the batch in training, and each forward updates their running
@@ -35,7 +36,7 @@ from normlab_qkv import NormsOfQKV
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
-    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head",
+    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", final_norm="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
@@ -92,6 +93,7 @@ TOKEN_NORMS = {
     "gn": ("weight bias", lambda n, x: n.weight * in_groups(
         standardize, x, n.config.norm_groups, n.eps) + n.bias),
     "rms": ("weight", lambda n, x: n.weight * over_rms(x, n.eps)),
+    "l2": ("", lambda n, x: x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
     "derf": ("alpha shift weight bias",
@@ -300,7 +302,7 @@ class Layer(nn.Module):
 
 # ---- the Transformer ----------------------------------------------------------------------------
 class Attention(NormsOfQKV):
-    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal."""
+    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. normlab_qkv.py has variants."""
     def __init__(self, config):
         super().__init__()
         C = config.n_embd
@@ -313,8 +315,8 @@ class Attention(NormsOfQKV):
         B, T, C = x.shape
         q, k, v = self.split_heads(self.c_attn(x), valid)
         future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        weights = self.drop(self.softmax(scores.masked_fill(future, -math.inf)))  # (B,NH,T,T)
+        scores = self.scores(q, k).masked_fill(future, -math.inf)
+        weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
         return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
 
 

@@ -70,8 +70,8 @@ ParameterizedTestParameters(golden, norm_alone) {
 
 ParameterizedTest(struct pair *pair, golden, norm_alone) {
     enum { LONE_B = 2, LONE_T = 3, CHANNELS = 6, COUNT = LONE_B * LONE_T * CHANNELS };
-    static const char *const known[] = {"ln",  "rms",  "scale", "gn", "in",
-                                        "dyt", "derf", "cln",   "ts"};
+    static const char *const known[] = {"ln", "rms", "scale", "l2",  "gn",
+                                        "in", "dyt", "derf",  "cln", "ts"};
     static const struct {
         const char *name;
         double start;

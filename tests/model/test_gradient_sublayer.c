@@ -100,10 +100,11 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "factors alone", .a = less, .s = more},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
-    const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
-                                             {.kind = {none, norm, none}, .over_width = true},
-                                             {.kind = {none, none, norm}},
-                                             {.kind = {none, none, none}}};
+    const struct qkv_norm_options inner[] = {
+        {.kind = {norm, norm, norm}},
+        {.kind = {none, norm, none}, .over_width = true, .scale = 0.7},
+        {.kind = {norm, none, norm}, .scale = 1.3},
+        {.kind = {none, none, none}}};
     for (int row = 0; row < 4; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
             check_sublayer(norm, &rows_of_its_own[row], &inner[row], heads);
