@@ -27,7 +27,7 @@ ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     model_init(&model, &config, 9, 4, 1);
     adam_init(&adam, &fit_options, &model.lists.param);
     double first = fit_batch(&model, &adam, &batch, 1, 3e-3, 0),
-           last = fit_batch(&model, &adam, &batch, 1500, 3e-3, 0.01); // l2 is the slowest
+           last = fit_batch(&model, &adam, &batch, 1500, 3e-3, 0.01);
     cr_expect(fabs(first - log(9)) < 0.6, "%s does not start near ln V: %g", pair_options(pair),
               first);
     cr_expect(last < 0.02, "%s does not end near 0: %g", pair_options(pair), last);
