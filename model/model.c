@@ -25,6 +25,17 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
                : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
+/* For queries and keys of length 1, whose dot products are cosines: log2(T^2 - T), as Henry et al.
+   2020 have it, with the block size for their sequences' length, of which they take the 97.5th
+   percentile. At this scale a query can give nearly all of its weight to one key among T. At
+   1 / sqrt(HS) all weights would be nearly equal. For others: attention's usual 1 / sqrt(HS), so
+   that a model starts as it would with that scale. A single token has nothing to choose from. */
+double model_qk_scale_start(const struct model_config *config) {
+    const double T = fmax(2, (double)config->block_size);
+    const bool unit = model_inner_norm(config, INNER_QK)->unit;
+    return unit ? log2(T * T - T) : sqrt((double)config->n_head / (double)config->n_embd);
+}
+
 bool model_has_final(const struct model_config *config) {
     if (config->final_norm != FINAL_NORM_AUTO) return config->final_norm == FINAL_NORM_ON;
     return placements[config->placement].final;
@@ -56,7 +67,8 @@ static struct sublayer_options common_options(const struct model *m) {
         .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
                               [QKV_K] = model_inner_norm(config, INNER_QK),
                               [QKV_V] = model_inner_norm(config, INNER_V)},
-                     .over_width = config->qk_norm_over == EXTENT_WIDTH},
+                     .over_width = config->qk_norm_over == EXTENT_WIDTH,
+                     .scale = config->qk_scale ? config->qk_scale_start : 0},
         .ffn_norm = model_inner_norm(config, INNER_FFN),
         .activation = &activations[config->activation],
         .C = m->C,

@@ -15,6 +15,7 @@ enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have nor
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
 enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
 enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
+enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
 
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
@@ -23,6 +24,8 @@ struct model_config {
     int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
     int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
     int64_t qk_norm_over;                // EXTENT_..., of v's norm too
+    int64_t qk_scale;                    // QK_SCALE_...
+    double qk_scale_start;               // of a learned one, not 0
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t init;             // of the weights: INIT_...
     int64_t bias, final_norm; // biases of linear layers
@@ -38,6 +41,9 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
 
 /* The row of placements that was chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);
+
+/* Where a learned scale of the logits starts unless a number is given. */
+double model_qk_scale_start(const struct model_config *config);
 
 /* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL: before
    the head or after the embedding), and whether one of this kind is at any site. */

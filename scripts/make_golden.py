@@ -44,8 +44,8 @@ TOLERANCE = 1e-8
 
 NORMS = ("none", "ln", "bn", "rms")
 # inner and qkv are pre with norms inside the sub-layers.
-INNER = {"inner": {"qk_norm": "on", "ffn_norm": "on"},
-         "qkv": {"qk_norm": "on", "v_norm": "on", "qk_norm_over": "width"}}
+INNER = {"inner": dict(qk_norm="on", ffn_norm="on"),
+         "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned")}
 PLACEMENTS = (*INNER, *normlab_placements.ROWS, *normlab_placements.MIXTURES)
 
 
@@ -170,7 +170,7 @@ def batchnorm_case():
 # Norms alone, of (B,T,C).
 ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
 ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0)
-ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt")
+ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt")
 # Element i of a parameter starts at this and 0.1 i.
 ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
                "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7}

@@ -38,7 +38,7 @@ from normlab_qkv import NormsOfQKV
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
-    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head",
+    qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
     mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
@@ -100,6 +100,7 @@ TOKEN_NORMS = {
     "gn": ("weight bias", lambda n, x: n.weight * in_groups(
         standardize, x, n.config.norm_groups, n.eps) + n.bias),
     "rms": ("weight", lambda n, x: n.weight * over_partial_rms(x, n.eps, n.config.rms_fraction)),
+    "l2": ("", lambda n, x: x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "scale": ("scale", lambda n, x: n.scale * x / x.norm(dim=-1, keepdim=True).clamp(min=n.eps)),
     "dyt": ("alpha weight bias", lambda n, x: n.weight * torch.tanh(n.alpha * x) + n.bias),
     "derf": ("alpha shift weight bias",
@@ -289,7 +290,7 @@ class Layer(nn.Module):
 
 # ---- the Transformer ----------------------------------------------------------------------------
 class Attention(NormsOfQKV):
-    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal."""
+    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. normlab_qkv.py has variants."""
     def __init__(self, config):
         super().__init__()
         C = config.n_embd
@@ -302,8 +303,8 @@ class Attention(NormsOfQKV):
         B, T, C = x.shape
         q, k, v = self.split_heads(self.c_attn(x), valid)
         future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        weights = self.drop(self.softmax(scores.masked_fill(future, -math.inf)))  # (B,NH,T,T)
+        scores = self.scores(q, k).masked_fill(future, -math.inf)
+        weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
         return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
 
 

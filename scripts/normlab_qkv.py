@@ -1,18 +1,33 @@
 """Norms of queries, keys and values for normlab.py.
 
---qk-norm and --v-norm, over each head (Henry et al. 2020; Dehghani et al. 2023) or over the whole width
-(OLMo 2).
+--qk-norm and --v-norm, over each head (Dehghani et al. 2023) or over the whole width (OLMo 2), and with
+--qk-scale=learned one learned number for each head, by which its logits are multiplied. With --qk-norm=l2
+that is QKNorm (Henry et al. 2020), which has one number for all heads of a layer.
 """
 import copy
+import math
 
+import torch
 from torch import nn
 
 
+def scale_start(config):
+    """log2(T^2 - T) for cosines (Henry et al. 2020), else the usual 1 / sqrt(HS)."""
+    if config.qk_norm == "l2":
+        longest = max(config.block_size, 2)
+        return math.log2(longest ** 2 - longest)
+    return 1 / math.sqrt(config.n_embd / config.n_head)
+
+
 class NormsOfQKV(nn.Module):
-    """Attention inherits this: q_norm, k_norm and v_norm, timm's names."""
+    """Attention inherits this: q_norm, k_norm and v_norm, timm's names, and qk_scale (NH)."""
 
     def make_norms(self, config, make_norm):
         self.heads, self.rows = config.n_head, 1
+        if config.qk_scale == "learned":
+            self.qk_scale = nn.Parameter(torch.full((self.heads,), scale_start(config)))
+        else:
+            self.qk_scale = None  # 1 / sqrt(HS)
         if config.qk_norm_over == "head":  # a row for each head of a token; see normlab.py
             self.rows, config = self.heads, copy.copy(config)
             config.n_head = config.norm_groups = 1
@@ -28,3 +43,10 @@ class NormsOfQKV(nn.Module):
         for norm, x in zip((self.q_norm, self.k_norm, self.v_norm), qkv.split(width // 3, -1)):
             normed = norm(x.reshape(B, T * self.rows, -1), valid)
             yield normed.reshape(B, T, self.heads, -1).transpose(1, 2)
+
+    def scores(self, q, k):
+        """The logits (B,NH,T,T)."""
+        products = q @ k.transpose(-2, -1)
+        if self.qk_scale is None:
+            return products / math.sqrt(q.shape[-1])
+        return products * self.qk_scale[:, None, None]

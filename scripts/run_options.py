@@ -11,14 +11,6 @@ WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
 
-# With the value "auto", ./train computes these from other options and stores the result.
-DERIVED = {
-    "min-lr": lambda options: options["learning-rate"] / 10,
-    "lr-decay-iters": lambda options: options["max-iters"],
-    "norm-groups": lambda options: options["n-head"],
-    "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
-}
-
 NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
 
 
@@ -58,6 +50,19 @@ def with_norms(options):
         with_site(site)(options) for site in INNER)
 
 
+def with_learned_scale(options):
+    return options.get("qk-scale") == "learned"
+
+
+def usual_scale(options):
+    kind = options["qk-norm"]
+    if kind == "on":
+        kind = options["norm-attn"] if options["norm-attn"] != "auto" else options["norm"]
+    longest = max(2, options["block-size"])
+    return math.log2(longest ** 2 - longest) if kind == "l2" else \
+        math.sqrt(options["n-head"] / options["n-embd"])
+
+
 def with_items(options):
     return options.get("items") in ("on", True)
 
@@ -65,6 +70,15 @@ def with_items(options):
 def with_grammar(options):
     return options.get("corpus") is None
 
+
+# With the value "auto", ./train computes these from other options and stores the result.
+DERIVED = {
+    "min-lr": lambda options: options["learning-rate"] / 10,
+    "lr-decay-iters": lambda options: options["max-iters"],
+    "norm-groups": lambda options: options["n-head"],
+    "qk-scale-start": usual_scale,
+    "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
+}
 
 # These have an effect only if the condition holds.
 CONDITIONS = {
@@ -82,6 +96,7 @@ CONDITIONS = {
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "qk-norm-over": with_qkv_norm,
+    "qk-scale-start": with_learned_scale,
     "norm-groups": with_norm("gn", "ts"),
     "ts-prior-count": with_norm("ts"),
     "bn-momentum": with_norm("bn", "brn", "in", "prepbn"),

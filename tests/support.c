@@ -136,6 +136,8 @@ struct model_config pair_config(const struct pair *pair) {
     if (pair->inner == INNER_WIDTH) {
         config.v_norm = INNER_NORM_ON;
         config.qk_norm_over = EXTENT_WIDTH;
+        config.qk_scale = QK_SCALE_LEARNED;
+        config.qk_scale_start = model_qk_scale_start(&config);
     }
     return config;
 }
@@ -144,7 +146,8 @@ const char *pair_options(const struct pair *pair) {
     static const char *const inner[] = {
         [INNER_NONE] = "",
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
-        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width",
+        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width "
+                        "--qk-scale=learned",
     };
     static char options[128];
     snprintf(options, sizeof options, "--norm=%s --placement=%s%s", norm_kinds[pair->norm]->name,

@@ -51,7 +51,7 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 
 /* A norm with a placement, for Criterion's parameterized tests: as the configuration of a small
    model, and as options, which are valid until the next call. INNER_HEADS: norms of queries and
-   keys by head, and of the MLP; INNER_WIDTH: of queries, keys and values over the whole width. */
+   keys by head, and of the MLP; INNER_WIDTH: of queries, keys and values over the whole width, and a learned scale. */
 struct pair {
     int norm, placement;
     enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers

@@ -141,6 +141,14 @@ static const struct option rows_before_norms[] = {
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
      .help = "what --qk-norm and --v-norm normalize: each head by itself, or all channels of a "
              "token together"},
+    {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
+     NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
+     .help = "what the dot products of queries and keys are multiplied by: 1 / sqrt(head size), or "
+             "a learned number for each head (an inverse temperature)"},
+    {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
+     .needs = "qk-scale=learned",
+     .help = "where the learned scale starts; auto: with --qk-norm=l2 log2(T^2 - T), T the "
+             "--block-size, else 1 / sqrt(head size)"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},

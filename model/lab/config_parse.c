@@ -27,6 +27,7 @@ static void resolve_auto(struct config *config) {
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
+    if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;

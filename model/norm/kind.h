@@ -63,6 +63,7 @@ struct norm_kind {
     const char *source;    // the paper, in a line
     const struct norm_option *options[NORM_KIND_OPTIONS + 1]; // NULL ends the list
     enum norm_axis over;
+    bool unit;        // every row of y has length 1
     bool centred;     // by the mean of what it is over
     bool causal;      // it pools over tokens, but a token sees no later one and no other sequence
     bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION

@@ -7,7 +7,16 @@
    gamma^2 sqrt(HS). A norm that pools over tokens pools over the heads too. In gn and pn a head is
    one group. Over the whole width a token is one row of C channels, as for norms elsewhere.
 
-   Henry et al. 2020 (arXiv:2010.04245), q and k by length in each head; Dehghani et al. 2023
+   With a learned scale, each head's logits are t_h q^ k^ instead of q^ k^ / sqrt(HS), t_h one
+   learned number for each head. Attention divides by sqrt(HS), so here
+
+     q^ = t_h sqrt(HS) u,  u = N_q(q)
+
+   Backward, with dq^ the gradient of q^:
+     du = t_h sqrt(HS) dq^,  dt_h += sqrt(HS) sum over tokens of sum over the head of dq^ u
+
+   Henry et al. 2020 (arXiv:2010.04245), q and k of length 1 in each head,
+   with a learned scale, one for all heads; Dehghani et al. 2023
    (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the whole width;
    HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
 #ifndef QKV_NORM_H
@@ -20,17 +29,21 @@ enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
 struct qkv_norm_options {
     const struct norm_kind *kind[QKV_PARTS];
     bool over_width; // else head by head
+    double scale;    // what a learned scale is at first; 0: none is learned
 };
 
 struct qkv_norm {
-    size_t C;
+    size_t C, heads;
     size_t rows;                 // that a token has: its heads, or 1
     struct norm norm[QKV_PARTS]; // of rows of C / rows channels
-    real *raw[QKV_PARTS];        // (B,T,C) q, k and v before their norms; NULL: there is no norm
+    real *raw[QKV_PARTS];        // (B,T,C) q, k and v before; NULL: the part does not change
+    bool scaled;                 // by a learned scale
+    struct param scale;          // (NH) t
+    real *scale_sum;             // (row_blocks,NH) of its gradient
 };
 
 /* Declares the norms at the site `name` ("transformer.h.0.attn") of attention with `heads` heads
-   and takes their memory; none for a part whose kind is the identity. */
+   and takes their memory; none for a part that does not change. */
 void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
                      const struct norm_options *norms, const char *name, size_t C, size_t heads,
                      const struct layout *layout);
@@ -39,7 +52,8 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part);
 
-/* Every thread of the team calls the functions below. They do nothing for parts without norm. */
+/* Every thread of the team calls the functions below. They do nothing for parts that do not
+   change. */
 
 /* Copies q, k and v of the tokens `rows` to raw[]. block (rows,3C) points to the first of these
    tokens. */

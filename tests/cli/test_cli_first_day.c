@@ -147,7 +147,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
          "--norm-eps (only with "
-         "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|gn|in|pn-v|pn|prepbn|cln|ts)"},
+         "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|l2|gn|in|pn-v|pn|prepbn|cln|ts)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
          "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
          "(only with --norm=gn|ts)"},
@@ -168,6 +168,8 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-final=gn --norm-groups=2", NULL},
         {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
+        {"--norm=rms --qk-scale-start=3", "--qk-scale-start (only with --qk-scale=learned)"},
+        {"--qk-norm=l2 --qk-scale=learned --qk-scale-start=3", NULL},
         {"--norm=none --v-norm=gn --norm-groups=2 --qk-norm-over=width", NULL},
         {"--norm=none --ffn-norm=dyt --dyt-alpha=2", NULL},
         {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},

@@ -125,8 +125,8 @@ ParameterizedTestParameters(golden, norm_alone) {
 }
 
 ParameterizedTest(struct pair *pair, golden, norm_alone) {
-    static const char *const known[] = {"ln",   "rms", "scale", "gn",       "in",  "dyt",
-                                        "derf", "cln", "ts",    "seednorm", "bhyt"};
+    static const char *const known[] = {"ln",  "rms",  "scale", "l2", "gn",       "in",
+                                        "dyt", "derf", "cln",   "ts", "seednorm", "bhyt"};
     const struct norm_kind *kind = norm_kinds[pair->norm];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(kind->name, known[i])) check_alone(kind->name, kind, &small_norms);

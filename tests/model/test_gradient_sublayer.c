@@ -135,10 +135,11 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "stream", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_STREAM, true)},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
-    const struct qkv_norm_options inner[] = {{.kind = {norm, norm, norm}},
-                                             {.kind = {none, norm, none}, .over_width = true},
-                                             {.kind = {none, none, norm}},
-                                             {.kind = {none, none, none}}};
+    const struct qkv_norm_options inner[] = {
+        {.kind = {norm, norm, norm}},
+        {.kind = {none, norm, none}, .over_width = true, .scale = 0.7},
+        {.kind = {norm, none, norm}, .scale = 1.3},
+        {.kind = {none, none, none}}};
     enum { COUNT = sizeof rows_of_its_own / sizeof *rows_of_its_own };
     for (int row = 0; row < COUNT; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)

@@ -122,8 +122,9 @@ static void dot_style(const char *picture, const char *colour, char *style, size
 /* Dots have no line style, so the marker tells placements apart. */
 Test(plot_differences, placements_have_markers_of_their_own) {
     static const char *const places[] = {
-        "pre", "post", "sandwich", "peri",    "reordered", "deepnorm",    "mix",  "residual",  "keel",
-        "lns", "bare", "siamese",  "hybrid", "hybrid-star", "layerscale", "dsinit", "admin"};
+        "pre",    "post",        "sandwich",   "peri",   "reordered", "deepnorm",
+        "mix",    "residual",    "keel",       "lns",    "bare",      "siamese",
+        "hybrid", "hybrid-star", "layerscale", "dsinit", "admin"};
     enum { PLACES = sizeof places / sizeof *places };
     mkdir("runs", 0777);
     for (int i = 0; i < PLACES; i++) {
