@@ -31,7 +31,7 @@ const struct model *best_copy(const struct session *t) {
 }
 
 static void write_file(const struct session *t) {
-    struct run_file file = file_create(&t->run, "best.safetensors");
+    struct new_file file = file_create(&t->run, "best.safetensors");
     checkpoint_write(file.stream, &t->best.model, NULL, &t->config, &t->corpus.vocabulary,
                      &t->outcome, &t->best.model);
     file_commit(&file);

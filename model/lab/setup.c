@@ -37,7 +37,7 @@ static void open_run(struct session *t) {
     else
         open_new(t);
     checkpoint_close(&t->checkpoint);
-    struct run_file file = file_create(&t->run, "config.ini");
+    struct new_file file = file_create(&t->run, "config.ini");
     options_write(config_options, config, file.stream);
     file_commit(&file);
 }
