@@ -151,6 +151,10 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
 
     {"training", OPTION_HEADING, .help = "Training"},
+    {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE",
+     .help = "start from the weights of a run or of a safetensors file, and from its running "
+             "statistics and vocabulary if it has them, instead of random weights; its shapes must "
+             "be those of the model. Adam starts anew"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,

@@ -67,6 +67,9 @@ static void check_purpose(const struct config *config) {
     if (uses_model && (config->out || config->force))
         die(STATUS_USAGE, "--out, --force: are for training, not for --%s",
             config->generate ? "generate" : "evaluate");
+    if (uses_model && config->start)
+        die(STATUS_USAGE, "--start=%s: is for training, not for --%s", config->start,
+            config->generate ? "generate" : "evaluate");
     if (config->prompt && !config->generate) die(STATUS_USAGE, "--prompt: needs --generate=DIR");
     if (config->stats && !config->evaluate) {
         char text[32];

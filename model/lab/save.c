@@ -5,7 +5,7 @@
 
 static void save_as(struct session *t, const char *name, const struct adam *adam) {
     struct new_file file = file_create(&t->run, name);
-    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome,
+    checkpoint_write(file.stream, &t->model, adam, &t->config, session_vocabulary(t), &t->outcome,
                      best_copy(t));
     file_commit(&file);
 }

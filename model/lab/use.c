@@ -46,7 +46,7 @@ static void write_items(struct session *t, const struct vocabulary *vocabulary, 
 
 void use_sample(struct session *t) {
     if (!t->config.sample) return;
-    const struct vocabulary *vocabulary = &t->corpus.vocabulary;
+    const struct vocabulary *vocabulary = session_vocabulary(t);
     struct new_file file = file_create(&t->run, "sample.txt");
     FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
     if (files[1]) fputc('\n', stdout);

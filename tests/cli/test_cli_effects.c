@@ -75,6 +75,7 @@ static const struct {
     {"affine", "--affine=off text.txt"},
     {"norm-eps", "--norm-eps=0.1 text.txt"},
     {"bn-momentum", "--bn-momentum=0.5 text.txt"},
+    {"start", "--start=trained text.txt"},
     {"max-iters", "--max-iters=5 text.txt"},
     {"max-tokens", "--max-iters=auto --max-tokens=80 text.txt"},
     {"batch-size", "--batch-size=3 text.txt"},
@@ -168,6 +169,8 @@ Test(cli_effects, every_option_of_the_table_is_here) {
 
 Test(cli_effects, every_acting_option_acts) {
     char *usual = traces("text.txt");
+    struct ending ending = train(BUSY "--seed=2 --out=trained text.txt"); // for --start
+    cr_assert(ending.status == 0, "%s", ending.err);
     for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
         char *changed = traces(acting[i].options);
         cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", acting[i].options);
