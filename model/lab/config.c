@@ -258,6 +258,10 @@ static const struct option rows_after_norms[] = {
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
      .help = "with --evaluate: how much the logits before a position change with the characters "
              "from that position on"},
+    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL,
+     .help = "with --evaluate: write what the model computes for the first batch to a safetensors "
+             "file: inputs and outputs of the norms, queries, keys and values, the stream, logits; "
+             "with --stats=own also the gradients of the loss on all that is measured"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "for a safetensors file of another program: a text with the characters of its "
              "vocabulary, such as the text it was trained on"},

@@ -39,7 +39,7 @@ struct config {
     const char *file; // of --config
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
-    const char *prompt, *vocabulary;
+    const char *prompt, *vocabulary, *dump;
     int64_t stats,
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items;

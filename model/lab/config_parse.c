@@ -78,6 +78,8 @@ static void check_purpose(const struct config *config) {
             option_value(stats, config, text, sizeof text));
     }
     if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: needs --evaluate=DIR");
+    if (config->dump && !config->evaluate)
+        die(STATUS_USAGE, "--dump=%s: needs --evaluate=DIR", config->dump);
     if (config->vocabulary && !uses_model)
         die(STATUS_USAGE, "--vocabulary: needs --generate=FILE or --evaluate=FILE");
 }

@@ -151,6 +151,7 @@ static const char *const inert[] = {"preln",
                                     "probe-interval",
                                     "stats",
                                     "leak",
+                                    "dump",
                                     "keep-best",
                                     "eval-train"};
 
