@@ -27,6 +27,7 @@ void save_run(struct session *t, bool last) {
 
 void save_summary(struct session *t, const char *exit_reason) {
     t->outcome.exit_reason = exit_reason;
+    t->outcome.profiled = t->outcome.steps - t->clock.step;
     struct new_file file = file_create(&t->run, "summary.json");
     summary_write(file.stream, &t->model, &t->config, &t->outcome);
     file_commit(&file);
