@@ -147,7 +147,7 @@ void options_agree(const struct option *table, const void *stored, const void *s
             die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s", o->name, now, o->name, before,
                 where);
         if (!before != !now)
-            die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s", o->name,
-                now ? now : "", where, now ? "no" : "a", o->name);
+            die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s", o->name, now ? now : "",
+                where, now ? "no" : "a", o->name);
     }
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-TestSuite(start, .init = foreign_enter, .fini = folder_leave);
+TestSuite(start_from, .init = foreign_enter, .fini = folder_leave);
 
 static void expect_done(struct ending ending) {
     cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
@@ -39,11 +39,11 @@ static void expect_same_arrays(const char *one, const char *other) {
 
 #define BRIEF TINY "--quiet --dropout=0.1 --learning-rate=0.02 --eval-interval=2 --sample=20 "
 
-ParameterizedTestParameters(start, from_its_own_initial_weights_nothing_changes) {
+ParameterizedTestParameters(start_from, from_its_own_initial_weights_nothing_changes) {
     return every_row();
 }
 
-ParameterizedTest(struct pair *pair, start, from_its_own_initial_weights_nothing_changes) {
+ParameterizedTest(struct pair *pair, start_from, from_its_own_initial_weights_nothing_changes) {
     const char *options = pair_options(pair);
     expect_done(train(BRIEF "--max-iters=0 --out=initial %s text.txt", options));
     expect_done(train(BRIEF "--max-iters=6 --out=usual %s text.txt", options));
@@ -55,11 +55,11 @@ ParameterizedTest(struct pair *pair, start, from_its_own_initial_weights_nothing
     expect_same_arrays("usual/checkpoint.safetensors", "out/checkpoint.safetensors");
 }
 
-ParameterizedTestParameters(start, from_a_trained_model_it_starts_at_its_loss) {
+ParameterizedTestParameters(start_from, from_a_trained_model_it_starts_at_its_loss) {
     return every_row();
 }
 
-ParameterizedTest(struct pair *pair, start, from_a_trained_model_it_starts_at_its_loss) {
+ParameterizedTest(struct pair *pair, start_from, from_a_trained_model_it_starts_at_its_loss) {
     const char *options = pair_options(pair);
     expect_done(train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
                            "--out=model %s text.txt",
@@ -71,7 +71,7 @@ ParameterizedTest(struct pair *pair, start, from_a_trained_model_it_starts_at_it
     cr_expect(strtod(after.cell[4][VAL_LOSS], NULL) != strtod(after.cell[0][VAL_LOSS], NULL));
 }
 
-Test(start, is_recorded_and_not_read_again) {
+Test(start_from, is_recorded_and_not_read_again) {
     expect_done(train(TINY "--quiet --max-iters=9 --out=model text.txt"));
     expect_done(train(TINY "--quiet --max-iters=8 --start=model --out=whole text.txt"));
     expect_done(train(TINY "--quiet --max-iters=4 --lr-decay-iters=8 --start=model --out=out "
@@ -98,7 +98,7 @@ Test(start, is_recorded_and_not_read_again) {
 }
 
 /* The characters of a model keep their embeddings in a text that lacks some of them. */
-Test(start, the_vocabulary_is_that_of_the_file) {
+Test(start_from, the_vocabulary_is_that_of_the_file) {
     char few[400];
     for (size_t i = 0; i < sizeof few; i++) few[i] = "the "[i % 4];
     file_put("few.txt", few, sizeof few);
@@ -126,7 +126,7 @@ static void expect_refused(int status, const char *options, const char *part) {
     cr_expect(!file_there("new/config.ini"), "%s: a run was started", options);
 }
 
-Test(start, a_bad_file_is_one_line) {
+Test(start_from, a_bad_file_is_one_line) {
     static const char fc[] = "transformer.h.0.mlp.c_fc.weight";
     const size_t shape[] = {8};
     foreign_learn("");
@@ -161,7 +161,7 @@ Test(start, a_bad_file_is_one_line) {
 }
 
 /* Running statistics come from the file if it has any; otherwise they are the initial ones. */
-Test(start, running_statistics_are_read_if_there_are_any) {
+Test(start_from, running_statistics_are_read_if_there_are_any) {
     foreign_learn("--norm=bn");
     size_t kept = 0;
     expect_done(train(TINY "--quiet --norm=bn --max-iters=0 --start=out --out=with text.txt"));
@@ -199,7 +199,7 @@ Test(start, running_statistics_are_read_if_there_are_any) {
 }
 
 /* Shapes do not show every option of a model. */
-Test(start, options_that_differ_are_noted) {
+Test(start_from, options_that_differ_are_noted) {
     expect_done(train(TINY "--quiet --out=model text.txt"));
     struct ending same = train(TINY "--start=model --out=same text.txt");
     cr_expect(same.status == 0 && !strstr(same.err, "note: "), "%s", same.err);
