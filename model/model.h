@@ -102,6 +102,9 @@ void model_free(struct model *model);
    in evaluation neither. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
+/* The batch as the norms see it in such a pass. */
+struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
+
 /* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
    them before the first update, by a forward pass in training. A second call sets the same ones. */
 bool model_profiled(const struct model *model);

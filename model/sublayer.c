@@ -64,8 +64,8 @@ static void attach_norms(struct sublayer *s, const struct sublayer_options *o, c
     bool first = true;
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, of, first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, s->C,
-                    layout);
+        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options,
+                    wanted[i] ? name : "", s->C, layout);
         if (wanted[i]) first = false;
     }
 }

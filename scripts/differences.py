@@ -187,7 +187,7 @@ def draw_differences(row, facets, options, table):
     label_rows(axes, places, [row_label(*pair) for pair in pairs])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.set_xlim(bounds)
-    whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value)}"
+    whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
                       for name, value in wanted.items())
     axes.set_xlabel(literal(f"final validation loss minus that of {whose} "
                             f"(nats per {unit_of(runs_of(groups))})"))

@@ -11,6 +11,17 @@ WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
 
+# What it means that an option with a file's name has no value.
+ABSENT = {"corpus": "grammar", "start": "random"}
+
+# With the value "auto", ./train computes these from other options and stores the result.
+DERIVED = {
+    "min-lr": lambda options: options["learning-rate"] / 10,
+    "lr-decay-iters": lambda options: options["max-iters"],
+    "norm-groups": lambda options: options["n-head"],
+    "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
+}
+
 NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
 
 

@@ -11,7 +11,7 @@ import os
 import re
 
 import checksums
-from run_options import differing, is_active
+from run_options import ABSENT, differing, is_active
 
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
@@ -139,10 +139,10 @@ def plain(value):
 
 def read_options(folder, summary):
     """From summary.json, or from config.ini while the run has none."""
-    options = summary.get("options")
-    if isinstance(options, dict):
-        return {name: plain(value) for name, value in options.items()}
-    options = {}
+    stored = summary.get("options")
+    options = dict.fromkeys(ABSENT)
+    if isinstance(stored, dict):
+        return stored and options | {name: plain(value) for name, value in stored.items()}
     path = os.path.join(folder, "config.ini")
     for number, line in enumerate((read_text(path) or "").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -154,9 +154,7 @@ def read_options(folder, summary):
             options[name] = plain(json.loads(value))
         except ValueError:
             options[name] = value
-    if options:
-        options.setdefault("corpus", None)  # the built-in grammar
-    return options
+    return options if len(options) > len(ABSENT) else {}
 
 
 def natural(text):
@@ -213,11 +211,11 @@ def varying(runs, seed=False):
     return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
 
 
-def value_text(value):
+def value_text(value, name="corpus"):
     """An option's value for a label."""
     if isinstance(value, (int, float)):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
-    return "grammar" if value is None else os.path.basename(value) or value
+    return ABSENT.get(name, "none") if value is None else os.path.basename(value) or value
 
 
 def key_of(run, names):
@@ -236,7 +234,7 @@ def label_of(run, names):
     placement and corpus follow the option's name."""
     names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
     return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
-                     else f"{name} {value_text(run.options[name])}" for name in names)
+                     else f"{name} {value_text(run.options[name], name)}" for name in names)
 
 
 def in_ablation(run):

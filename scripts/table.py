@@ -18,7 +18,7 @@ import statistics
 import sys
 
 import checksums
-from run_options import differing, is_active
+from run_options import ABSENT, differing, is_active
 from runs import is_run, runs_inside
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -107,10 +107,10 @@ def varied(runs):
     return names or ["norm", "placement"]
 
 
-def text_of(value):
-    """An option's value as text. None is the corpus of the built-in grammar."""
+def text_of(value, name):
+    """An option's value as text."""
     if value is None:
-        return "grammar"
+        return ABSENT.get(name, "none")
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
@@ -119,7 +119,7 @@ def write_results(path, runs):
     names = varied(runs)
     rows = [["run", *names, "seed", "exit_status", "exit_reason", *RESULTS]]
     for run in runs:
-        row = [run["run"], *(text_of(run["options"][name]) for name in names)]
+        row = [run["run"], *(text_of(run["options"][name], name) for name in names)]
         row += [run[name] for name in rows[0][len(row):]]
         rows.append(row)
     try:
@@ -142,7 +142,7 @@ def print_table(runs, by_hand):
     names = varied(runs)
     groups = {}
     for run in runs:
-        key = tuple(text_of(run["options"][name]) for name in names)
+        key = tuple(text_of(run["options"][name], name) for name in names)
         groups.setdefault(key, []).append(run)
     if by_hand and len(groups) == len(runs):
         names = ["run", *names]

@@ -60,7 +60,7 @@ def write_run(run, place, module, hparams):
     # Both take the folder as their first argument, under different names.
     with module.SummaryWriter(place, filename_suffix=SUFFIX) as writer:
         if run.options:
-            options = {name: value if isinstance(value, (int, float)) else value_text(value)
+            options = {name: value if isinstance(value, (int, float)) else value_text(value, name)
                        for name, value in run.options.items()}
             for record in hparams(options, {"val_loss": 0}):
                 writer._get_file_writer().add_summary(record)

@@ -168,6 +168,24 @@ Test(plot_labels, the_table_names_the_grammar) {
     expect_part(ending.out, "| 0 | grammar | 2.0000 |"), expect_part(ending.out, "| 1 | a.txt | ");
 }
 
+/* Runs of versions without --start had random weights. */
+Test(plot_labels, where_a_run_starts_is_named) {
+    mkdir("runs", 0777);
+    run_put_options("runs/1", 1, 3, HAND, "ln", 2, 64, 0.1, 100, 100, 1e-3, 1e-4, 10, 1);
+    run_put_options("runs/2", 1, 2, HAND ", \"start\": \"runs/first\"", "ln", 2, 64, 0.1, 100, 100,
+                    1e-3, 1e-4, 10, 1);
+    run_put_options("runs/3", 2, 2, HAND ", \"start\": null", "ln", 2, 64, 0.1, 100, 100, 1e-3,
+                    1e-4, 10, 1);
+    struct ending ending = script("plot.py runs -o a.svg");
+    expect_success(&ending);
+    const char *picture = file_text("a.svg", NULL);
+    expect_part(picture, ">start random: 2.500<"), expect_part(picture, ">start first: 2.000<");
+    ending = script("table.py runs/2 runs/3");
+    expect_success(&ending);
+    expect_part(ending.out, "| runs/first | 2.0000 |"),
+        expect_part(ending.out, "| random | 2.0000");
+}
+
 Test(plot_labels, the_tables_command) {
     struct ending ending = script("table.py --help");
     expect_success(&ending);
