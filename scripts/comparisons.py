@@ -53,7 +53,8 @@ def pairs_of(found, names, options):
     pairs = [(variant, baseline_of(variant, found, names, second, option)) for variant in chosen]
     pairs = [pair for pair in pairs if pair[1] is not None]
     if not pairs:
-        raise RunError(f"{option}: no variant has a counterpart there that agrees in all other options")
+        raise RunError(f"{option}: no variant has a counterpart there that agrees in all other options (they "
+                       f"differ in {', '.join(names)}; several may be named)")
     return pairs
 
 
