@@ -133,7 +133,7 @@ def check_power():
         powers = [max(power_of_difference(count, mean, deviation), power_of_equivalence(count, mean, deviation))
                   for count in (needed - 1, needed) if count > 1]
         check(powers[-1] >= POWER and all(power < POWER for power in powers[:-1]), "seeds", needed, powers)
-    check(seeds_needed(0.5, 0) == 2 and seeds_needed(0.5, 1e-9) == 2, "seeds of a clear difference")
+    check(seeds_needed(0, 0) == 2 and seeds_needed(0.5, 1e-9) == 2, "seeds of a clear decision")
     check(seeds_needed(0.01, 30) is None, "seeds that nobody has")
 
 
