@@ -1,0 +1,176 @@
+"""The statistics of comparisons: what differences over seeds show, as small functions on numpy arrays.
+
+Runs of one seed start from the same weights and see the same batches. So variants are compared by their
+paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. The interval of their mean is
+Student's t. Beside it stands the exact p of the sign-flip test, which assumes only that under the null
+hypothesis a difference is as likely to have either sign. It cannot fall below 2^(1 - n): 0.0625 with five
+seeds. Quantiles come from scipy.stats.
+
+Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
+1935 (sign flips). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
+"""
+from collections import namedtuple
+import math
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.99
+MARGIN = 0.02        # nats per character: 2 % of perplexity
+POWER = 0.9          # of the decision that seeds_needed() plans
+SEEDS_MAX = 100_000  # seeds_needed() looks no further
+QUANTILES = 2000     # of the measured deviation, over which a power is averaged
+FLIPS_MAX = 40       # values that sign_flip_p() takes: it sums 2^20 patterns of each half
+
+# The mean of n values and the ends of its interval; the ends are NaN if n < 2.
+Interval = namedtuple("Interval", "mean low high n")
+
+
+# ---- intervals -----------------------------------------------------------------------------------
+
+def paired(a, b):
+    """The common seeds of two dictionaries {seed: value}, sorted, and the differences a - b."""
+    seeds = sorted(a.keys() & b.keys())
+    return seeds, np.array([a[seed] - b[seed] for seed in seeds], float)
+
+
+def t_quantile(freedom, confidence=CONFIDENCE):
+    """The t for which Student's t is between -t and t with this probability."""
+    return float(stats.t.ppf((1 + confidence) / 2, freedom))
+
+
+def t_interval(values, confidence=CONFIDENCE):
+    """Student's t interval of the mean."""
+    values = np.asarray(values, float)
+    n = len(values)
+    if n == 0:
+        return Interval(math.nan, math.nan, math.nan, 0)
+    mean = float(values.mean())
+    if n == 1:
+        return Interval(mean, math.nan, math.nan, 1)
+    half = t_quantile(n - 1, confidence) * float(values.std(ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def clopper_pearson(count, n, confidence=CONFIDENCE):
+    """The exact interval of a proportion of which `count` of `n` were seen; the mean is count / n."""
+    if n == 0:
+        return Interval(math.nan, 0.0, 1.0, 0)
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, count, n - count + 1)) if count > 0 else 0.0
+    high = float(stats.beta.ppf(1 - tail, count + 1, n - count)) if count < n else 1.0
+    return Interval(count / n, low, high, n)
+
+
+def slopes(x, y):
+    """The least-squares slope over x of each row of y, (seeds, points): a value for each seed."""
+    x = np.asarray(x, float) - np.mean(x)
+    return np.asarray(y, float) @ x / (x @ x)
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+def sums_of_signs(values):
+    """The sums of the values under all 2^n patterns of signs."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def sign_flip_p(differences):
+    """The exact two-sided p: the fraction of all 2^n patterns of signs whose sum is at least as far from
+    0 as that of the differences. Ties count, also where rounding tells them apart. Each sum is one of
+    the first half's plus one of the second half's, so that sorting one half counts all patterns."""
+    d = np.asarray(differences, float)
+    n = len(d)
+    if n > FLIPS_MAX:
+        raise ValueError(f"{n} differences: a sign-flip test takes at most {FLIPS_MAX}")
+    target = abs(d.sum()) - 1e-12 * np.abs(d).sum()
+    if n == 0 or target <= 0:
+        return 1.0
+    first, second = np.sort(sums_of_signs(d[:n // 2])), sums_of_signs(d[n // 2:])
+    beyond = len(first) * len(second) - np.searchsorted(first, target - second).sum()
+    return min(1.0, 2 * int(beyond) / 2 ** n)
+
+
+def sign_flip_least(n):
+    """The least p that n differences can have."""
+    return min(1.0, 2.0 ** (1 - n))
+
+
+def holm(p):
+    """Holm's adjusted p of a family: p <= alpha there keeps the chance of any false alarm in the family
+    at alpha. A NaN is a comparison without a test; it stays NaN and does not count."""
+    p = np.asarray(p, float)
+    tested = np.flatnonzero(np.isfinite(p))
+    order = tested[np.argsort(p[tested], kind="stable")]
+    adjusted = np.full(len(p), np.nan)
+    steps = p[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(steps))
+    return adjusted
+
+
+# ---- decisions -----------------------------------------------------------------------------------
+
+def equivalent(interval, margin=MARGIN):
+    """Whether the value is within the margin of 0: True if the whole interval is, False if the whole
+    interval is beyond one of the margins, else None (not decided)."""
+    if -margin < interval.low and interval.high < margin:
+        return True
+    if interval.low > margin or interval.high < -margin:
+        return False
+    return None
+
+
+def decision(interval, margin=MARGIN):
+    """"equal" if the interval is within the margin, else "lower" or "higher" if it excludes 0, else
+    None."""
+    if equivalent(interval, margin):
+        return "equal"
+    if interval.high < 0:
+        return "lower"
+    return "higher" if interval.low > 0 else None
+
+
+def half_widths(n, deviation, confidence):
+    """The half width of the interval of n normal differences at evenly spaced quantiles of its
+    distribution: a mean over them is an expected value."""
+    variances = stats.chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, n - 1) / (n - 1)
+    return t_quantile(n - 1, confidence) * deviation * np.sqrt(variances / n)
+
+
+def power_of_difference(n, mean, deviation, confidence=CONFIDENCE):
+    """The probability that the interval of n differences with this true mean and deviation (not 0)
+    excludes 0 on the mean's side."""
+    room = abs(mean) - half_widths(n, deviation, confidence)
+    return float(stats.norm.cdf(room * math.sqrt(n) / deviation).mean())
+
+
+def power_of_equivalence(n, mean, deviation, margin=MARGIN, confidence=CONFIDENCE):
+    """The probability that their interval lies within the margin."""
+    room = margin - half_widths(n, deviation, confidence)  # where the measured mean may be
+    error = deviation / math.sqrt(n)
+    inside = stats.norm.cdf((room - mean) / error) - stats.norm.cdf((-room - mean) / error)
+    return float(np.maximum(0, inside).mean())
+
+
+def seeds_needed(mean, deviation, margin=MARGIN, confidence=CONFIDENCE, power=POWER):
+    """The least number of seeds with which a true difference of this mean and deviation is decided, as
+    one that is not 0 or as equivalent, with this probability; None if that takes more than SEEDS_MAX.
+    An estimate: it takes the measured mean and deviation for the true ones."""
+    def enough(n):
+        return max(power_of_difference(n, mean, deviation, confidence),
+                   power_of_equivalence(n, mean, deviation, margin, confidence)) >= power
+
+    if deviation == 0:
+        return 2
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+        if low > SEEDS_MAX:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
