@@ -1,6 +1,7 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
 #include "model/math/simd.h"
+#include "model/math/unit.h"
 #include <math.h>
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {
@@ -167,6 +168,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.fixed, seed);
     tensor_initialize(&model->lists.tracked, seed);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
+    unit_normalize(&model->lists.param);
 }
 
 void model_free(struct model *model) {

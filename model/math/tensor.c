@@ -29,6 +29,12 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
                           list->grad ? list->grad + offset : NULL};
 }
 
+void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit) {
+    for (size_t i = 0; list->tensor && i < list->count; i++)
+        if (list->value + list->tensor[i].offset == matrix.value) list->tensor[i].unit = unit;
+    list->units++;
+}
+
 int64_t *tensor_take_count(struct tensor_list *list, const char *name) {
     real *value = tensor_take(list, name, 0, 0, 0, 0).value;
     _Static_assert(sizeof(int64_t) % sizeof(real) == 0, "an integer takes whole reals");
