@@ -95,6 +95,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
         options.norm = model_norm(config, SITE_FFN);
         options.inner_norm = model_inner_norm(config, SITE_FFN);
         options.heads = 0;
+        options.shared = &layer->attention.lambda;
         sublayer_attach(&layer->mlp, &options, layer->attention.y, layout);
         m->stream_out = layer->mlp.y;
         sublayer_scratch_need(&m->scratch[0], &layer->attention, m->T);

@@ -25,6 +25,23 @@ static double proj_deviation(const struct sublayer *s, const struct sublayer_opt
     return o->placement->gain ? o->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
 }
 
+/* The learned factor of the sum, if the placement has one. */
+static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
+                          const struct layout *layout) {
+    const struct placement *placement = o->placement;
+    char name[64];
+    s->lambda = (struct lambda){.form = placement->lambda.form,
+                                .vector = placement->lambda.vector,
+                                .C = s->C,
+                                .a = (real)s->a};
+    if (s->lambda.form == LAMBDA_NONE) return;
+    bool shares = !o->heads && !placement->lambda.name[1];
+    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
+             placement->lambda.name[o->heads || shares ? 0 : 1]);
+    lambda_attach(&s->lambda, name, placement->lambda.start(o->layer, o->depth),
+                  shares ? o->shared : NULL, layout);
+}
+
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
                      const struct layout *layout) {
     struct arena *arena = layout->arena;
@@ -73,10 +90,12 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
+    attach_lambda(s, o, layout);
+
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
-    if (norm_present(&s->out)) s->projected = arena_reals(arena, N * C);
+    s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->lambda.f;
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
     s->sum = s->y = arena_reals(arena, N * C);
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
@@ -90,7 +109,7 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->H = s->H;
     w->of_attention = s->heads > 0;
     w->needs_dsum |= norm_present(&s->post);
-    w->needs_dout |= s->dropout > 0 || s->dual;
+    w->needs_dout |= s->dropout > 0 || s->dual || lambda_scales_branch(&s->lambda);
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     w->needs_dqk |= s->qk_norm.heads > 0;
@@ -124,6 +143,7 @@ void sublayer_initialize(const struct sublayer *s) {
 void sublayer_prepare(const struct sublayer *s) {
     linear_prepare(&s->in);
     linear_prepare(&s->proj);
+    lambda_prepare(&s->lambda);
 }
 
 void sublayer_gradient(const struct sublayer *s, size_t N) {
@@ -132,4 +152,5 @@ void sublayer_gradient(const struct sublayer *s, size_t N) {
     qk_norm_gradient(&s->qk_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
+    lambda_gradient(&s->lambda, N);
 }

@@ -6,6 +6,8 @@
 
      F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any
 
+   The sum may have a learned factor, see lambda.h.
+
    sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
    and sublayer_pass.c which thread computes it when. */
 #ifndef SUBLAYER_H
@@ -24,6 +26,7 @@ struct sublayer {
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
     double a, s_factor, gain;
+    struct lambda lambda; // of the sum, or LAMBDA_NONE
     struct norm pre, out, post;
     struct qk_norm qk_norm; // of attention
     struct norm ffn_norm;   // of the MLP
@@ -41,7 +44,7 @@ struct sublayer {
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT
-    real *sum;        // (B,T,C) a x + drop(OUT(projected))
+    real *sum;        // (B,T,C) a x + drop(OUT(projected)), or with lambda
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
@@ -50,7 +53,7 @@ struct sublayer {
    a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(dsum + dsecond)
+    real *dout;       // (B,T,C) drop(dsum + dsecond), or with lambda
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
@@ -87,6 +90,7 @@ struct sublayer_options {
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
     double gain;                   // of the initial weights of v, the MLP and proj
+    const struct lambda *shared;   // attention's lambda, for the MLP
     bool xavier;                   // of all of them; else GPT-2's
     double dropout;
     bool bias;
@@ -131,6 +135,11 @@ static inline size_t ring_rows(size_t threads) {
 /* Whether s PRE(x) is another array than x. */
 static inline bool sublayer_has_normed(const struct sublayer *s) {
     return norm_present(&s->pre) || s->s_factor != 1;
+}
+
+/* The factor of x in the sum, of channel c. */
+static inline double sublayer_stream_factor(const struct sublayer *s, size_t c) {
+    return s->lambda.form == LAMBDA_NONE ? s->a : (double)s->lambda.factor[0][c];
 }
 
 /* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */

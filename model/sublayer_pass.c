@@ -192,7 +192,8 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
                               .ring = ring_rows(threads)};
     // The gradient of an identity is the one that comes before it.
     c.dsum = norm_present(&s->post) ? w->dsum : dy;
-    c.dout = c.drop.threshold || s->dual ? w->dout : c.dsum;
+    bool own_dout = c.drop.threshold || s->dual || lambda_scales_branch(&s->lambda);
+    c.dout = own_dout ? w->dout : c.dsum;
     c.dprojected = norm_present(&s->out) ? w->dprojected : c.dout;
     bool whole_sequences = true;
     for (size_t n = 0; n < N; n += c.slab)

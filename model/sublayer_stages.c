@@ -17,6 +17,9 @@
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP and QK one of
    attention; the other has none there.
 
+   With a learned lambda (lambda.h): sum = A x + B drop(OUT(projected)), dout = drop(B dsum), and
+   dx = A dsum + PRE'(dnormed).
+
    With a second stream r (placement.h): r += drop(OUT(projected)), and dout = drop(dsum + dr). */
 #include "model/sublayer_stages.h"
 #include "model/layer/residual.h"
@@ -151,8 +154,13 @@ static void proj_forward(const struct sublayer_call *c, struct range rows) {
 static void out_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
+    real *normed = s->lambda.f ? s->lambda.f + first : c->scratch;
     const real *f =
-        norm_forward(&s->out, &c->pass->tokens, rows, c->scratch, projected_at(c, rows.begin));
+        norm_forward(&s->out, &c->pass->tokens, rows, normed, projected_at(c, rows.begin));
+    if (s->lambda.form != LAMBDA_NONE) {
+        lambda_forward(&s->lambda, rows, s->sum + first, s->x + first, f, c->drop);
+        return;
+    }
     residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
     if (s->dual) residual_forward(first, size, s->second + first, 1, s->second + first, f, c->drop);
 }
@@ -185,6 +193,10 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     if (c->pass->tokens.probe) s->dy_squares[rows.begin / ROWS] = row_dot(size, dy, dy);
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
+    if (s->lambda.form != LAMBDA_NONE)
+        lambda_backward(&s->lambda, rows, offset_or_null(c->w->dout, first), dsum, s->x + first,
+                        c->drop);
+    if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
         residual_add(size, both, 1, dsum, s->dsecond + first);
@@ -251,7 +263,10 @@ static void pre_backward(const struct sublayer_call *c, struct range rows) {
     size_t first = rows.begin * s->C;
     const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, c->scratch,
                                         dnormed_at(c, rows.begin), s->x + first);
-    residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+    if (s->lambda.form != LAMBDA_NONE)
+        lambda_backward_stream(&s->lambda, rows, c->dx + first, c->dsum + first, dbranch);
+    else
+        residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
 }
 
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {

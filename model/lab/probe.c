@@ -55,15 +55,17 @@ static int layer_of(const char *name, const char **site) {
     return -1;
 }
 
-/* Root of the mean of (y - a x)^2 over valid tokens; x may be NULL. */
-static double rms(const struct probed *r, const real *y, double a, const real *x) {
+/* Root of the mean of y^2 over valid tokens; with `s` of what the sub-layer s added to its input to
+   make y, its sum. */
+static double rms(const struct probed *r, const real *y, const struct sublayer *s) {
     size_t C = r->model->C, N = r->tokens->B * r->tokens->T, valid = 0;
     double sum = 0;
     for (size_t n = 0; n < N; n++) {
         if (!token_counts(r->tokens, n)) continue;
         valid++;
         for (size_t i = n * C; i < (n + 1) * C; i++) {
-            double value = (double)y[i] - (x ? a * (double)x[i] : 0);
+            double value = (double)y[i];
+            if (s) value -= sublayer_stream_factor(s, i - n * C) * (double)s->x[i];
             sum += value * value;
         }
     }
@@ -93,8 +95,8 @@ static void put_norm(const struct probed *r, const struct norm *norm, size_t row
 
 static void put_sublayer(const struct probed *r, int layer, const struct sublayer *s) {
     const char *site = s->heads ? "attn" : "mlp";
-    put(r, layer, site, "stream_rms", rms(r, s->y, 0, NULL));
-    put(r, layer, site, "output_rms", rms(r, s->sum, s->a, s->x));
+    put(r, layer, site, "stream_rms", rms(r, s->y, NULL));
+    put(r, layer, site, "output_rms", rms(r, s->sum, s));
     put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
     put_norm(r, &s->pre, 1);
     for (int i = 0; i < 2; i++) put_norm(r, &s->qk_norm.norm[i], s->heads);
@@ -176,7 +178,7 @@ void probe_write(struct probe *probe, const struct model *m, const struct batch 
                  double scale, int64_t step, const struct probe_sink *sink) {
     const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
     struct probed r = {m, &tokens, sink, step, scale};
-    put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, 0, NULL));
+    put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, NULL));
     put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
     put_norm(&r, &m->embedding_norm, 1);
     for (size_t l = 0; l < m->L; l++) {
@@ -184,7 +186,7 @@ void probe_write(struct probe *probe, const struct model *m, const struct batch 
         put_heads(&r, probe, (int)l, &m->layer[l].attention);
         put_sublayer(&r, (int)l, &m->layer[l].mlp);
     }
-    if (m->second) put(&r, -1, "second", "stream_rms", rms(&r, m->second, 0, NULL));
+    if (m->second) put(&r, -1, "second", "stream_rms", rms(&r, m->second, NULL));
     put_norm(&r, &m->final, 1);
     for (size_t i = 0; i < m->lists.param.count; i++)
         put_tensor(&r, &m->lists.param.tensor[i], probe->weights);

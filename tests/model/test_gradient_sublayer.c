@@ -87,6 +87,13 @@ static double less(size_t depth) {
     return 0.6;
 }
 
+#define LAMBDA(kind, is_vector)                                                                    \
+    { .form = (kind), .vector = (is_vector), .name = {"one", "two"}, .start = half }
+
+static double half(size_t layer, size_t L) {
+    return 0.5;
+}
+
 ParameterizedTestParameters(gradient, sublayer) {
     return every_norm();
 }
@@ -97,8 +104,14 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "out", .out = true, .a = less},
         {.name = "pre and out", .pre = true, .out = true},
         {.name = "factors alone", .a = less, .s = more},
+        {.name = "branch", .pre = true, .a = less, .lambda = LAMBDA(LAMBDA_BRANCH, false)},
+        {.name = "branches", .pre = true, .out = true, .lambda = LAMBDA(LAMBDA_BRANCH, true)},
+        {.name = "mix", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_MIX, true)},
+        {.name = "mix of one", .post = true, .lambda = LAMBDA(LAMBDA_MIX, false)},
+        {.name = "stream", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_STREAM, true)},
     };
-    for (int row = 0; row < 4; row++)
+    enum { COUNT = sizeof rows_of_its_own / sizeof *rows_of_its_own };
+    for (int row = 0; row < COUNT; row++)
         for (size_t heads = 0; heads <= 2; heads += 2)
             check_sublayer(norm_kinds[pair->norm], &rows_of_its_own[row], row == 0, heads);
 }

@@ -1,0 +1,104 @@
+/* A residual sum with a learned factor:
+
+     sum = A x + B drop(f)        f = OUT(projected), A and B functions of lambda (lambda.h)
+
+   Backward. A and B are linear in lambda, so
+     dx = A dsum + F'(df),  df = drop(B dsum)
+     dlambda = sum over tokens of dsum (A' x + B' drop(f))
+   where A' and B' are the derivatives: 0 and 1 of LAMBDA_BRANCH, -1 and 1 of LAMBDA_MIX, 1 and 0 of
+   LAMBDA_STREAM. If lambda is one number, its gradient is also summed over channels.
+
+   x + lambda f: Bachlechner et al. 2020, ReZero (arXiv:2003.04887). lambda x + f: Liu et al. 2020,
+   Admin (arXiv:2004.08249). */
+#include "model/layer/lambda.h"
+#include "model/math/profile.h"
+#include "model/math/reduce.h"
+#include <string.h>
+
+void lambda_attach(struct lambda *l, const char *name, double start, const struct lambda *shared,
+                   const struct layout *layout) {
+    size_t N = layout->B * layout->T, C = l->C;
+    l->param = shared ? shared->param
+                      : tensor_take(&layout->lists->param, name, l->vector ? C : 1, 0, start, 0);
+    for (int i = 0; i < 2; i++) l->factor[i] = arena_reals(layout->arena, C);
+    l->f = lambda_scales_branch(l) ? arena_reals(layout->arena, N * C) : NULL;
+    l->sum = arena_reals(layout->arena, team_row_blocks(N) * C);
+}
+
+void lambda_prepare(const struct lambda *l) {
+    if (l->form == LAMBDA_NONE) return;
+    struct range own = team_part(l->C, 64 / sizeof(real));
+    for (size_t c = own.begin; c < own.end; c++) {
+        real value = l->param.value[l->vector ? c : 0];
+        l->factor[0][c] = l->form == LAMBDA_BRANCH ? l->a
+                          : l->form == LAMBDA_MIX  ? 1 - value
+                                                   : value;
+        l->factor[1][c] = lambda_scales_branch(l) ? value : 1;
+    }
+}
+
+void lambda_forward(const struct lambda *l, struct range rows, real *sum, const real *x,
+                    const real *f, struct dropout drop) {
+    size_t C = l->C;
+    const real *restrict A = l->factor[0], *restrict B = l->factor[1];
+    for (size_t n = rows.begin; n < rows.end; n++, sum += C, x += C, f += C) {
+        if (drop.threshold) dropout_apply(drop, n * C, C, sum, f);
+        const real *dropped = drop.threshold ? sum : f;
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) sum[c] = mul_add(A[c], x[c], B[c] * dropped[c]);
+    }
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* sum (C) += dsum (A' x + B' drop(f)) of one token. `scratch` (C) may be written. */
+static void add_token(const struct lambda *l, size_t n, real *sum, real *scratch, const real *dsum,
+                      const real *x, struct dropout drop) {
+    size_t C = l->C;
+    if (!l->f) {
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) sum[c] = mul_add(dsum[c], x[c], sum[c]);
+        return;
+    }
+    const real *f = l->f + n * C, along_x = l->form == LAMBDA_MIX ? -1 : 0;
+    if (drop.threshold) dropout_apply(drop, n * C, C, scratch, f);
+    if (drop.threshold) f = scratch;
+#pragma omp simd
+    for (size_t c = 0; c < C; c++) sum[c] = mul_add(dsum[c], mul_add(along_x, x[c], f[c]), sum[c]);
+}
+
+void lambda_backward(const struct lambda *l, struct range rows, real *dout, const real *dsum,
+                     const real *x, struct dropout drop) {
+    size_t C = l->C;
+    const real *B = l->factor[1];
+    real *sum = l->sum + rows.begin / ROWS * C;
+    memset(sum, 0, C * sizeof(real));
+    for (size_t n = rows.begin; n < rows.end; n++, dsum += C, x += C) {
+        add_token(l, n, sum, dout, dsum, x, drop);
+        if (!l->f) continue;
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) dout[c] = B[c] * dsum[c];
+        if (drop.threshold) dropout_apply(drop, n * C, C, dout, dout);
+        dout += C;
+    }
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void lambda_backward_stream(const struct lambda *l, struct range rows, real *dx, const real *dsum,
+                            const real *dbranch) {
+    size_t C = l->C;
+    const real *A = l->factor[0];
+    for (size_t n = rows.begin; n < rows.end; n++, dx += C, dsum += C, dbranch += C)
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) dx[c] = mul_add(A[c], dsum[c], dbranch[c]);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void lambda_gradient(const struct lambda *l, size_t N) {
+    if (l->form == LAMBDA_NONE) return;
+    if (l->vector) {
+        team_add_blocks(N, l->C, l->param.grad, l->sum);
+    } else if (omp_get_thread_num() == 0) {
+        for (size_t block = 0; block < team_row_blocks(N); block++)
+            l->param.grad[0] += row_sum(l->C, l->sum + block * l->C);
+    }
+}
