@@ -11,9 +11,10 @@ const struct norm_kind *model_norm(const struct model_config *config, int site) 
 
 const struct norm_kind *model_inner_norm(const struct model_config *config, int site) {
     int64_t choice = site == SITE_ATTENTION ? config->qk_norm : config->ffn_norm;
-    if (choice == INNER_NORM_OFF) return norm_find("none");
-    return choice == INNER_NORM_ON ? model_norm(config, site)
-                                   : norm_kinds[choice - INNER_NORM_KINDS];
+    bool always = site == SITE_ATTENTION && placements[config->placement].qk;
+    if (choice == INNER_NORM_OFF && !always) return norm_find("none");
+    return choice < INNER_NORM_KINDS ? model_norm(config, site)
+                                     : norm_kinds[choice - INNER_NORM_KINDS];
 }
 
 bool model_has_final(const struct model_config *config) {
@@ -47,6 +48,7 @@ static struct sublayer_options common_options(const struct model *m) {
     };
     options.norm_options.bias = config->bias;
     options.norm_options.heads = config->n_head;
+    if (placement->plain) options.norm_options.affine = 0;
     return options;
 }
 
@@ -67,6 +69,10 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
     m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte);
     m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe);
+    if (placement->unit) {
+        tensor_keep_unit(params, m->wte, UNIT_ROWS);
+        tensor_keep_unit(params, m->wpe, UNIT_ROWS);
+    }
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -114,6 +120,9 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->final_out = own_output ? arena_reals(arena, N * m->C) : NULL;
     m->head_in = m->final_out ? m->final_out : m->stream_out;
     linear_tie(&m->head, m->wte, m->C, m->V, arena);
+    // The stream has the length sqrt(C), where nGPT has 1: its s_z is this gain times sqrt(C).
+    if (placements[m->config.placement].gains)
+        gain_attach(&m->logit_gain, "sz", m->V, 1, 1 / sqrt((double)m->C), 1, layout);
     m->logits = arena_reals(arena, m->threads_max * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, N);

@@ -18,6 +18,15 @@ static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
 }
 
+/* In nGPT's code the parameters of alpha start at 1 / sqrt(C). */
+static double ngpt_alpha(size_t layer, size_t L) {
+    return 0.05;
+}
+
+static double ngpt_scale(size_t C) {
+    return 0.05 * sqrt((double)C);
+}
+
 /* The first layers post, the others pre. */
 static const struct placement *mixed(size_t layer, size_t L, double mix_fraction) {
     return placement_find((double)layer < floor(mix_fraction * (double)L) ? "post" : "pre");
@@ -51,6 +60,12 @@ const struct placement placements[] = {
     {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
+    {"ngpt",
+     "N(x + a (N(F(x)) - x)); a, gains of q, k, MLP, logits learned; no gamma; unit weights",
+     "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
+     .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
+     .unit = true,
+     .lambda = {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, ngpt_alpha, ngpt_scale}},
     {.name = NULL},
 };
 

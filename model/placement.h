@@ -18,6 +18,10 @@ struct placement {
     const char *formula; // in a line
     const char *source;  // the paper, in a line
     bool pre, out, post, final, embedding, dual;
+    bool plain; // its norms learn neither gamma nor beta
+    bool qk;    // queries and keys are normalized without --qk-norm too
+    bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
+    bool unit;  // the weight matrices keep unit length along the stream's channels (unit.h)
     double (*a)(size_t L);     // of L layers
     double (*s)(size_t layer); // in layer 0, 1, ...
     double (*gain)(size_t L);  // factor of the initial weights of v, the MLP and both proj
@@ -26,6 +30,7 @@ struct placement {
         bool vector;         // C numbers, else one
         const char *name[2]; // after "transformer.h.0.": attention's, the MLP's; NULL: the same one
         double (*start)(size_t layer, size_t L); // the initial value
+        double (*scale)(size_t C);               // of its parameter, or NULL: see lambda.h
     } lambda;
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *full_name; // another name that --placement takes, or NULL

@@ -8,7 +8,8 @@
      ------+---------------------------+---------------------------+-------------------------------
      PRE   | PRE pools over tokens     | statistics of x           | their gradients
      INNER | there is QK, which splits | q and k of all rows, and  | dq and dk of all rows, and the
-           | work by (token, head)     | their statistics          | gradients of the statistics
+           | work by (token, head), or | their statistics          | gradients of the statistics
+           | gain of q and k           |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
            | whole sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
@@ -28,7 +29,7 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     const struct sublayer *s = c->s;
     switch (stage) {
     case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER: return s->qk_norm.heads > 0;
+    case STAGE_INNER: return s->heads && (s->qk_norm.heads > 0 || gain_present(&s->in_gain));
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
     case STAGE_OUT: return norm_pools(&s->out);
     case STAGE_POST: return norm_pools(&s->post);
@@ -73,6 +74,7 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         }
         break;
     case STAGE_INNER:
+        stage_qk_gain_backward(c, team_part(tokens->B * tokens->T, ROWS));
         qk_norm_gradient_statistics(&s->qk_norm, tokens, c->w->dqk, c->w->dexpanded);
         break;
     case STAGE_PRE: norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, s->x); break;

@@ -32,6 +32,7 @@ from torch import nn
 from torch.nn import functional
 
 import normlab
+import normlab_ngpt
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
 EPS, BN_MOMENTUM = 1e-5, 0.1
@@ -41,11 +42,10 @@ STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.
 ADAM_EPS = 1e-4
 TOLERANCE = 1e-8
 
-
 NORMS = ("none", "ln", "bn", "rms")
 # inner is pre with norms of queries and keys, and after the MLP's activation.
 PLACEMENTS = ("pre", "post", "inner", "sandwich", "peri", "reordered", "deepnorm", "mix",
-              "residual", "keel", "lns")
+              "residual", "keel", "lns", "ngpt")
 
 
 def config(**options):
@@ -117,6 +117,7 @@ def model_case(norm, placement):
         if step == 0:
             results.append(("grad_norm", grad_norm))
         optimizer.step()
+        normlab_ngpt.normalize_matrices(model)
     results.append(("losses", torch.tensor(losses)))
     results += [("state:" + name, state) for name, state in model.named_buffers()
                 if "running" in name]
@@ -170,7 +171,6 @@ def batchnorm_case():
 # Norms alone, of (B,T,C).
 ALONE_B, ALONE_T, ALONE_C, ALONE_GROUPS, ALONE_PRIOR = 2, 3, 6, 2, 3
 ALONE = ("ln", "rms", "scale", "gn", "in", "dyt", "derf", "cln", "ts")
-
 
 # Element i of a parameter starts at this and 0.1 i.
 ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,

@@ -28,6 +28,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
+import normlab_ngpt
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
 
@@ -51,7 +52,8 @@ class Config(types.SimpleNamespace):
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
         for site in ("norm_attn", "norm_ffn", "norm_final"):
             setattr(self, site, getattr(self, site).replace("auto", self.norm))
-        self.qk_norm = {"off": "none", "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
+        self.affine, off = normlab_ngpt.norms_of(self)
+        self.qk_norm = {"off": off, "on": self.norm_attn}.get(self.qk_norm, self.qk_norm)
         self.ffn_norm = {"off": "none", "on": self.norm_ffn}.get(self.ffn_norm, self.ffn_norm)
         self.norm_groups = self.norm_groups or self.n_head
 
@@ -252,7 +254,7 @@ def make_norm(kind, C, config):
 # ---- placements ---------------------------------------------------------------------------------
 # For a sub-layer F, attention or MLP: the suffixes after ln_1 or ln_2 in the names of its norms N and
 # M; whether there is a norm before the head; the formula. D is dropout, L the number of layers,
-# l = 1 ... L. mix is post or pre by layer; residual has two streams, see Layer.
+# l = 1 ... L. mix is post or pre by layer, residual has two streams: see Layer; ngpt: normlab_ngpt.py.
 PLACEMENTS = {
     "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
     "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
@@ -260,8 +262,7 @@ PLACEMENTS = {
     "peri": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
     "reordered": ([""], True, lambda x, F, N, M, D, L, l: x + D(N(F(x)))),
     "deepnorm": ([""], False, lambda x, F, N, M, D, L, l: N((2 * L) ** 0.25 * x + D(F(x)))),
-    "mix": ([""], True, None),
-    "residual": ([""], True, None),
+    "mix": ([""], True, None), "residual": ([""], True, None), "ngpt": (["", "_post"], False, None),
     "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
     "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
 }
@@ -344,7 +345,7 @@ class Model(nn.Module):
         self.config, self.vocabulary = config, vocabulary
         C, kind, final = config.n_embd, config.norm_final, PLACEMENTS[config.placement][1]
         final = {"on": True, "off": False, "auto": final}[config.final_norm]
-        of_embedding = kind if config.placement == "peri" else "none"
+        of_embedding = kind if config.placement in ("peri", "ngpt") else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
             "wpe": nn.Embedding(config.block_size, C),
@@ -355,6 +356,7 @@ class Model(nn.Module):
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         self.lm_head.weight = self.transformer["wte"].weight  # tied
+        normlab_ngpt.apply(self)
 
     def forward(self, ids, valid=None):
         """Logits (B,T,V) of ids (B,T)."""

@@ -43,6 +43,7 @@ CONDITIONS = {
     "pad-stats": with_items,
     "bucket": with_items,
     "mix-fraction": lambda options: options.get("placement") == "mix",
+    "affine": lambda options: options.get("placement") != "ngpt",
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "norm-groups": with_norm("gn", "ts"),

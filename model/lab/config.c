@@ -130,7 +130,7 @@ static const struct option rows_before_norms[] = {
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .help = "learn gamma and beta in norms"},
+     .needs = "!placement=ngpt", .help = "learn gamma and beta in norms"},
 };
 
 /* The norms' own options come here: norm_row() makes their rows. */
