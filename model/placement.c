@@ -61,7 +61,7 @@ const struct placement placements[] = {
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
     {"ngpt",
-     "N(x + a (N(F(x)) - x)); a, gains of q, k, MLP, logits learned; no gamma; unit weights",
+     "N(x + a (N(F(x)) - x)), N without gamma; q, k = g N(q), g N(k); a, g learned; unit weights",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
      .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
      .unit = true,
