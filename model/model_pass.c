@@ -10,8 +10,9 @@
      logits = g (head_in wte^T), losses          | dz = g dlogits: dhead_in = dz wte,
                                                  |   dwte += dz^T head_in
 
-   EMBEDDING and FINAL are norms, or the identity. g is 1, or a learned factor of each character. The head's weight is that of the token embedding,
-   so dwte has two parts. Threads wait for one another
+   EMBEDDING and FINAL are norms, or the identity. z is the logits before the learned factors g of
+   gain.h; without these g is 1. The head's weight is that of the token embedding, so dwte has two
+   parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
      - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;

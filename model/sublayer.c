@@ -43,8 +43,8 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
                   shares ? o->shared : NULL, layout);
 }
 
-/* The learned factors of q and k, or of the MLP's hidden units. Adam moves the first sqrt(C) times as
-   fast as a weight. */
+/* The learned factors of q and k, or of the MLP's hidden units. Adam moves the first sqrt(C) times
+   as fast as a weight. */
 static void attach_gain(struct sublayer *s, const struct sublayer_options *o,
                         const struct layout *layout) {
     char name[64];

@@ -17,8 +17,8 @@
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP and QK one of
    attention; the other has none there.
 
-   With learned factors g (gain.h): q, k = g QK(q), g QK(k), or inner = act(g expanded), and backward
-   dq = g dq and so on.
+   With learned factors g (gain.h): q, k = g QK(q), g QK(k), or inner = act(g expanded), and in
+   backward dq = g dq and so on.
 
    With a learned lambda (lambda.h): sum = A x + B drop(OUT(projected)), dout = drop(B dsum), and
    dx = A dsum + PRE'(dnormed).

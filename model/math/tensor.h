@@ -61,8 +61,8 @@ struct layout {
 struct param tensor_take(struct tensor_list *list, const char *name, size_t rows, size_t columns,
                          double mean, double deviation);
 
-/* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes the
-   list's values then calls unit_normalize(). */
+/* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
+   the list's values then calls unit_normalize(). */
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).

@@ -1,5 +1,5 @@
-/* What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131), in a model with --norm=scale, whose
-   stream has the length sqrt(C) where the paper's has 1. */
+/* What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131), in a model with --norm=scale,
+   whose stream has the length sqrt(C) where the paper's has 1. */
 #include "data/text/corpus.h"
 #include "model/lab/adam.h"
 #include "tests/support.h"
