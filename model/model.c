@@ -1,6 +1,7 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
 #include "model/math/simd.h"
+#include "model/math/unit.h"
 #include <math.h>
 
 const struct norm_kind *model_norm(const struct model_config *config, int site) {
@@ -17,7 +18,8 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
     const int64_t choices[] = {
         [INNER_QK] = config->qk_norm, [INNER_V] = config->v_norm, [INNER_FFN] = config->ffn_norm};
     int64_t choice = choices[inner];
-    bool placed = inner != INNER_FFN && model_placement(config, SITE_ATTENTION)->qkv;
+    const struct placement *row = model_placement(config, SITE_ATTENTION);
+    bool placed = inner != INNER_FFN && (row->qkv || (row->qk && inner == INNER_QK));
     if (choice == INNER_NORM_OFF && placed) choice = INNER_NORM_ON;
     if (choice == INNER_NORM_OFF) return norm_find("none");
     return choice == INNER_NORM_ON
@@ -82,6 +84,7 @@ static struct sublayer_options common_options(const struct model *m) {
     };
     options.norm_options.bias = config->bias;
     options.norm_options.heads = config->n_head;
+    if (placements[config->placement].plain) options.norm_options.affine = 0;
     return options;
 }
 
@@ -103,6 +106,10 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     double gain = placement->gain_embedding ? placement->gain_embedding(m->L) : 1;
     m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, gain * wte);
     m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, gain * wpe);
+    if (placement->unit) {
+        tensor_keep_unit(params, m->wte, UNIT_ROWS);
+        tensor_keep_unit(params, m->wpe, UNIT_ROWS);
+    }
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -162,6 +169,9 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
     m->head_in = m->final_out ? m->final_out : m->joined ? m->joined : m->stream_out;
     linear_tie(&m->head, m->wte, m->C, m->V, arena);
+    // The stream has the length sqrt(C), where nGPT has 1: its s_z is this gain times sqrt(C).
+    if (placements[m->config.placement].gains)
+        gain_attach(&m->logit_gain, "sz", m->V, 1, 1 / sqrt((double)m->C), 1, layout);
     m->logits = arena_reals(arena, m->threads_max * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, N);
@@ -217,6 +227,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     tensor_initialize(&model->lists.fixed, seed);
     tensor_initialize(&model->lists.tracked, seed);
     for (size_t l = 0; l < model->L; l++) sublayer_initialize(&model->layer[l].attention);
+    unit_normalize(&model->lists.param);
 }
 
 void model_free(struct model *model) {

@@ -66,7 +66,8 @@ struct model {
     struct layer *layer;                            // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
-    uint64_t prepared; // the version of the weights for which the linear layers are ready
+    struct gain logit_gain; // of the logits, if any
+    uint64_t prepared;      // the version of the weights for which the linear layers are ready
     // activations
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm

@@ -7,11 +7,12 @@
      L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
      head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), and
        second stream FINAL(stream_out + SECOND(r))|  dr = SECOND'(dstream_out)
-     logits = head_in wte^T, losses              | dhead_in = dlogits wte, dwte += dlogits^T head_in
+     logits = g (head_in wte^T), losses          | dz = g dlogits: dhead_in = dz wte,
+                                                 |   dwte += dz^T head_in
 
    EMBEDDING, SECOND and FINAL are norms, or the identity. The second stream r starts as `embedded`
-   (placement.h). The head's weight is that of the token embedding,
-   so dwte has two parts. Threads wait for one another
+   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. The
+   head's weight is that of the token embedding, so dwte has two parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
      - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
@@ -240,8 +241,16 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     return logits;
 }
 
+/* Multiplies logits z (M,V) by their learned factors, if there are any; logits may be z. */
+static void logit_gain_forward(const struct model *m, size_t M, real *logits, const real *z) {
+    size_t row = vec_padded(m->V);
+    if (gain_present(&m->logit_gain)) gain_forward(&m->logit_gain, M, logits, row, z, row);
+}
+
 const real *model_logits(struct model *m, size_t n) {
-    return head_forward(m, n, 1);
+    real *logits = head_forward(m, n, 1);
+    logit_gain_forward(m, 1, logits, logits);
+    return logits;
 }
 
 static void loss_work(void *argument) {
@@ -252,6 +261,7 @@ static void loss_work(void *argument) {
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
         real *logits = head_forward(m, n, M);
+        logit_gain_forward(m, M, logits, logits);
         loss_correct(M, m->V, m->correct + n, logits, batch->targets + n);
         loss_cross_entropy(M, m->V, m->losses + n, NULL, logits, batch->targets + n, 0);
     }
@@ -281,9 +291,13 @@ static void head_backward(struct model *m, size_t N, real *dhead_in, const int32
         team_barrier();
         for (size_t i = own.begin; i < own.end; i += ROWS) {
             size_t M = team_row_block(i, own).end - i, n = first + i;
-            real *logits = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
-            loss_cross_entropy(M, m->V, m->losses + n, dlogits, logits, targets + n, scale);
+            real *z = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
+            bool gain = gain_present(&m->logit_gain); // then the gradient needs z itself
+            logit_gain_forward(m, M, dlogits, z);
+            loss_cross_entropy(M, m->V, m->losses + n, dlogits, gain ? dlogits : z, targets + n,
+                               scale);
             profile_lap(PROFILE_LOSS);
+            if (gain) gain_backward(&m->logit_gain, n / ROWS, M, dlogits, row, z, row);
             matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
                    matrix_of(dhead_in + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
@@ -321,6 +335,7 @@ static void backward_work(void *argument) {
     norm_gradient(&m->embedding_norm, N);
     norm_gradient(&m->second_norm, N);
     norm_gradient(&m->final, N);
+    gain_gradient(&m->logit_gain, N);
     profile_lap(PROFILE_OTHER);
     team_barrier();
 }

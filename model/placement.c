@@ -50,6 +50,15 @@ static double layerscale_start(size_t layer, size_t L) {
     return L <= 18 ? 0.1 : L <= 24 ? 1e-5 : 1e-6;
 }
 
+/* In nGPT's code the parameters of alpha start at 1 / sqrt(C). */
+static double ngpt_alpha(size_t layer, size_t L) {
+    return 0.05;
+}
+
+static double ngpt_scale(size_t C) {
+    return 0.05 * sqrt((double)C);
+}
+
 /* The first layers post, the others pre. */
 static const struct placement *mixed(size_t layer, size_t L, double mix_fraction) {
     return placement_find((double)layer < floor(mix_fraction * (double)L) ? "post" : "pre");
@@ -126,6 +135,12 @@ const struct placement placements[] = {
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true,
      .lambda =
          {LAMBDA_STREAM, true, {"attention_ratio_change", "fc_ratio_change"}, .profiled = true}},
+    {"ngpt",
+     "N(x + a (N(F(x)) - x)), N without gamma; q, k = g N(q), g N(k); a, g learned; unit weights",
+     "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
+     .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
+     .unit = true,
+     .lambda = {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, ngpt_alpha, ngpt_scale}},
     {.name = NULL},
 };
 

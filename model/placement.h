@@ -26,7 +26,12 @@ struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line
-    bool pre, out, post, final, embedding, dual, reads, qkv;
+    bool pre, out, post, final, embedding, dual, reads;
+    bool plain; // its norms learn neither gamma nor beta
+    bool qk;    // queries and keys are normalized without --qk-norm too
+    bool qkv;   // queries, keys and values are
+    bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
+    bool unit;  // the weight matrices keep unit length along the stream's channels (unit.h)
     double (*a)(size_t L);                  // of L layers
     double (*s)(size_t layer);              // in layer 0, 1, ...
     double (*b)(size_t layer);              // of dual rows
@@ -37,8 +42,9 @@ struct placement {
         enum lambda_form form;
         bool vector;         // C numbers, else one
         const char *name[2]; // after "transformer.h.0.": attention's, the MLP's; NULL: the same one
-        double (*start)(size_t layer, size_t L); // the initial value; or
-        bool profiled;                           // model_profile() sets it
+        double (*start)(size_t layer, size_t L); // the initial value
+        double (*scale)(size_t C);               // of its parameter, or NULL: see lambda.h
+        bool profiled;                           // model_profile() sets the initial value
     } lambda;
     const struct placement *(*of_layer)(size_t layer, size_t L, double mix_fraction); // or itself
     const char *attn, *ffn; // rows of its attention and of its MLP, or NULL: this row

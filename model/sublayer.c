@@ -42,6 +42,7 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
                                 .C = s->C,
                                 .a = (real)s->a};
     if (s->lambda.form == LAMBDA_NONE) return;
+    if (placement->lambda.scale) s->lambda.scale = placement->lambda.scale(s->C);
     bool one = !placement->lambda.name[1]; // of the two sub-layers
     bool shares = one && !o->heads && o->shared && o->shared->form == s->lambda.form;
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
@@ -68,6 +69,26 @@ static void attach_norms(struct sublayer *s, const struct sublayer_options *o, c
                     wanted[i] ? name : "", s->C, layout);
         if (wanted[i]) first = false;
     }
+}
+
+/* The learned factors of q and k, or of the MLP's hidden units. Adam moves the first sqrt(C) times
+   as fast as a weight. */
+static void attach_gain(struct sublayer *s, const struct sublayer_options *o,
+                        const struct layout *layout) {
+    char name[64];
+    if (!o->placement->gains) return;
+    size_t size = s->heads ? s->C : s->E, groups = s->heads ? 2 : 1;
+    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, s->heads ? "sqk" : "su");
+    gain_attach(&s->in_gain, name, size, groups, 1, s->heads ? sqrt((double)s->C) : 1, layout);
+    s->ungained = arena_reals(layout->arena, layout->B * layout->T * groups * size);
+}
+
+/* The vectors of both matrices that have a number for each channel of the stream. */
+static void attach_unit(const struct sublayer *s, const struct sublayer_options *o,
+                        const struct layout *layout) {
+    if (!o->placement->unit) return;
+    tensor_keep_unit(&layout->lists->param, s->in.weight, UNIT_ROWS);
+    tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
 }
 
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
@@ -110,6 +131,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
     attach_lambda(s, o, layout);
+    attach_gain(s, o, layout);
+    attach_unit(s, o, layout);
     if (s->reads) {
         s->joined = arena_reals(arena, N * C);
         s->second = arena_reals(arena, N * C);
@@ -179,4 +202,5 @@ void sublayer_gradient(const struct sublayer *s, size_t N) {
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
     lambda_gradient(&s->lambda, N);
+    gain_gradient(&s->in_gain, N);
 }

@@ -6,7 +6,7 @@
 
      F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any
 
-   The sum may have a learned factor, see lambda.h.
+   The sum may have a learned factor, see lambda.h, and so may q, k and the MLP's in(x), see gain.h.
 
    sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
    and sublayer_pass.c which thread computes it when. */
@@ -15,6 +15,7 @@
 
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
+#include "model/layer/gain.h"
 #include "model/layer/linear.h"
 #include "model/norm/norm.h"
 #include "model/norm/qkv_norm.h"
@@ -33,6 +34,7 @@ struct sublayer {
     struct qkv_norm qkv_norm; // of attention
     struct norm ffn_norm;     // of the MLP
     struct linear in, proj;   // C -> E, H -> C
+    struct gain in_gain;      // of q and k, or of expanded
     double dropout;
     uint64_t seed, site; // of dropout's streams
     const real *x;       // (B,T,C) the input, not owned
@@ -45,6 +47,7 @@ struct sublayer {
     // the MLP's act(expanded) are computed again.
     real *joined;     // (B,T,C) x + SECOND(r), if r is read
     real *expanded;   // (B,T,E) in(s PRE(x)), q, k and v in it normalized
+    real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept only for OUT

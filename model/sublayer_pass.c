@@ -9,8 +9,8 @@
     SECOND | SECOND pools over tokens  | statistics of r           | their gradients
      PRE   | PRE pools over tokens     | statistics of x, or of    | their gradients
            |                           | x + SECOND(r)             |
-     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
-           | tokens                    |                           |
+     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients, and those of
+           | tokens, or gain of q, k   |                           | the gain
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
            | whole sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
@@ -31,7 +31,8 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     switch (stage) {
     case STAGE_SECOND: return norm_pools(&s->second_norm);
     case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
+    case STAGE_INNER:
+        return s->heads && (qkv_norm_pools(&s->qkv_norm) || gain_present(&s->in_gain));
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
     case STAGE_OUT: return norm_pools(&s->out);
     case STAGE_POST: return norm_pools(&s->post);
@@ -79,6 +80,7 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         }
         break;
     case STAGE_INNER:
+        stage_qk_gain_backward(c, team_part(tokens->B * tokens->T, ROWS));
         if (s->heads)
             qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
         break;

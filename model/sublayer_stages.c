@@ -17,6 +17,9 @@
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
    norms of attention; the other has none there.
 
+   With learned factors g (gain.h): q, k = g QK(q), g QK(k), or inner = act(g expanded), and in
+   backward dq = g dq and so on.
+
    With a learned lambda (lambda.h): sum = A x + B drop(OUT(projected)), dout = drop(B dsum), and
    dx = A dsum + PRE'(dnormed).
 
@@ -32,6 +35,7 @@
 #include "model/math/cache.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"
+#include <string.h>
 
 struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
                                 const char *place) {
@@ -149,14 +153,25 @@ static void pre_forward(const struct sublayer_call *c, struct range rows) {
     qkv_norm_keep(&s->qkv_norm, rows, expanded);
 }
 
-/* q, k, v = QKV(q, k, v), or inner = act(expanded) */
+/* q, k = g q, g k, or expanded = g expanded; keeps what they were. */
+static void in_gain_forward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin, M = count(rows);
+    if (!gain_present(&s->in_gain)) return;
+    real *ungained = s->ungained + n * width, *expanded = s->expanded + n * s->E;
+    for (size_t m = 0; m < M; m++)
+        memcpy(ungained + m * width, expanded + m * s->E, width * sizeof(real));
+    gain_forward(&s->in_gain, M, expanded, s->E, ungained, width);
+}
+
+/* q, k, v = QKV(q, k, v), and with learned factors g q, g k, v; or inner = act(g expanded) */
 static void inner_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     if (s->heads)
         qkv_norm_forward(&s->qkv_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
                          c->scratch);
-    else
-        act_forward(c, rows, inner_at(c, rows.begin));
+    in_gain_forward(c, rows);
+    if (!s->heads) act_forward(c, rows, inner_at(c, rows.begin));
 }
 
 /* inner = attention(q, k, v) */
@@ -265,7 +280,24 @@ void stage_attention_backward(const struct sublayer_call *c, struct range heads)
     attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
 }
 
-/* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = act'(dinner); then dnormed = s in'(dexpanded) */
+/* In dexpanded (M,E), the gradient of what in_gain made becomes that of what it was made from. */
+static void in_gain_backward(const struct sublayer_call *c, struct range rows, real *dexpanded) {
+    const struct sublayer *s = c->s;
+    size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin;
+    if (gain_present(&s->in_gain))
+        gain_backward(&s->in_gain, n / ROWS, count(rows), dexpanded, s->E, s->ungained + n * width,
+                      width);
+}
+
+/* dq, dk = g dq, g dk */
+void stage_qk_gain_backward(const struct sublayer_call *c, struct range own) {
+    if (!gain_present(&c->s->in_gain)) return;
+    for (size_t n = own.begin; n < own.end; n += ROWS)
+        in_gain_backward(c, team_row_block(n, own), c->w->dexpanded + n * c->s->E);
+    team_barrier();
+}
+
+/* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = g act'(dinner); then dnormed = s in'(dexpanded) */
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
@@ -279,6 +311,7 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
                                 has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
                                 s->expanded + n * s->E);
         profile_lap(PROFILE_ELEMENTWISE);
+        in_gain_backward(c, rows, dexpanded);
     }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
     if (s->s_factor != 1) scale(M * s->C, dnormed, (real)s->s_factor, dnormed);

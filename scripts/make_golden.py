@@ -32,6 +32,7 @@ from torch import nn
 from torch.nn import functional
 
 import normlab
+import normlab_ngpt
 import normlab_placements
 
 V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
@@ -117,6 +118,7 @@ def model_case(norm, placement):
         if step == 0:
             results.append(("grad_norm", grad_norm))
         optimizer.step()
+        normlab_ngpt.normalize_matrices(model)
     results.append(("losses", torch.tensor(losses)))
     results += [("state:" + name, state) for name, state in model.named_buffers()
                 if "running" in name]

@@ -29,6 +29,7 @@ from torch import nn
 import model_file
 import nanogpt_weights
 import normlab_gains
+import normlab_ngpt
 import normlab_placements
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
@@ -57,11 +58,12 @@ class Config(types.SimpleNamespace):
         super().__init__(vocab_size=vocab_size, **{**OPTIONS, **options})
         for site in ("norm_attn", "norm_ffn", "norm_final"):
             setattr(self, site, getattr(self, site).replace("auto", self.norm))
+        self.affine = self.affine and self.placement != "ngpt"
         for site in ("placement_attn", "placement_ffn"):
             setattr(self, site, getattr(self, site).replace("auto", self.placement))
         for inner, site in (("qk_norm", "norm_attn"), ("v_norm", "norm_attn"), ("ffn_norm", "norm_ffn")):
             kind = getattr(self, inner)
-            if kind == "off" and inner != "ffn_norm" and self.placement_attn in normlab_placements.QKV:
+            if kind == "off" and self.placement_attn in normlab_placements.INNER.get(inner, ()):
                 kind = "on"
             setattr(self, inner, {"off": "none", "on": getattr(self, site)}.get(kind, kind))
         self.norm_groups = self.norm_groups or self.n_head
@@ -343,6 +345,7 @@ class Model(nn.Module):
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         self.lm_head.weight = self.transformer["wte"].weight  # tied
+        normlab_ngpt.apply(self)
 
     def forward(self, ids, valid=None):
         """Logits (B,T,V) of ids (B,T)."""

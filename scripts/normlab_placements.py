@@ -21,6 +21,7 @@ PLACEMENTS = {
     "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
     "bare": ([], True, lambda x, F, N, M, D, L, l: x + D(F(x))),
     **normlab_gains.PLACEMENTS,
+    "ngpt": (["", "_post"], False, None),  # normlab_ngpt.py
 }
 
 
@@ -44,8 +45,9 @@ ROWS = PLACEMENTS | TWO_STREAMS
 # Placements whose sub-layers have different rows, and whether there is a norm before the head.
 MIXTURES = {"mix": True, "hybrid": True, "hybrid-star": True}
 
-QKV = ("hybrid", "hybrid-star")  # norms of queries, keys and values, unless options choose others
-OF_EMBEDDING = ("peri", "siamese")  # a norm after the embedding; a second stream starts before it
+# Norms of queries, keys and values, unless options choose others.
+INNER = {"qk_norm": ("hybrid", "hybrid-star", "ngpt"), "v_norm": ("hybrid", "hybrid-star")}
+OF_EMBEDDING = ("peri", "siamese", "ngpt")  # a norm after the embedding; a second stream starts before it
 
 
 def row_of(config, site, l):

@@ -104,6 +104,7 @@ CONDITIONS = {
     "norm": with_norms,
     "norm-attn": with_site("attn"),
     "norm-ffn": with_site("ffn"),
+    "affine": lambda options: options.get("placement") != "ngpt",
     "lr-decay-iters": lambda options: options.get("schedule") != "constant",
     "min-lr": lambda options: options.get("schedule") != "constant",
     "qk-norm-over": with_qkv_norm,

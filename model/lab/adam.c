@@ -6,12 +6,14 @@
      w = w - lr decay (w - w0) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
    Weight decay applies to matrices, embeddings included, with w0 = 0, and not to biases and norms,
-   as in nanoGPT. --decay-gamma adds the norms' gammas, with their own w0 (tensor.h).
+   as in nanoGPT. --decay-gamma adds the norms' gammas, with their own w0 (tensor.h). Then rows and
+   columns that keep unit length are divided by their length (unit.h).
    Kingma and Ba 2015, algorithm 1 (arXiv:1412.6980); Loshchilov and Hutter 2019, algorithm 2
    (arXiv:1711.05101); clipping as PyTorch's clip_grad_norm_. */
 #include "model/lab/adam.h"
 #include "model/math/profile.h"
 #include "model/math/team.h"
+#include "model/math/unit.h"
 #include "model/math/vecmath.h"
 
 static size_t chunks(size_t count) {
@@ -111,6 +113,10 @@ static void step_work(void *argument) {
             for (size_t i = begin; pull != 0 && i < end; i++) w[i] += pull;
         }
     }
+    profile_lap(PROFILE_ADAM);
+    team_barrier();
+    if (!list->units) return;
+    unit_normalize(list);
     profile_lap(PROFILE_ADAM);
     team_barrier();
 }

@@ -28,7 +28,7 @@ void adam_free(struct adam *adam);
 double adam_grad_norm(struct adam *adam, const struct tensor_list *list);
 
 /* One update of every parameter at learning rate `lr`. If `grad_norm` exceeds grad_clip, the
-   gradient is scaled down to that norm. */
+   gradient is scaled down to that norm. Matrices that keep unit length are normalized after it. */
 void adam_step(struct adam *adam, struct tensor_list *list, double lr, double grad_norm);
 
 #endif

@@ -153,7 +153,7 @@ static const struct option rows_before_norms[] = {
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .help = "learn gamma and beta in norms"},
+     .needs = "!placement=ngpt", .help = "learn gamma and beta in norms"},
 };
 
 /* The norms' own options come here: norm_row() makes their rows. */
@@ -172,7 +172,8 @@ static const struct option rows_after_norms[] = {
      .metavar = "auto|PLACEMENT",
      .help = "where the norms of the attention sub-layers are, with the row's factors and initial "
              "weights; auto: --placement. --placement then decides about the norms after the "
-             "embedding and before the head. A row with a second stream is for --placement alone"},
+             "embedding and before the head. A row with a second stream, and ngpt, are for "
+             "--placement alone"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},

@@ -35,17 +35,20 @@ static void resolve_auto(struct config *config) {
     omp_set_num_threads((int)config->threads);
 }
 
-/* Dies if only one kind of sub-layer would have a second stream, which all of them add to. */
-static void check_streams(const struct model_config *model) {
+/* Dies if a row that is more than its sub-layers is that of one kind of sub-layer only: a second
+   stream, to which all of them add, or weights of unit length, embeddings included. */
+static void check_whole_rows(const struct model_config *model) {
     const struct placement *whole = &placements[model->placement];
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
         const struct placement *own = model_placement(model, site);
-        const char *name = site == SITE_ATTENTION ? "attn" : "ffn";
-        if (own == whole || (!own->dual && !whole->dual)) continue;
+        if (own == whole) continue;
+        const struct placement *row = own->dual || own->unit ? own : whole;
+        if (!row->dual && !row->unit) continue;
         die(STATUS_USAGE,
-            "--placement-%s=%s: with --placement=%s, only some sub-layers would add to the second "
-            "stream of %s (it needs --placement alone)",
-            name, own->name, whole->name, own->dual ? own->name : whole->name);
+            "--placement-%s=%s: with --placement=%s, only some sub-layers would %s of %s "
+            "(it needs --placement alone)",
+            site == SITE_ATTENTION ? "attn" : "ffn", own->name, whole->name,
+            row->dual ? "add to the second stream" : "keep the unit lengths", row->name);
     }
 }
 
@@ -53,7 +56,7 @@ static void check_streams(const struct model_config *model) {
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
     const struct schedule *schedule = &config->schedule;
-    check_streams(model);
+    check_whole_rows(model);
     if (model->n_embd % model->n_head)
         die(STATUS_USAGE,
             "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",

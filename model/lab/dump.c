@@ -90,15 +90,19 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
     return y;
 }
 
-/* The norms of queries and keys. Their outputs are in qkv (B,T,3C). */
-static void put_qk_norm(struct dump *d, const struct qk_norm *qk, const real *qkv) {
-    size_t N = tokens_of(d), C = qk->C;
-    for (size_t i = 0; qk->heads && i < 2; i++) {
-        const struct norm *norm = &qk->norm[i];
-        real *x = take(d, stored_real(), qk->heads, norm->C, norm->name, ".input");
-        real *y = take(d, stored_real(), qk->heads, norm->C, norm->name, ".output");
-        memcpy(x, qk->raw[i], N * C * sizeof *x);
-        for (size_t n = 0; n < N; n++) memcpy(y + n * C, qkv + n * 3 * C + i * C, C * sizeof *y);
+/* The norms of queries, keys and values. Their inputs are kept; their outputs are computed again. */
+static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
+    size_t N = tokens_of(d), C = qkv->C, heads = qkv->rows == 1 ? 0 : qkv->rows;
+    struct tokens rows_of_tokens = *tokens;
+    rows_of_tokens.T *= qkv->rows;
+    rows_of_tokens.rows_per_token = qkv->rows;
+    for (size_t i = 0; i < QKV_PARTS; i++) {
+        const struct norm *norm = &qkv->norm[i];
+        if (!norm_present(norm)) continue;
+        real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
+        real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
+        memcpy(x, qkv->raw[i], N * C * sizeof *x);
+        norm_forward(norm, &rows_of_tokens, (struct range){0, N * qkv->rows}, y, x);
     }
 }
 
@@ -125,7 +129,7 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
     const real *inner = s->inner, *proj_in, *projected = s->projected;
     if (s->heads) {
         snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
-        put_qk_norm(d, &s->qk_norm, s->expanded);
+        put_qkv_norm(d, &s->qkv_norm, tokens);
         put(d, s->E, site, ".qkv", s->expanded);
         put(d, s->H, site, ".output", s->inner);
     } else if (!inner) {

@@ -6,10 +6,13 @@
      dx = A dsum + F'(df),  df = drop(B dsum)
      dlambda = sum over tokens of dsum (A' x + B' drop(f))
    where A' and B' are the derivatives: 0 and 1 of LAMBDA_BRANCH, -1 and 1 of LAMBDA_MIX, 1 and 0 of
-   LAMBDA_STREAM. If lambda is one number, its gradient is also summed over channels.
+   LAMBDA_STREAM. If lambda is one number, its gradient is also summed over channels. With a scale
+   lambda = scale |p|, and dp = scale sign(p) dlambda: Adam moves p by about the learning rate, and
+   lambda scale times as far.
 
    x + lambda f: Bachlechner et al. 2020, ReZero (arXiv:2003.04887). lambda x + f: Liu et al. 2020,
-   Admin (arXiv:2004.08249). */
+   Admin (arXiv:2004.08249). (1 - lambda) x + lambda f, scale |p|: Loshchilov et al. 2024, nGPT
+   (arXiv:2410.01131). */
 #include "model/layer/lambda.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"
@@ -18,8 +21,10 @@
 void lambda_attach(struct lambda *l, const char *name, double start, const struct lambda *shared,
                    const struct layout *layout) {
     size_t N = layout->B * layout->T, C = l->C;
+    double p = l->scale > 0 ? start / l->scale : start;
     l->param = shared ? shared->param
-                      : tensor_take(&layout->lists->param, name, l->vector ? C : 1, 0, start, 0);
+                      : tensor_take(&layout->lists->param, name, l->vector ? C : 1, 0, p, 0);
+    if (l->scale > 0) l->slope = arena_reals(layout->arena, C);
     for (int i = 0; i < 2; i++) l->factor[i] = arena_reals(layout->arena, C);
     l->f = lambda_scales_branch(l) ? arena_reals(layout->arena, N * C) : NULL;
     l->sum = arena_reals(layout->arena, team_row_blocks(N) * C);
@@ -30,6 +35,10 @@ void lambda_prepare(const struct lambda *l) {
     struct range own = team_part(l->C, 64 / sizeof(real));
     for (size_t c = own.begin; c < own.end; c++) {
         real value = l->param.value[l->vector ? c : 0];
+        if (l->slope) {
+            l->slope[c] = (real)(value < 0 ? -l->scale : l->scale);
+            value *= l->slope[c];
+        }
         l->factor[0][c] = l->form == LAMBDA_BRANCH ? l->a
                           : l->form == LAMBDA_MIX  ? 1 - value
                                                    : value;
@@ -80,6 +89,7 @@ void lambda_backward(const struct lambda *l, struct range rows, real *dout, cons
         if (drop.threshold) dropout_apply(drop, n * C, C, dout, dout);
         dout += C;
     }
+    for (size_t c = 0; l->slope && c < C; c++) sum[c] *= l->slope[c];
     profile_lap(PROFILE_ELEMENTWISE);
 }
 

@@ -19,14 +19,17 @@ struct lambda {
     bool vector; // C numbers, else one
     size_t C;
     real a;             // of LAMBDA_BRANCH
+    double scale;       // 0: lambda is the parameter, else scale |parameter|
     struct param param; // (C) or (1)
     real *factor[2];    // (C) A and B
+    real *slope;        // (C) dlambda / dparameter; NULL: 1
     real *f;            // (B,T,C) OUT(projected) before dropout, for backward; NULL: not needed
     real *sum;          // (row_blocks,C) each row block's part of lambda's gradient
 };
 
 /* Declares lambda as `name` with the value `start` at first, unless it is `shared`: then it is that
-   one's tensor, which gets the gradients of both. Takes the memory. `form` is not LAMBDA_NONE. */
+   one's tensor, which gets the gradients of both. Takes the memory. `form` is not LAMBDA_NONE, and
+   `scale` is set. */
 void lambda_attach(struct lambda *lambda, const char *name, double start,
                    const struct lambda *shared, const struct layout *layout);
 

@@ -9,7 +9,8 @@
 /* losses (N) = -ln softmax(logits[n])[targets[n]], or 0 where targets[n] is negative (no target).
    If dlogits is not NULL, dlogits = scale (softmax - onehot), or 0 where there is no target. Both
    logits and dlogits are (N,V) with row stride vec_padded(V); the columns from V on of dlogits
-   become 0. The logits are overwritten. By the calling thread. */
+   become 0. The logits are overwritten,
+   and may be dlogits. By the calling thread. */
 void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
                         const int32_t *targets, real scale);
 

@@ -37,6 +37,12 @@ void tensor_decay(struct tensor_list *list, double target) {
     t->decay_target = target;
 }
 
+void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit) {
+    for (size_t i = 0; list->tensor && i < list->count; i++)
+        if (list->value + list->tensor[i].offset == matrix.value) list->tensor[i].unit = unit;
+    list->units++;
+}
+
 int64_t *tensor_take_count(struct tensor_list *list, const char *name) {
     real *value = tensor_take(list, name, 0, 0, 0, 0).value;
     _Static_assert(sizeof(int64_t) % sizeof(real) == 0, "an integer takes whole reals");

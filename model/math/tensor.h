@@ -19,6 +19,9 @@ struct param {
 
 enum { TENSOR_NAME = 64 }; // bytes of a name
 
+/* Which vectors of a matrix keep unit length: see unit.h. */
+enum tensor_unit { UNIT_NONE, UNIT_ROWS, UNIT_COLUMNS };
+
 struct tensor {
     char name[TENSOR_NAME]; // as in PyTorch's state dict
     size_t shape[2];        // the first `dimensions` of them are used
@@ -28,12 +31,14 @@ struct tensor {
     bool counts;            // holds one int64_t, initially 0: see tensor_take_count()
     bool decays;            // weight decay pulls it towards decay_target
     double decay_target;    // 0, if tensor_decay() did not set it
+    enum tensor_unit unit;
 };
 
 struct tensor_list {
     struct tensor *tensor; // NULL while counting
     size_t count;          // tensors taken
     size_t size;           // reals taken; each tensor starts at a multiple of 64 bytes
+    size_t units;          // tensors that keep unit length
     real *value, *grad;    // (size), NULL while counting; only `param` and `fixed` have grad
     uint64_t version;      // counts changes of the values
 };
@@ -63,6 +68,10 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
 /* Weight decay pulls the tensor that was declared last towards `target`. Without this it pulls
    matrices towards 0 and leaves the others. */
 void tensor_decay(struct tensor_list *list, double target);
+
+/* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
+   the list's values then calls unit_normalize(). */
+void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).
    It occupies the bytes of sizeof(int64_t) / sizeof(real) reals of the list, so whoever copies the

@@ -103,6 +103,10 @@ static double less(size_t depth) {
 #define LAMBDA(kind, is_vector)                                                                    \
     { .form = (kind), .vector = (is_vector), .name = {"one", "two"}, .start = half }
 
+static double third(size_t C) {
+    return 1 / 3.0;
+}
+
 static double half(size_t layer, size_t L) {
     return 0.5;
 }
@@ -133,6 +137,11 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.name = "mix", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_MIX, true)},
         {.name = "mix of one", .post = true, .lambda = LAMBDA(LAMBDA_MIX, false)},
         {.name = "stream", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_STREAM, true)},
+        {.name = "gains", .pre = true, .gains = true},
+        {.name = "scaled mix",
+         .out = true,
+         .gains = true,
+         .lambda = {LAMBDA_MIX, true, {"one", "two"}, half, .scale = third}},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
     const struct qkv_norm_options inner[] = {

@@ -1,0 +1,39 @@
+/* Learned factors, one for each column: y = g x. See gain.c. */
+#ifndef GAIN_H
+#define GAIN_H
+
+#include "model/math/team.h"
+#include "model/math/tensor.h"
+
+/* p is learned; the factor is g = scale p. Adam moves each parameter by about the learning rate, so
+   a scale above 1 makes g faster, and one below 1 slower, than a weight. */
+struct gain {
+    size_t size, groups; // x has groups x size columns; group after group has the same factors
+    real scale;
+    struct param param; // (size), NULL if there is no gain
+    real *sums;         // (team_row_blocks(N),size), of each row block's gradient
+};
+
+/* Declares the parameter `name`, (size), for N = B T tokens of groups x size columns, with
+   g = start at first. */
+void gain_attach(struct gain *gain, const char *name, size_t size, size_t groups, double start,
+                 double scale, const struct layout *layout);
+
+static inline bool gain_present(const struct gain *gain) {
+    return gain->size > 0;
+}
+
+/* y = g x for M tokens, by the calling thread; from token to token it is y_row and x_row numbers. y
+   may be x. */
+void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, const real *x,
+                  size_t x_row);
+
+/* In dy, the gradient of y becomes that of x: M <= ROWS tokens, by the calling thread. They are row
+   block number `block`; the gradient of p is kept for gain_gradient(). */
+void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
+                   const real *x, size_t x_row);
+
+/* dp += the sums of all row blocks of N tokens. By every thread of the team, after a barrier. */
+void gain_gradient(const struct gain *gain, size_t N);
+
+#endif

@@ -1,0 +1,13 @@
+/* Matrices whose rows or columns keep unit length while they are learned. tensor.h declares which
+   (tensor_keep_unit()). */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include "model/math/tensor.h"
+
+/* Divides each row or column that keeps unit length by its length; zeros stay zeros. By every
+   thread of the team, each for rows or columns of its own, between barriers. The caller increments
+   the list's version. */
+void unit_normalize(const struct tensor_list *list);
+
+#endif
