@@ -42,10 +42,8 @@ STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.
 # whole steps, so that running_mean would differ between floats and doubles. This epsilon keeps it small.
 ADAM_EPS = 1e-4
 TOLERANCE = 1e-8
-
 NORMS = ("none", "ln", "bn", "rms")
-# inner and qkv are pre with norms inside the sub-layers.
-INNER = {"inner": dict(qk_norm="on", ffn_norm="on"),
+INNER = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside the sub-layers
          "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned")}
 PLACEMENTS = (*INNER, *normlab_placements.ROWS, *normlab_placements.MIXTURES)
 

@@ -276,8 +276,11 @@ class Layer(nn.Module):
             self.norms.append([name + suffix for suffix in normlab_placements.ROWS[place][0]])
             for norm in self.norms[-1]:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
+            if site == "attn":  # in nanoGPT's order
+                self.attn = Attention(config)
+        self.mlp = MLP(config)
+        for site, place in zip(("attn", "mlp"), self.places):
             normlab_gains.attach(self, place, site, config.n_embd)
-        self.attn, self.mlp = Attention(config), MLP(config)
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r (B,T,C): x again, or the second stream."""

@@ -155,31 +155,48 @@ const char *pair_options(const struct pair *pair) {
     return options;
 }
 
-/* Every norm in the first `of_norms` placements and, if `inner`, with norms inside the sub-layers;
-   then ln in the first `of_ln` placements. */
-static struct criterion_test_params pairs(int of_norms, bool inner, int of_ln) {
-    int norms = count_norms(), count = 0, ln = norm_index("ln");
-    struct pair *pair = cr_malloc((norms * (of_norms + 2 * inner) + of_ln) * sizeof *pair);
-    for (int n = 0; n < norms; n++) {
-        for (int p = 0; p < of_norms; p++) pair[count++] = (struct pair){n, p, INNER_NONE};
+/* Whether a table's row is in a list of names, which NULL ends. */
+static bool is_listed(const char *const *names, const char *name) {
+    for (; *names; names++)
+        if (!strcmp(*names, name)) return true;
+    return false;
+}
+
+/* The pairs of a norm and a placement where one of the two is in its list;
+   and if `inner`, every norm in the first placement with norms inside its sub-layers. */
+static struct criterion_test_params pairs(const char *const *norms, const char *const *places,
+                                          bool inner) {
+    int count = 0, rows = count_placements();
+    struct pair *pair = cr_malloc(count_norms() * (rows + 2) * sizeof *pair);
+    for (int n = 0; n < count_norms(); n++) {
+        for (int p = 0; p < rows; p++)
+            if (is_listed(norms, norm_kinds[n]->name) || is_listed(places, placements[p].name))
+                pair[count++] = (struct pair){n, p, INNER_NONE};
         if (!inner) continue;
         pair[count++] = (struct pair){n, 0, INNER_HEADS};
         pair[count++] = (struct pair){n, 0, INNER_WIDTH};
     }
-    for (int p = 0; p < of_ln; p++) pair[count++] = (struct pair){ln, p, INNER_NONE};
     return cr_make_param_array(struct pair, pair, count, NULL);
 }
 
 struct criterion_test_params every_pair(void) {
-    return pairs(count_placements(), true, 0);
+    enum { PLACEMENTS_MAX = 64 };
+    const char *all[PLACEMENTS_MAX + 1] = {NULL};
+    for (int p = 0; p < PLACEMENTS_MAX && placements[p].name; p++) all[p] = placements[p].name;
+    return pairs((const char *const[]){NULL}, all, true);
+}
+
+struct criterion_test_params every_norm_and_placement(void) {
+    return pairs((const char *const[]){"ln", "bn", "cln", NULL},
+                 (const char *const[]){"pre", "post", "siamese", "ngpt", NULL}, true);
 }
 
 struct criterion_test_params every_row(void) {
-    return pairs(1, true, count_placements());
+    return pairs((const char *const[]){"ln", NULL}, (const char *const[]){"pre", NULL}, true);
 }
 
 struct criterion_test_params every_norm(void) {
-    return pairs(1, false, 0);
+    return pairs((const char *const[]){NULL}, (const char *const[]){"pre", NULL}, false);
 }
 
 double dot(size_t count, const real *a, const real *b) {

@@ -50,8 +50,9 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 }
 
 /* A norm with a placement, for Criterion's parameterized tests: as the configuration of a small
-   model, and as options, which are valid until the next call. INNER_HEADS: norms of queries and
-   keys by head, and of the MLP; INNER_WIDTH: of queries, keys and values over the whole width, and a learned scale. */
+   model, and as options, which are valid until the next call. INNER_HEADS: norms of queries and keys
+   by head, and of the MLP; INNER_WIDTH: of queries, keys and values over the whole width, and a
+   learned scale. */
 struct pair {
     int norm, placement;
     enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers
@@ -59,13 +60,19 @@ struct pair {
 struct model_config pair_config(const struct pair *pair);
 const char *pair_options(const struct pair *pair);
 
-/* Every kind of norm in every placement, and in the first placement also with norms inside its
-   sub-layers. */
+/* Every kind of norm in every placement, and in pre also with norms inside its sub-layers. */
 struct criterion_test_params every_pair(void);
+
+/* Fewer of them: every norm in pre, post, siamese and ngpt, and every placement with ln, bn and cln.
+   A pass knows nothing of its norms but whether they pool over tokens, as bn does, or over the past,
+   as cln does. So other pairs would run the same code. */
+struct criterion_test_params every_norm_and_placement(void);
+
+/* Every norm in pre. */
 struct criterion_test_params every_norm(void);
 
-/* Every norm in the first placement, with and without norms inside the sub-layers, and ln in every
-   placement: for tests that take long. */
+/* Every norm in pre, with and without norms inside the sub-layers, and ln in every placement: for
+   tests that take long. */
 struct criterion_test_params every_row(void);
 
 /* Compares a gradient computed by backward with differences: fails where the relative error of dx

@@ -133,25 +133,57 @@ static const char *said(const char *options) {
     return ending.err;
 }
 
+/* What ./train says of the options that have no effect, or that it says nothing. */
+struct effect {
+    const char *options, *line; // NULL: no message
+};
+
+static void check_effects(size_t count, const struct effect *cases) {
+    for (size_t i = 0; i < count; i++) {
+        char line[256];
+        const char *text = said(cases[i].options);
+        snprintf(line, sizeof line, "\nno effect: %s\n", cases[i].line);
+        if (cases[i].line)
+            cr_expect(strstr(text, line), "%s: no %s in: %s", cases[i].options, line, text);
+        else
+            cr_expect(!strstr(text, "no effect"), "%s: %s", cases[i].options, text);
+    }
+}
+
 Test(first_day, options_without_effect_are_said_in_one_line) {
-    static const struct {
-        const char *options, *line; // NULL: no message
-    } cases[] = {
+    static const struct effect cases[] = {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
-        {"--norm-groups=2 --placement=pre --mix-fraction=0.5 text.txt --grammar-seed=3",
-         "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn|ts), "
-         "--mix-fraction (only with --placement=mix)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
         {"--norm=dyt --norm-eps=1e-3",
          "--norm-eps (only with "
          "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|l2|gn|in|pn-v|pn|prepbn|cln|ts)"},
+        {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine=on)"},
+        {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
+         "--norm (only with a norm at some site)"},
+        {"--norm=bn --rbn-mean=1", NULL},
+        {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
+        {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
+        {"--norm=none --norm-final=gn --norm-groups=2", NULL},
+        {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},
+        {"--grammar-seed=3", NULL},
+        {"--corpus=random --random-chars=5", NULL},
+        {"--norm=ln --seed=2 --quiet", NULL}};
+    check_effects(sizeof cases / sizeof *cases, cases);
+    said("--norm=bn --rbn-mean=1 --norm-groups=2");
+    cr_expect(!strstr(said("--config=out/config.ini --norm=ln"), "no effect"), "of a file");
+}
+
+Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_too) {
+    static const struct effect cases[] = {
+        {"--norm-groups=2 --placement=pre --mix-fraction=0.5 text.txt --grammar-seed=3",
+         "--grammar-seed (only without --corpus), --norm-groups (only with --norm=gn|ts), "
+         "--mix-fraction (only with --placement=mix)"},
         {"--placement=post --norm-final=gn --norm-groups=2",
          "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
          "(only with --norm=gn|ts)"},
-        {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine=on)"},
         {"--placement=rezero --norm=bn --bn-momentum=0.2",
          "--norm (only with a norm at some site), --bn-momentum (only with "
          "--norm=bn|brn|in|prepbn)"},
@@ -161,38 +193,18 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--placement=rezero --norm=bn --final-norm=on --lambda-start=0.1", NULL},
         {"--placement=skipinit --norm=ln --norm-attn=rms --ffn-norm=on",
          "--norm-attn (only with a norm in the attention sub-layers)"},
-        {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
-         "--norm (only with a norm at some site)"},
-        {"--norm=bn --rbn-mean=1", NULL},
-        {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
-        {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
-        {"--norm=none --norm-final=gn --norm-groups=2", NULL},
         {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
         {"--norm=rms --qk-scale-start=3", "--qk-scale-start (only with --qk-scale=learned)"},
         {"--qk-norm=l2 --qk-scale=learned --qk-scale-start=3", NULL},
         {"--norm=none --v-norm=gn --norm-groups=2 --qk-norm-over=width", NULL},
         {"--norm=none --ffn-norm=dyt --dyt-alpha=2", NULL},
-        {"--norm=dyt --dyt-alpha=2 --norm-attn=ln", NULL},
         {"--placement=post --final-norm=on --norm-final=gn --norm-groups=2", NULL},
         {"--placement=mix --mix-fraction=0.5", NULL},
         {"--placement-ffn=mix --mix-fraction=0.5", NULL},
         {"--placement=mix --placement-attn=pre --mix-fraction=0.5", NULL},
         {"--placement=mix --placement-attn=pre --placement-ffn=post --mix-fraction=0.5",
-         "--mix-fraction (only with --placement=mix)"},
-        {"--grammar-seed=3", NULL},
-        {"--corpus=random --random-chars=5", NULL},
-        {"--norm=ln --seed=2 --quiet", NULL}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char line[256];
-        const char *text = said(cases[i].options);
-        snprintf(line, sizeof line, "\nno effect: %s\n", cases[i].line);
-        if (cases[i].line)
-            cr_expect(strstr(text, line), "%s: no %s in: %s", cases[i].options, line, text);
-        else
-            cr_expect(!strstr(text, "no effect"), "%s: %s", cases[i].options, text);
-    }
-    said("--norm=bn --rbn-mean=1 --norm-groups=2");
-    cr_expect(!strstr(said("--config=out/config.ini --norm=ln"), "no effect"), "of a file");
+         "--mix-fraction (only with --placement=mix)"}};
+    check_effects(sizeof cases / sizeof *cases, cases);
 }
 
 /* Fails unless the message names a command that the shell runs and that ends the run. */

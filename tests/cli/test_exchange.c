@@ -190,7 +190,7 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
 }
 
 ParameterizedTestParameters(exchange_norms, every_model_without_its_texts) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, exchange_norms, every_model_without_its_texts) {

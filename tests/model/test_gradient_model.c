@@ -2,6 +2,7 @@
    placement. */
 #include "data/text/corpus.h"
 #include "model/norm/pool.h"
+#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -65,7 +66,7 @@ static void check_model(const struct model_config *config, unsigned char *valid)
 }
 
 ParameterizedTestParameters(gradient_model, model) {
-    return every_pair();
+    return SANITIZED ? every_norm_and_placement() : every_pair();
 }
 
 ParameterizedTest(struct pair *pair, gradient_model, model) {

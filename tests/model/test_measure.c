@@ -44,7 +44,7 @@ static double loss_by(const struct model *model, enum statistics_source source,
 }
 
 ParameterizedTestParameters(measure, every_source_of_statistics) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
@@ -138,7 +138,7 @@ Test(measure, statistics_of_another_batch) {
 }
 
 ParameterizedTestParameters(measure, the_future_in_training_and_in_evaluation) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_evaluation) {

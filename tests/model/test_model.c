@@ -116,7 +116,7 @@ Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
 }
 
 ParameterizedTestParameters(model, many_tokens_are_the_sum_of_their_halves) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 /* More tokens than the head takes at once, against halves that it takes at once. */

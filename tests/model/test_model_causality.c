@@ -13,7 +13,7 @@
 #include <string.h>
 
 ParameterizedTestParameters(model, is_causal_in_evaluation) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
@@ -73,7 +73,7 @@ static void check_generation(struct model_config config) {
 }
 
 ParameterizedTestParameters(model, generation_equals_the_full_forward) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
@@ -114,7 +114,7 @@ static void check_growth(struct model_config config) {
 }
 
 ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {

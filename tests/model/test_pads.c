@@ -90,7 +90,7 @@ static void check_masked(struct model_config config) {
 }
 
 ParameterizedTestParameters(pads, masked_ones_change_nothing) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {

@@ -169,7 +169,7 @@ Test(probe, weights_gradients_and_updates) {
 }
 
 ParameterizedTestParameters(probe, watching_changes_nothing) {
-    return every_pair();
+    return every_norm_and_placement();
 }
 
 /* Losses, gradients, states and weights of three updates, the second one probed, are the same to
