@@ -95,7 +95,7 @@ demo: train ## train with three norms on the built-in grammar and draw their los
 	@scripts/demo.sh
 
 test: ## build and run every test
-	@scripts/deps.sh build test plot
+	@scripts/deps.sh build test plot report
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
