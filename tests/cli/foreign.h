@@ -7,7 +7,7 @@
 #include "data/files/safetensors.h"
 #include <stddef.h>
 
-enum { FOREIGN_ARRAYS = 64, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
+enum { FOREIGN_ARRAYS = 96, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
 
 /* The file that a test is about to write: at first the run's weights and no texts. */
 extern struct foreign {
