@@ -59,7 +59,8 @@ void setup_run(struct session *t) {
     best_init(t);
     t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
-    if (!t->outcome.steps && model_profiled(&t->model)) {
+    // The weights of --start have been profiled.
+    if (!t->outcome.steps && !config->start && model_profiled(&t->model)) {
         corpus_sample(&t->corpus, config->seed, 0, &t->batch);
         model_profile(&t->model, &t->batch);
     }
