@@ -179,6 +179,6 @@ Test(ngpt, norms_learn_neither_gamma_nor_beta) {
     for (size_t k = 0; k < param->count; k++)
         cr_expect(!strstr(param->tensor[k].name, "ln_") && !strstr(param->tensor[k].name, "norm"),
                   "%s", param->tensor[k].name);
-    cr_expect(m.model.layer[0].attention.qk_norm.heads > 0);
+    cr_expect(norm_present(&m.model.layer[0].attention.qkv_norm.norm[QKV_Q]));
     free_ngpt(&m);
 }
