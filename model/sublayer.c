@@ -121,12 +121,12 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
     // timm's names
-    const struct norm_kind *none = norm_find("none");
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
     if (o->heads)
         qkv_norm_attach(&s->qkv_norm, &o->qkv_norm, &o->norm_options, name, C, o->heads, layout);
+    const struct norm_kind *ffn = o->heads ? norm_find("none") : o->ffn_norm;
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
-    norm_attach(&s->ffn_norm, o->heads ? none : o->ffn_norm, &o->norm_options, name, s->H, layout);
+    norm_attach(&s->ffn_norm, ffn, &o->norm_options, ffn->forward ? name : "", s->H, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 

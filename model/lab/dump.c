@@ -90,19 +90,18 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
     return y;
 }
 
-/* The norms of queries, keys and values. Their inputs are kept; their outputs are computed again. */
+/* The norms of queries, keys and values, of rows by head or over the whole width. */
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
-    size_t N = tokens_of(d), C = qkv->C, heads = qkv->rows == 1 ? 0 : qkv->rows;
-    struct tokens rows_of_tokens = *tokens;
-    rows_of_tokens.T *= qkv->rows;
-    rows_of_tokens.rows_per_token = qkv->rows;
+    size_t N = tokens_of(d), C = qkv->C, heads = qkv->over_width ? 0 : qkv->heads;
     for (size_t i = 0; i < QKV_PARTS; i++) {
         const struct norm *norm = &qkv->norm[i];
-        if (!norm_present(norm)) continue;
+        if (!norm->name[0]) continue;
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
         real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
         memcpy(x, qkv->raw[i], N * C * sizeof *x);
-        norm_forward(norm, &rows_of_tokens, (struct range){0, N * qkv->rows}, y, x);
+        for (size_t n = 0; n < N; n += ROWS)
+            qkv_norm_part_forward(qkv, i, tokens, team_row_block(n, (struct range){0, N}),
+                                  y + n * C);
     }
 }
 
@@ -113,7 +112,7 @@ static void project(const struct linear *proj, size_t N, real *projected, const 
                        proj_in + n * proj->in);
 }
 
-/* inner (N,4C) = act(expanded), as forward computes it. */
+/* inner (N,4C) = act(expanded), as forward computes it. A gain is in `expanded`. */
 static void activate(const struct sublayer *s, size_t N, real *inner) {
     for (size_t n = 0; n < N; n += ROWS)
         s->activation->forward(size_min(N - n, ROWS) * s->E, inner + n * s->E,
@@ -124,9 +123,10 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
                          size_t layer) {
     size_t N = tokens_of(d);
     char site[TENSOR_NAME];
-    put_norm(d, &s->pre, tokens, s->x);
+    put_norm(d, &s->second_norm, tokens, s->second_in);
+    put_norm(d, &s->pre, tokens, sublayer_branch(s));
     real *made = memory_take(N * (s->H + s->C), sizeof *made, "a dump"); // inner, projected
-    const real *inner = s->inner, *proj_in, *projected = s->projected;
+    const real *inner = s->inner, *projected = s->projected;
     if (s->heads) {
         snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
         put_qkv_norm(d, &s->qkv_norm, tokens);
@@ -136,8 +136,8 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
         activate(s, N, made);
         inner = made;
     }
-    proj_in = norm_present(&s->ffn_norm) ? put_norm(d, &s->ffn_norm, tokens, inner) : inner;
-    if (!projected) { // forward keeps it only for an OUT that is not the identity
+    const real *proj_in = put_norm(d, &s->ffn_norm, tokens, inner);
+    if (s->out.name[0] && !projected) { // an identity, for which forward need not keep it
         project(&s->proj, N, made + N * s->H, proj_in);
         projected = made + N * s->H;
     }
@@ -166,7 +166,8 @@ void dump_pass(struct dump *d, struct model *m, const struct measured_pass *pass
         put_sublayer(d, &m->layer[l].mlp, &tokens, l);
         put_stream(d, m->C, 2 * l + 2, m->layer[l].mlp.y);
     }
-    put_norm(d, &m->final, &tokens, m->second ? m->second : m->stream_out);
+    put_norm(d, &m->second_norm, &tokens, m->second);
+    put_norm(d, &m->final, &tokens, m->joined ? m->joined : m->stream_out);
     put(d, m->C, "head_in", "", m->head_in);
     real *logits = take_reals(d, m->V, "logits", "");
     for (size_t n = 0; n < tokens_of(d); n++)

@@ -3,11 +3,12 @@
 
      ids, targets, valid               (B,T) integers; a target is -1 where there is none, valid is
                                        0 at a pad, for which all other arrays have numbers too
-     logits                            (B,T,V)
-     stream.0, stream.1, ...           (B,T,C) the residual stream: before the first sub-layer and
+     logits                            (B,T,V) as the loss reads them, so after a gain
+     stream.0, stream.1, ...           (B,T,C) the residual stream x: before the first sub-layer and
                                        after each; that after the last one has the number 2L
      head_in                           (B,T,C) what the head reads
-     transformer.h.l.attn.qkv          (B,T,3C) q, k and v as attention reads them, so after QK-norm
+     transformer.h.l.attn.qkv          (B,T,3C) q, k and v as attention reads them: after their
+                                       norms, the learned scale and the gain
      transformer.h.l.attn.output       (B,T,C) attention's output, which c_proj reads
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
 
@@ -15,10 +16,20 @@
 
      grad.NAME                         of the parameter NAME, in its shape
 
-   NORM is transformer.ln_e, transformer.ln_f, and in each layer ln_1 and ln_2, the first norm of a
-   sub-layer, with _out and _post where the placement has more than one: (B,T,C). With --norm=none
-   they are identities at the same places. Where there are norms inside the sub-layers, also
-   transformer.h.l.attn.q_norm and k_norm (B,T,NH,HS), and transformer.h.l.mlp.norm (B,T,4C). */
+   NORM is one of these, where the placement or an option has the norm:
+
+     transformer.ln_e, ln_f            (B,T,C) after the embedding, before the head
+     transformer.ln_f_second           (B,T,C) of the second stream r before the head. Where no
+                                       sub-layer reads r, its norm is ln_f, and x has none there
+     transformer.h.l.ln_1, ln_2        (B,T,C) of attention and the MLP: the first of PRE, OUT and
+                                       POST; the others have _out and _post
+     transformer.h.l.ln_1_second, ...  (B,T,C) of r, where sub-layers read it
+     transformer.h.l.attn.q_norm,      (B,T,NH,HS) by head, or (B,T,C) over the whole width; the
+       k_norm, v_norm                  output is u of qkv_norm.h, before scale and gain
+     transformer.h.l.mlp.norm          (B,T,4C) of act(expanded)
+
+   With --norm=none those of (B,T,C) that the placement has are identities at the same places, and
+   those inside attention and the MLP are absent. Where r is read, SECOND's input is r. */
 #ifndef DUMP_H
 #define DUMP_H
 

@@ -18,12 +18,13 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     struct layout of_rows = *layout;
     *qkv = (struct qkv_norm){.C = C,
                              .heads = heads,
+                             .over_width = options->over_width,
                              .rows = options->over_width ? 1 : heads,
                              .scaled = options->scale != 0};
     of_rows.T *= qkv->rows;
     for (int i = 0; i < QKV_PARTS; i++) {
-        char site[64];
-        snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
+        char site[64] = "";
+        if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
         norm_attach(&qkv->norm[i], options->kind[i], options->over_width ? norms : &of_head, site,
                     C / qkv->rows, &of_rows);
         if (norm_present(&qkv->norm[i]) || is_scaled(qkv, i))
@@ -82,10 +83,8 @@ static void scatter(const struct qkv_norm *qkv, bool scaled, size_t M, real *col
     for (size_t m = 0; m < M; m++) copy_row(qkv, scaled, columns + m * 3 * C, rows + m * C);
 }
 
-/* The norm of a part of the tokens `rows`, which it writes to y (ROWS,C) unless it is the
-   identity. */
-static const real *normalized(const struct qkv_norm *qkv, size_t part, const struct tokens *tokens,
-                              struct range rows, real *y) {
+const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
+                                  const struct tokens *tokens, struct range rows, real *y) {
     const struct tokens as = as_rows(qkv, tokens);
     const struct range all = {rows.begin * qkv->rows, rows.end * qkv->rows};
     const size_t width = qkv->C / qkv->rows;
@@ -132,7 +131,7 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
                       real *block, real *scratch) {
     for (size_t i = 0; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
-        const real *y = normalized(qkv, i, tokens, rows, scratch);
+        const real *y = qkv_norm_part_forward(qkv, i, tokens, rows, scratch);
         scatter(qkv, is_scaled(qkv, i), rows.end - rows.begin, block + i * qkv->C, y);
         profile_lap(PROFILE_NORM);
     }
@@ -172,7 +171,8 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
         if (!qkv->raw[i]) continue;
         real *columns = block + i * C, *gathered = scratch + ROWS * C;
         if (is_scaled(qkv, i))
-            add_scale_gradient(qkv, rows, normalized(qkv, i, tokens, rows, scratch), columns);
+            add_scale_gradient(qkv, rows, qkv_norm_part_forward(qkv, i, tokens, rows, scratch),
+                               columns);
         const bool pools = qkv_norm_part_pools(qkv, i);
         const real *dy = pools ? dnormed[i] + rows.begin * C : gathered;
         if (!pools) gather(qkv, is_scaled(qkv, i), M, gathered, columns);

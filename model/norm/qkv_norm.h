@@ -34,8 +34,9 @@ struct qkv_norm_options {
 
 struct qkv_norm {
     size_t C, heads;
+    bool over_width;             // else head by head
     size_t rows;                 // that a token has: its heads, or 1
-    struct norm norm[QKV_PARTS]; // of rows of C / rows channels
+    struct norm norm[QKV_PARTS]; // of rows of C / rows channels; an identity has no name
     real *raw[QKV_PARTS];        // (B,T,C) q, k and v before; NULL: the part does not change
     bool scaled;                 // by a learned scale
     struct param scale;          // (NH) t
@@ -65,6 +66,11 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 /* Replaces q, k and v of a block of rows (rows,3C) by q^, k^ and v^. */
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch); // (ROWS,C)
+
+/* The norm of q, k or v of a block of tokens `rows`, computed from raw[part]: u, without the learned
+   scale. In y (rows,C), which it returns; or in raw[part] itself, if the norm is the identity. */
+const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
+                                  const struct tokens *tokens, struct range rows, real *y);
 
 /* From all of dqkv (B,T,3C), the gradients of q^, k^ and v^, for norms that pool over tokens:
    copies their gradients to dnormed[part] (B,T,C) and computes what must be known of all of them.

@@ -79,9 +79,10 @@ ParameterizedTest(struct pair *pair, dump_file, the_gradient_is_that_of_an_updat
         free(want);
         free(got);
     }
+    size_t others = 0; // than gradients: at least those that every model has
     for (size_t i = 0; i < dump.array_count; i++)
-        gradients -= !strncmp(dump.arrays[i].name, "grad.", 5);
-    cr_expect(gradients == 0 && dump.array_count >= 20);
+        others += strncmp(dump.arrays[i].name, "grad.", 5) != 0;
+    cr_expect(gradients == dump.array_count - others && others >= 10);
     safetensors_close(&dump);
     safetensors_close(&run);
 }

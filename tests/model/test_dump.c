@@ -1,0 +1,400 @@
+/* --dump: every array against the same number computed in another way, for every norm and
+   placement, source of statistics, and with pads. The norms' inputs and outputs are bound to what
+   comes before and after them by products that are computed here in double. */
+#include "model/lab/dump.h"
+#include "tests/model/fit.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+/* N is more than a row block. */
+enum { B = SMALL_B, T = 11, N = B * T, C = 6, WIDE = 4 * C, NH = 2, HS = C / NH };
+
+static const char *title; // of the case, for messages
+
+static const struct stored *find(const struct dump *d, const char *site, const char *part) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%s", site, part);
+    const struct stored *found = dump_find(d, name);
+    cr_assert(found, "%s: no %s", title, name);
+    return found;
+}
+
+static const real *array(const struct dump *d, const char *site, const char *part) {
+    return find(d, site, part)->data;
+}
+
+static void expect_same(const char *site, const char *part, size_t count, const real *got,
+                        const real *want) {
+    cr_expect(!memcmp(got, want, count * sizeof *got), "%s: %s%s has other bits", title, site,
+              part);
+}
+
+static void expect_near(const char *site, const char *part, size_t count, const real *got,
+                        const double *want) {
+    double scale = 1e-3, error = 0;
+    for (size_t i = 0; i < count; i++) {
+        scale = fmax(scale, fabs(want[i]));
+        double off = fabs((double)got[i] - want[i]);
+        if (!(off <= error)) error = off;
+    }
+    cr_expect(error <= (in_double() ? 1e-12 : 1e-5) * scale, "%s: %s%s is off by %g of %g", title,
+              site, part, error, scale);
+}
+
+/* y (N,out) = factor x W^T + b. */
+static void product(const struct linear *linear, double factor, double *y, const real *x) {
+    for (size_t n = 0; n < N; n++)
+        for (size_t o = 0; o < linear->out; o++) {
+            double sum = linear->bias.value ? (double)linear->bias.value[o] : 0;
+            for (size_t i = 0; i < linear->in; i++)
+                sum += factor * (double)x[n * linear->in + i] *
+                       (double)linear->weight.value[o * linear->in + i];
+            y[n * linear->out + o] = sum;
+        }
+}
+
+/* out (N,C): causal attention of q, k and v in qkv (N,3C). */
+static void attend(double *out, const real *qkv) {
+    for (size_t n = 0; n < N; n++)
+        for (size_t h = 0; h < NH; h++) {
+            const real *q = qkv + n * 3 * C + h * HS;
+            double weight[T], sum = 0;
+            for (size_t c = 0; c < HS; c++) out[n * C + h * HS + c] = 0;
+            for (size_t k = n - n % T; k <= n; k++)
+                sum += weight[k % T] =
+                    exp(dot(HS, q, qkv + k * 3 * C + C + h * HS) / sqrt((double)HS));
+            for (size_t k = n - n % T; k <= n; k++)
+                for (size_t c = 0; c < HS; c++)
+                    out[n * C + h * HS + c] +=
+                        weight[k % T] / sum * (double)qkv[k * 3 * C + 2 * C + h * HS + c];
+        }
+}
+
+/* The norm at a site of the dump: its input is `want`; the identity passes it on. */
+static const real *check_norm(const struct dump *d, const struct norm *norm, size_t width,
+                              const double *want) {
+    const real *x = array(d, norm->name, ".input"), *y = array(d, norm->name, ".output");
+    expect_near(norm->name, ".input", N * width, x, want);
+    if (!norm_present(norm)) expect_same(norm->name, ".output", N * width, y, x);
+    return y;
+}
+
+static void to_double(size_t count, double *to, const real *from) {
+    for (size_t i = 0; i < count; i++) to[i] = (double)from[i];
+}
+
+/* The learned factor of column c. */
+static double gain_of(const struct gain *gain, size_t c) {
+    return (double)gain->scale * (double)gain->param.value[c];
+}
+
+/* The array is (B,T,heads,width), or if `heads` is 0 (B,T,width). */
+static void expect_shape(const struct stored *array, size_t heads, size_t width) {
+    const size_t want[] = {B, T, heads ? heads : width, width};
+    cr_expect(array->dimensions == (heads ? 4 : 3) &&
+                  !memcmp(array->shape, want, array->dimensions * sizeof *want),
+              "%s: shape of %s", title, array->name);
+}
+
+/* The norm of q, k or v, whose input is in columns of qkv (N,3C); these become its output. Without
+   factors these are the bits that attention reads, in `attended`. */
+static void check_part(const struct dump *d, const struct sublayer *s, size_t part, double *qkv,
+                       const real *attended) {
+    const struct norm *norm = &s->qkv_norm.norm[part];
+    const size_t heads = s->qkv_norm.over_width ? 0 : NH, width = heads ? HS : C;
+    double want[N * C], *columns = qkv + part * C;
+    cr_expect(norm_present(norm) == (norm->name[0] != 0), "%s: name of an identity", title);
+    if (!norm->name[0]) return;
+    for (size_t n = 0; n < N; n++) memcpy(want + n * C, columns + n * 3 * C, C * sizeof *want);
+    const real *y = check_norm(d, norm, C, want);
+    expect_shape(find(d, norm->name, ".input"), heads, width);
+    expect_shape(find(d, norm->name, ".output"), heads, width);
+    const bool factors = s->qkv_norm.scale.value || gain_present(&s->in_gain);
+    for (size_t n = 0; n < N; n++) {
+        to_double(C, columns + n * 3 * C, y + n * C);
+        if (!factors)
+            expect_same(norm->name, ".output", C, y + n * C, attended + (n * 3 + part) * C);
+    }
+}
+
+/* q^ = t_h sqrt(HS) u, with a learned scale; then q and k times their gain. */
+static void scale_queries(const struct sublayer *s, double *qkv) {
+    for (size_t n = 0; n < N; n++)
+        for (size_t c = 0; c < 2 * C; c++) {
+            double *x = qkv + n * 3 * C + c;
+            if (c < C && s->qkv_norm.scale.value)
+                *x *= (double)s->qkv_norm.scale.value[c / HS] * sqrt((double)HS);
+            if (gain_present(&s->in_gain)) *x *= gain_of(&s->in_gain, c % C);
+        }
+}
+
+static void check_attention(const struct dump *d, const struct sublayer *s, size_t layer,
+                            double *expanded) {
+    char site[64];
+    double out[N * C];
+    snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
+    const real *qkv = array(d, site, ".qkv");
+    for (size_t part = 0; part < QKV_PARTS; part++) check_part(d, s, part, expanded, qkv);
+    scale_queries(s, expanded);
+    expect_near(site, ".qkv", N * 3 * C, qkv, expanded);
+    attend(out, qkv);
+    expect_near(site, ".output", N * C, array(d, site, ".output"), out);
+}
+
+/* inner (N,WIDE): the MLP's hidden units, which its projection reads. */
+static void check_mlp(const struct dump *d, const struct sublayer *s, double *expanded,
+                      real *inner) {
+    real raw[N * WIDE];
+    for (size_t i = 0; i < N * WIDE; i++)
+        raw[i] = (real)(gain_present(&s->in_gain) ? gain_of(&s->in_gain, i % WIDE) * expanded[i]
+                                                  : expanded[i]);
+    s->activation->forward(N * WIDE, inner, raw);
+    to_double(N * WIDE, expanded, inner);
+    cr_expect(norm_present(&s->ffn_norm) == (s->ffn_norm.name[0] != 0), "%s: FFN's name", title);
+    if (s->ffn_norm.name[0]) memcpy(inner, check_norm(d, &s->ffn_norm, WIDE, expanded), sizeof raw);
+}
+
+/* What a sub-layer's branch reads: x, or x + SECOND(r). */
+static const real *check_branch(const struct dump *d, const struct sublayer *s, const real *x,
+                                const double *second, real *joined) {
+    double want[N * C];
+    to_double(N * C, want, x);
+    if (s->second_norm.name[0]) {
+        const real *normed = check_norm(d, &s->second_norm, C, second);
+        for (size_t i = 0; i < N * C; i++) want[i] += (double)normed[i];
+    }
+    if (s->pre.name[0]) return check_norm(d, &s->pre, C, want);
+    for (size_t i = 0; i < N * C; i++) joined[i] = (real)want[i];
+    return joined;
+}
+
+/* The residual sum of x and f in channel c. */
+static double residual_sum(const struct sublayer *s, size_t c, double x, double f) {
+    const struct lambda *l = &s->lambda;
+    double value = l->form ? (double)l->param.value[l->vector ? c : 0] : 0;
+    if (l->scale > 0) value = l->scale * fabs(value);
+    switch (l->form) {
+    case LAMBDA_NONE: return s->a * x + s->b * f;
+    case LAMBDA_BRANCH: return s->a * x + value * f;
+    case LAMBDA_MIX: return (1 - value) * x + value * f;
+    case LAMBDA_STREAM: return value * x + f;
+    }
+    return NAN;
+}
+
+/* The sub-layer whose input is stream.NUMBER; adds its branch to the second stream. */
+static void check_sublayer(const struct dump *d, const struct sublayer *s, size_t number,
+                           double *second) {
+    char before[16], after[16], site[64];
+    double expanded[N * WIDE], f[N * C], sum[N * C];
+    real inner[N * WIDE], joined[N * C];
+    snprintf(before, sizeof before, "stream.%zu", number);
+    snprintf(after, sizeof after, "stream.%zu", number + 1);
+    const real *x = array(d, before, "");
+    product(&s->in, s->s_factor, expanded, check_branch(d, s, x, second, joined));
+    if (s->heads) {
+        check_attention(d, s, number / 2, expanded);
+        snprintf(site, sizeof site, "transformer.h.%zu.attn", number / 2);
+        memcpy(inner, array(d, site, ".output"), N * C * sizeof *inner);
+    } else
+        check_mlp(d, s, expanded, inner);
+    product(&s->proj, 1, f, inner);
+    if (s->out.name[0]) to_double(N * C, f, check_norm(d, &s->out, C, f));
+    for (size_t i = 0; i < N * C; i++) {
+        sum[i] = residual_sum(s, i % C, (double)x[i], f[i]);
+        second[i] += f[i];
+    }
+    if (s->post.name[0]) to_double(N * C, sum, check_norm(d, &s->post, C, sum));
+    expect_near(after, "", N * C, array(d, after, ""), sum);
+}
+
+/* The batch, and what is before the first sub-layer. The second stream starts at `second`. */
+static void check_start(const struct dump *d, const struct model *m, const struct batch *batch,
+                        double *second) {
+    double embedded[N * C];
+    const int64_t *ids = (const int64_t *)array(d, "ids", "");
+    const int64_t *targets = (const int64_t *)array(d, "targets", "");
+    const int64_t *valid = (const int64_t *)array(d, "valid", "");
+    for (size_t n = 0; n < N; n++) {
+        cr_expect(ids[n] == batch->ids[n] && targets[n] == batch->targets[n]);
+        cr_expect(valid[n] == (batch->valid ? batch->valid[n] : 1));
+        for (size_t c = 0; c < C; c++)
+            embedded[n * C + c] =
+                (double)m->wte.value[ids[n] * C + c] + (double)m->wpe.value[n % T * C + c];
+    }
+    memcpy(second, embedded, sizeof embedded);
+    if (m->embedding_norm.name[0])
+        to_double(N * C, embedded, check_norm(d, &m->embedding_norm, C, embedded));
+    expect_near("stream.0", "", N * C, array(d, "stream.0", ""), embedded);
+}
+
+/* What is after the last sub-layer: FINAL(x), or FINAL(x + SECOND(r)). */
+static void check_end(const struct dump *d, const struct model *m, const double *second) {
+    double head[N * C], r[N * C], logits[N * SMALL_V];
+    to_double(N * C, head, array(d, "stream.4", ""));
+    memcpy(r, second, sizeof r);
+    if (m->second_norm.name[0]) to_double(N * C, r, check_norm(d, &m->second_norm, C, r));
+    for (size_t i = 0; placements[m->config.placement].dual && i < N * C; i++) head[i] += r[i];
+    if (m->final.name[0]) to_double(N * C, head, check_norm(d, &m->final, C, head));
+    expect_near("head_in", "", N * C, array(d, "head_in", ""), head);
+    product(&m->head, 1, logits, array(d, "head_in", ""));
+    for (size_t i = 0; gain_present(&m->logit_gain) && i < N * SMALL_V; i++)
+        logits[i] *= gain_of(&m->logit_gain, i % SMALL_V);
+    expect_near("logits", "", N * SMALL_V, array(d, "logits", ""), logits);
+}
+
+/* The number of norms of the placement at the sites of one sub-layer. */
+static size_t placed_norms(const struct model_config *config, int site, size_t layer) {
+    const struct placement *row = placement_of(
+        model_placement(config, site), site == SITE_ATTENTION, layer, 2, config->mix_fraction);
+    return row->pre + row->out + row->post + row->reads;
+}
+
+/* The number of arrays: ids, targets, valid, logits, head_in, the stream, qkv and attention's
+   output of two layers, and two for each norm that the configuration has. */
+static size_t expected_count(const struct model_config *config) {
+    const struct placement *row = &placements[config->placement];
+    size_t norms = row->embedding + model_has_final(config) + row->reads;
+    for (size_t l = 0; l < 2; l++) {
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
+            norms += placed_norms(config, site, l);
+        norms += model_inner_norm(config, INNER_QK)->forward ? 2 : 0;
+        norms += model_inner_norm(config, INNER_V)->forward ? 1 : 0;
+        norms += model_inner_norm(config, INNER_FFN)->forward ? 1 : 0;
+    }
+    return 5 + 5 + 2 * 2 + 2 * norms;
+}
+
+static void visit(void *context, struct model *m, const struct measured_pass *pass) {
+    dump_pass(context, m, pass);
+}
+
+static struct batch padded_batch(uint64_t key) {
+    struct batch batch = make_batch(B, T, SMALL_V, key);
+    batch.valid = batch.marks;
+    for (size_t n = 0; n < N; n++) {
+        batch.valid[n] = n % T < T - n / T; // T, T - 1, ... tokens
+        if (!batch.valid[n]) batch.targets[n] = -1;
+    }
+    return batch;
+}
+
+static void check_source(const struct model *model, enum statistics_source source,
+                         const struct batch *batch, const struct batch *other) {
+    struct model m;
+    struct dump d;
+    double second[N * C];
+    measure_init(&m, model, source);
+    dump_init(&d, batch);
+    measure_passes(&m, source, batch, other, visit, &d);
+    cr_expect(d.count == expected_count(&m.config), "%s: %zu arrays, not %zu", title, d.count,
+              expected_count(&m.config));
+    for (size_t i = 0; i < d.count; i++)
+        for (size_t j = 0; j < i; j++)
+            cr_expect(strcmp(d.arrays[i].name, d.arrays[j].name) != 0, "%s twice",
+                      d.arrays[i].name);
+    check_start(&d, &m, batch, second);
+    for (size_t l = 0; l < 2; l++) {
+        check_sublayer(&d, &m.layer[l].attention, 2 * l, second);
+        check_sublayer(&d, &m.layer[l].mlp, 2 * l + 1, second);
+    }
+    check_end(&d, &m, second);
+    dump_free(&d);
+    model_free(&m);
+}
+
+/* Every array, after some training, from every source of statistics, with pads and without. */
+static void check_config(struct model_config config, const char *options) {
+    struct batch full = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
+    struct batch padded = padded_batch(9);
+    struct model model;
+    char text[192];
+    omp_set_num_threads(1);
+    config.block_size = T;
+    config.dropout = 0.3; // which is left out
+    for (int include = 0; include < 2; include++) {
+        config.pad_stats = include ? PAD_STATS_INCLUDE : PAD_STATS_MASK;
+        fit_small(&model, &config, B);
+        for (int source = 0; source < STATISTICS_SOURCES; source++) {
+            if (!measure_has(&config, source)) continue;
+            snprintf(text, sizeof text, "%s --stats=%s", options, statistics_name[source]);
+            title = text;
+            if (!include) check_source(&model, source, &full, &other);
+            check_source(&model, source, &padded, &other);
+        }
+        model_free(&model);
+    }
+    batch_free(&full);
+    batch_free(&other);
+    batch_free(&padded);
+}
+
+ParameterizedTestParameters(dump, every_array_is_what_it_is_called) {
+    return every_norm_and_placement();
+}
+
+ParameterizedTest(struct pair *pair, dump, every_array_is_what_it_is_called) {
+    check_config(pair_config(pair), pair_options(pair));
+}
+
+static int64_t placement_index(const char *name) {
+    return placement_find(name) - placements;
+}
+
+/* Options that no pair has: norms of v by head, a scale of queries without a norm, kinds and rows
+   by site, no norm before the head. */
+Test(dump, norms_and_rows_by_site) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.v_norm = INNER_NORM_ON;
+    config.qk_scale = QK_SCALE_LEARNED;
+    config.qk_scale_start = model_qk_scale_start(&config);
+    check_config(config, "v by head, and a scale");
+    config.qk_norm = INNER_NORM_KINDS + norm_index("l2");
+    config.ffn_norm = INNER_NORM_KINDS + norm_index("none");
+    config.site_norm[SITE_FFN] = 1 + norm_index("rms");
+    config.site_placement[SITE_FFN] = 1 + placement_index("layerscale");
+    check_config(config, "kinds by site");
+    config.qk_norm_over = EXTENT_WIDTH;
+    config.site_placement[SITE_ATTENTION] = 1 + placement_index("sandwich");
+    config.site_norm[SITE_FINAL] = 1 + norm_index("none");
+    check_config(config, "rows by site");
+    const char *const rows[] = {"residual", "siamese", "ngpt"};
+    for (size_t i = 0; i < 3; i++) {
+        config = small_config(norm_index("bn"), (int)placement_index(rows[i]));
+        config.final_norm = FINAL_NORM_OFF;
+        config.qk_norm = INNER_NORM_ON;
+        config.ffn_norm = INNER_NORM_KINDS + norm_index("rms"); // does not pool, as bn would
+        check_config(config, rows[i]);
+    }
+}
+
+/* What stands in a dump does not depend on the number of threads. */
+Test(dump, the_same_for_any_number_of_threads) {
+    enum { LONG = 40 };
+    struct model_config config = small_config(norm_index("bn"), 0);
+    config.block_size = LONG;
+    config.qk_norm = config.v_norm = config.ffn_norm = INNER_NORM_ON;
+    struct batch batch = make_batch(B, LONG, SMALL_V, 3);
+    struct dump dumps[2];
+    omp_set_num_threads(3);
+    struct model model;
+    model_init(&model, &config, SMALL_V, B, 1);
+    for (size_t i = 0; i < 2; i++) {
+        model.threads = 1 + 2 * i;
+        dump_init(&dumps[i], &batch);
+        measure_passes(&model, STATISTICS_OWN, &batch, NULL, visit, &dumps[i]);
+    }
+    cr_assert(dumps[0].count == dumps[1].count);
+    for (size_t i = 0; i < dumps[0].count; i++) {
+        const struct stored *one = &dumps[0].arrays[i], *two = &dumps[1].arrays[i];
+        size_t size = one->type == STORED_I64 ? sizeof(int64_t) : sizeof(real);
+        cr_expect(!memcmp(one->data, two->data, stored_count(one) * size), "%s", one->name);
+    }
+    dump_free(&dumps[0]);
+    dump_free(&dumps[1]);
+    batch_free(&batch);
+    model_free(&model);
+}
