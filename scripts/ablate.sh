@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An ablation: every combination of some options of ./train, each with the same seeds (see --help).
 #
-# options -> grid -> list (FOLDER/grid.txt, one run per line) -> a trial of each variant
+# options, or a given list -> grid -> list (FOLDER/grid.txt, one run per line) -> a trial of each variant
 #   -> runs side by side (ablate_run.sh, under GNU parallel or xargs) -> results.csv and the table
 #
 # Only a run's own summary.json says that it has ended. So after any kill the same command does what is
@@ -29,6 +29,8 @@ Runs ./train for every combination of the values before --. Each run also gets a
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
                     --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
+  --grid=FILE       these runs instead, one a line: a name, then options (# starts a comment), without
+                    the trial of each variant; each line names its own seed
   --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7 for these only
   --out=DIR         the ablation's folder (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
@@ -53,13 +55,15 @@ die() { # die STATUS MESSAGE
 
 # shellcheck source=SCRIPTDIR/ablate_grid.sh
 . "$here/ablate_grid.sh"
+# shellcheck source=SCRIPTDIR/ablate_list.sh
+. "$here/ablate_list.sh"
 # shellcheck source=SCRIPTDIR/ablate_folder.sh
 . "$here/ablate_folder.sh"
 # shellcheck source=SCRIPTDIR/ablate_watch.sh
 . "$here/ablate_watch.sh"
 
 # Options: the lists of the grid, and those of this script.
-seeds=5 seed_list='' folder='' jobs='' sshlogin='' dry_run='' list_only=''
+grid='' seeds=5 seeds_given='' seed_list='' folder='' jobs='' sshlogin='' dry_run='' list_only=''
 while [ $# -gt 0 ]; do
     argument=$1
     shift
@@ -80,10 +84,12 @@ while [ $# -gt 0 ]; do
     name=${name%%=*}
     case $value in *[[:cntrl:]]*) die 2 "--$name: its value holds a control character" ;; esac
     case $name in
-    out | jobs | sshlogin) [ -n "$value" ] || die 2 "--$name: must not be empty" ;;
+    seed | seeds) seeds_given=1 ;;
+    out | jobs | sshlogin | grid) [ -n "$value" ] || die 2 "--$name: must not be empty" ;;
     esac
     case $name in
     out) folder=$value ;;
+    grid) grid=$value ;;
     sshlogin) sshlogin=$value ;;
     jobs) jobs=$value ;;
     seeds) seeds=$value seed_list='' ;;
@@ -92,6 +98,10 @@ while [ $# -gt 0 ]; do
     *) add_list "$name" "$value" ;;
     esac
 done
+if [ -n "$grid" ]; then
+    [ ${#list_of[@]} -eq 0 ] || die 2 "--grid=$grid: lists each run; --NAME=A,B,... goes without it"
+    [ -z "$seeds_given" ] || die 2 "--grid=$grid: each of its lines names its own --seed; --seeds goes without it"
+fi
 [ -n "${list_of[norm]-}" ] || add_list norm ln,bn,rms
 [ -n "${list_of[placement]-}" ] || add_list placement pre,post
 case $jobs in *[!0-9]* | 0* | ?????*) die 2 "--jobs=$jobs: must be a whole number from 1 to 9999" ;; esac
@@ -123,37 +133,54 @@ for word; do
     [ -z "$operands" ] || continue
     name=${word#--}
     own_names "${name%%=*}"
-    name=$names
+    name=$own
     case $word in
     --) operands=1 ;;
+    --out | --out=*) die 2 "--$name: belongs before --" ;;
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;
-    --seed | --seed=* | --out | --out=*) die 2 "--$name: belongs before --" ;;
+    esac
+    [ -z "$grid" ] || continue
+    case $word in
+    --seed | --seed=*) die 2 "--$name: belongs before --" ;;
     --preln | --postln) die 2 "$word: names a placement: --placement=LIST belongs before --" ;;
     --[a-z]*) [ -z "${list_of[$name]-}" ] || die 2 "--$name: is in the grid and belongs before --" ;;
     esac
 done
 
 # The grid; its shape, which all commands that extend a folder have in common; and the folder's name.
-make_grid
-shape='' default=''
-for name in "${option_names[@]}"; do
-    shape+=" --$name"
-    default+=" --$name=${values[$name]-${values[${list_of[$name]}]}}"
-done
-shape="${shape# } --$common"
-encode "${option_names[*]:2}"
-encoded=${encoded//%20/-}
-: "${folder:=runs/ablate-norm-placement${encoded:+-$encoded}-$(printf '%s' "$default --$common" | cksum | cut -d ' ' -f 1)}"
-
 names=() lines=() variants=() # of the runs; all variants with the first seed come first
-for seed in "${seeds[@]}"; do
-    for i in "${!variant_names[@]}"; do
-        names+=("${variant_names[i]}-s$seed")
-        lines+=("${variant_names[i]}-s$seed${variant_options[i]} --seed=$seed$common")
-        variants+=("$i")
-        [ "${#names[-1]}" -le 200 ] || die 2 "${names[-1]}: too long for a file's name (shorten the values)"
+make_runs() {
+    local name i seed default=''
+    make_grid
+    title+="seed ${seeds[*]}"
+    for name in "${option_names[@]}"; do
+        shape+=" --$name"
+        default+=" --$name=${values[$name]-${values[${list_of[$name]}]}}"
     done
-done
+    shape="${shape# } --$common"
+    encode "${option_names[*]:2}"
+    encoded=${encoded//%20/-}
+    : "${folder:=runs/ablate-norm-placement${encoded:+-$encoded}-$(printf '%s' "$default --$common" | cksum | cut -d ' ' -f 1)}"
+    for seed in "${seeds[@]}"; do
+        for i in "${!variant_names[@]}"; do
+            names+=("${variant_names[i]}-s$seed")
+            lines+=("${variant_names[i]}-s$seed${variant_options[i]} --seed=$seed$common")
+            variants+=("$i")
+            [ "${#names[-1]}" -le 200 ] || die 2 "${names[-1]}: too long for a file's name (shorten the values)"
+        done
+    done
+}
+shape='' unknown='' # unknown: nothing is known of the runs' times
+if [ -n "$grid" ]; then
+    note_common "$@"
+    read_list "$grid"
+    title="from $grid"
+    shape="--grid --$common"
+    encode "$(basename "$grid" .txt)"
+    : "${folder:=runs/ablate-$encoded-$(printf '%s' "$common" | cksum | cut -d ' ' -f 1)}"
+else
+    make_runs
+fi
 
 # The child processes are a group of their own. A signal for this script is passed on to them once.
 child='' interrupted='' temporary=$(mktemp -d)
@@ -205,10 +232,14 @@ try() {
 show() { # the grid and the time
     local progress='' i all lowest range
     [ ${#todo[@]} -eq ${#names[@]} ] || progress="; $((${#names[@]} - ${#todo[@]})) have ended, ${#todo[@]} to do"
-    echo "grid:     ${#names[@]} runs: ${title}seed ${seeds[*]}$progress"
+    echo "grid:     ${#names[@]} runs: $title$progress"
     [ -z "$common" ] || echo "each:    $common"
     echo "folder:   $folder"
     [ ${#todo[@]} -gt 0 ] || return 0
+    if [ -n "$unknown" ]; then
+        echo "expected: known when the first runs have ended; $jobs side by side with $(number_of "$threads" thread) each"
+        return 0
+    fi
     all=$(for i in "${todo[@]}"; do echo "waiting ${expected[variants[i]]}"; done | time_left "$jobs")
     lowest=$(printf '%s\n' "${expected[@]}" | sort -g | head -n 1)
     lowest=$(duration "$lowest")
@@ -216,7 +247,7 @@ show() { # the grid and the time
     range=$(duration "$range")
     [ "$lowest" = "$range" ] || range="$lowest to $range"
     echo "expected: $range a run, $(duration "$all") in all, $jobs side by side" \
-        "with ${threads} thread$([ "$threads" -eq 1 ] || echo s) each${sshlogin:+ on this machine alone}" \
+        "with $(number_of "$threads" thread) each${sshlogin:+ on this machine alone}" \
         "(an estimate, from $([ ${#tried[@]} -gt 0 ] && echo 'a second of training' || echo 'earlier runs'))"
 }
 
@@ -268,6 +299,25 @@ run_all() {
     done
 }
 
+# Says how to compare the variants by their seeds.
+advise() {
+    local name word baseline=''
+    if [ -n "$grid" ]; then
+        say "scripts/compare.py $folder --a NAME=VALUE --b NAME=VALUE compares variants by their common seeds"
+        return
+    fi
+    [ ${#variant_names[@]} -gt 1 ] && [ ${#seeds[@]} -gt 1 ] || return 0
+    for name in "${option_names[@]}"; do
+        split "${values[${list_of[$name]}]}"
+        [ ${#parts[@]} -gt 1 ] || continue
+        case $name:$baseline in norm:* | placement:* | *:) ;; *) continue ;; esac
+        assign "${list_of[$name]}" "${parts[0]}"
+        for word in "${assigned[@]}"; do [ "${word%%=*}" != "$name" ] || baseline+=,$word; done
+    done
+    quote "${baseline#,}"
+    say "scripts/compare.py $folder --baseline $quoted compares the variants by their seeds"
+}
+
 # Prints the table and names the runs that did not end. Sets $status.
 conclude() {
     local i word code message
@@ -280,6 +330,7 @@ conclude() {
     fi
     if command -v "${PYTHON:-python3}" >/dev/null; then
         table "$folder" || status=1
+        advise
     else
         say "no python3 here: no table and no results.csv (scripts/table.py $folder prints it)"
     fi
@@ -318,6 +369,7 @@ proceed() {
 [ -z "$sshlogin" ] || is_gnu_parallel || die 1 "--sshlogin needs GNU parallel (scripts/deps.sh ablate installs it)"
 [ -n "$dry_run" ] || [ ! -d "$folder/driver" ] || lock
 read_folder
+[ -z "$grid" ] || check_listed
 given_jobs=$jobs
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null) || cores=$(getconf _NPROCESSORS_ONLN)
 jobs=${jobs:-$cores}
@@ -326,7 +378,7 @@ threads=$((cores > jobs ? cores / jobs : 1))
 [ -z "$sshlogin" ] || [ -n "$given_jobs" ] || threads=1 # then GNU parallel starts one run for each core
 # Children do not get the lock: 9>&- closes it for them while this shell keeps it open.
 tried=()
-[ ${#todo[@]} -eq 0 ] || try 9>&-
+if [ -n "$grid" ]; then expect_known; elif [ ${#todo[@]} -gt 0 ]; then try 9>&-; fi
 show
 [ -z "$dry_run" ] || exit 0
 if ! mkdir -p "$folder/driver" "$folder/runs" 2>/dev/null || [ ! -w "$folder/driver" ]; then

@@ -83,16 +83,16 @@ shorten() { # shorten NAME=VALUE: sets $shortened, with the short name of a norm
     [ -z "$topic" ] || shortened=$name=${short_of["$topic ${1#*=}"]-${1#*=}}
 }
 
-own_names() { # sets $names: the comma list $1 with the options' own names for aliases
-    names=,$1,
-    names=${names//,lr,/,learning-rate,}
-    names=${names#,} names=${names%,}
+own_names() { # sets $own: the comma list $1 with the options' own names for aliases
+    own=,$1,
+    own=${own//,lr,/,learning-rate,}
+    own=${own#,} own=${own%,}
 }
 
 add_list() { # add_list NAMES VALUES
-    local name part names word words list=''
+    local name part own word words list=''
     own_names "$1"
-    set -- "$names" "$2"
+    set -- "$own" "$2"
     split "$1"
     for name in "${parts[@]}"; do
         case $1,$name in

@@ -83,6 +83,10 @@ say_ended() { # say_ended RUN STATUS SECONDS: prints the line of a run that has 
 
 left() { # the remaining time
     local line i now
+    if [ -n "$unknown" ] && [ ${#ended[@]} -eq 0 ]; then
+        echo 'unknown time'
+        return
+    fi
     printf -v now '%(%s)T' -1
     for line in "${ended[@]}"; do echo "ended $line"; done >"$temporary/times"
     for i in "${pending[@]}"; do

@@ -16,6 +16,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    bash, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
+  report    scipy, jinja2 and pandas, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
@@ -50,10 +51,13 @@ bible-kjv-text              data    file:/usr/lib/bible.data          -         
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
 wamerican                   data    file:/usr/share/dict/american-english    -            -                  -
 curl,ca-certificates        data    command:curl                      curl                curl               curl
-python3-numpy               plot    python:numpy                      python3-numpy       python-numpy       numpy
-python3-matplotlib          plot    python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
+python3-numpy               plot,report  python:numpy                      python3-numpy       python-numpy       numpy
+python3-matplotlib          plot,report  python:matplotlib                 python3-matplotlib  python-matplotlib  python-matplotlib
 util-linux                  ablate  command:flock                     util-linux-core     util-linux         flock
 parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
+python3-scipy               report  python:scipy                      python3-scipy       python-scipy       scipy
+python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -
+python3-pandas              report  python:pandas                     python3-pandas      python-pandas      -
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck
@@ -139,7 +143,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate golden lint clang arm notebook)"
+    say "no group or package '$name' (groups: build test data plot ablate report golden lint clang arm notebook)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

@@ -13,7 +13,8 @@ from matplotlib import ticker
 from groups import BEYOND, label_rows, row_places, runs_of, seed_place
 from legends import Legend
 from looks import CROSS, GREY, dot_of, literal, note, unit_of
-from runs import FIRST, INACTIVE, RunError, value_text
+from pairs import baseline_of, has_values, wanted_of
+from runs import FIRST, RunError, value_text
 from series import Point, limits
 
 CHART = "differences"  # in the table
@@ -58,44 +59,6 @@ def interval(values):
 
 # ---- pairs ---------------------------------------------------------------------------------------
 
-def same_value(value, text):
-    """Whether an option's value is what the user wrote."""
-    try:
-        return float(value) == float(text)
-    except (TypeError, ValueError):
-        return text in (str(value), value_text(value))
-
-
-def wanted_of(groups, names, baseline):
-    """{option: the baseline's value}. Refuses an option or a value that these variants do not have."""
-    wanted = {}
-    for name, text in baseline.items():
-        if name not in names:
-            what = f"they differ in {', '.join(names)}" if names else "they differ in no option"
-            raise RunError(f"--baseline={name}={text}: these runs do not differ in {name} ({what})")
-        values = list(dict.fromkeys(group.key[names.index(name)] for group in groups))
-        same = [value for value in values if same_value(value, text)]
-        if not same:
-            raise RunError(f"--baseline={name}={text}: no such run (there are "
-                           f"{', '.join(value_text(value) for value in values if value != INACTIVE)})")
-        wanted[name] = same[0]
-    return wanted
-
-
-def baseline_of(group, groups, names, wanted):
-    """The group's baseline, or None."""
-    def fits(other):
-        return all(there == wanted[name] if name in wanted else
-                   here == there or INACTIVE in (here, there)
-                   for name, here, there in zip(names, group.key, other.key))
-
-    found = [other for other in groups if fits(other)]
-    if len(found) > 1:
-        raise RunError(f"--baseline: {found[0].label} and {found[1].label} could both be the baseline "
-                       f"of {group.label} (name more options: --baseline=NAME=VALUE,NAME=VALUE)")
-    return found[0] if found else None
-
-
 def final_losses(group):
     """{seed: the final loss} of the runs that are done."""
     losses = {}
@@ -113,7 +76,7 @@ def pairs_of(groups, names, wanted):
     """[(group, its baseline or None, {seed: difference})] of the groups that are not the baseline."""
     found = []
     for group in groups:
-        if all(group.key[names.index(name)] == value for name, value in wanted.items()):
+        if has_values(group, names, wanted):
             continue
         baseline, own = baseline_of(group, groups, names, wanted), final_losses(group)
         theirs = final_losses(baseline) if baseline else {}

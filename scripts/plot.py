@@ -27,12 +27,10 @@ if "--show" not in sys.argv:
 if __name__ == "__main__":
     system_python.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from charts import NARROW, Panel, draw_charts
 from groups import Facet, Group
 from looks import literal, looks, shorten
+from pictures import new_figure, write_picture
 from plot_options import UsageError, read_command
 from probe_charts import draw_probes
 from probes import probed
@@ -175,23 +173,6 @@ def probe_facets(runs, options):
 
 # ---- the picture ---------------------------------------------------------------------------------
 
-def new_figure(show):
-    if not show:
-        figure = Figure(layout="constrained")
-        FigureCanvasAgg(figure)
-        return figure
-    try:
-        from matplotlib import pyplot, rcsetup
-        figure = pyplot.figure(layout="constrained")
-    except ImportError as error:
-        raise RunError(f"--show: no window: {error} (-o writes a file)")
-    if pyplot.get_backend().lower() not in [name.lower() for name in rcsetup.interactive_bk]:
-        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        why = "matplotlib has no toolkit (python3-tk is one)" if display else "there is no display"
-        raise RunError(f"--show: no window: {why} (-o writes a file)")
-    return figure
-
-
 def compose(runs, options, table):
     """The figure, as large as its charts and legends need unless its size is given."""
     figure = new_figure(options.show)
@@ -202,21 +183,6 @@ def compose(runs, options, table):
     else:
         draw_charts(figure, panels_of(runs, options), options, table)
     return figure
-
-
-def write_picture(figure, output, dpi):
-    """Writes the picture. A viewer sees the old file or the new one."""
-    ending = os.path.splitext(output)[1][1:].lower()
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-    temporary = f"{output}.tmp"
-    try:
-        figure.savefig(temporary, dpi=dpi, format=ending, metadata=metadata)
-        os.replace(temporary, output)
-    except OSError as error:
-        raise RunError(f"{output}: {error.strerror}")
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
 
 
 def write_table(table, name):

@@ -3,20 +3,12 @@ import argparse
 import math
 import os
 
+from arguments import Parser, UsageError, settings, whole_numbers, words
 from charts import CHARTS
 from probe_charts import KINDS
 
 LINES = ("train", "val", "eval-train")
 ENDINGS = (".png", ".svg", ".pdf")
-
-
-class UsageError(Exception):
-    """What is wrong with the command, as one line for the user."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise UsageError(f"{message} (--help lists the options)")
 
 
 def some_of(*names):
@@ -28,19 +20,6 @@ def some_of(*names):
             raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
         return chosen
     return parse
-
-
-def words(text):
-    """The words of a comma list."""
-    if not all(text.split(",")):
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME,...")
-    return text.split(",")
-
-
-def whole_numbers(text):
-    if not all(part.isdigit() for part in text.split(",")):
-        raise argparse.ArgumentTypeError(f"'{text}' is not N,...")
-    return sorted({int(part) for part in text.split(",")})
 
 
 def span(text):
@@ -68,14 +47,6 @@ def size(text):
     if not (1 <= width <= 100 and 1 <= height <= 100):
         raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
     return width, height
-
-
-def settings(text):
-    """{NAME: VALUE} of a comma list."""
-    pairs = [part.removeprefix("--").partition("=") for part in text.split(",")]
-    if not all(name and equals and value for name, equals, value in pairs):
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
-    return {name: value for name, _, value in pairs}
 
 
 def check_probes(options, parser):

@@ -34,6 +34,7 @@ class Run:
                  of the log, both of which mean that training diverged
     options      {name: number or text}; empty if the folder has neither summary.json nor config.ini
     status       done, diverged, interrupted or running
+    summary      {name: value} of summary.json; empty while there is none
     diverged_at  the step, or None
     entropy      of the built-in grammar, or None
     """
@@ -44,7 +45,7 @@ class Run:
         if not os.path.isdir(folder):
             what = "not a folder" if os.path.exists(folder) else "no such folder"
             raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
-        summary = read_summary(os.path.join(folder, "summary.json"))
+        summary = self.summary = read_summary(os.path.join(folder, "summary.json"))
         self.columns = read_log(os.path.join(folder, "log.csv"))
         self.options = read_options(folder, summary)
         self.entropy = summary.get("grammar_entropy")

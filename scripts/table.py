@@ -19,7 +19,7 @@ import sys
 
 import checksums
 from run_options import differing, is_active
-from runs import is_run, runs_inside
+from runs import is_run, read_options, runs_inside
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
@@ -64,34 +64,56 @@ def record(name, options, summary, status):
             "exit_status": status, "exit_reason": reason or "unfinished"}
 
 
+def is_list(folder):
+    """Whether the ablation's runs were given as a list (--grid=FILE), not as combinations of options."""
+    try:
+        with open(os.path.join(folder, "driver", "shape"), encoding="utf-8", errors="replace") as file:
+            return file.read().startswith("--grid ")
+    except OSError:
+        return False
+
+
 def read_ablation(folder):
-    """The runs in grid.txt, with their options as given there."""
-    runs = []
+    """The runs in grid.txt, with their options as given there; those of a list with the options that
+    ./train resolved."""
+    states, grid = [], []
     with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             name, *words = shlex.split(line)
-            last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
-            options = dict(word[2:].split("=", 1) for word in words[:last + 1])
-            summary = read_summary(os.path.join(folder, "runs", name))
-            runs.append(record(name, options, summary, read_status(folder, name)))
+            states.append((os.path.join(folder, "runs", name), read_status(folder, name)))
+            grid.append((name, words))
+    if is_list(folder):
+        return resolved(states)
+    runs = []
+    for (name, words), (path, status) in zip(grid, states):
+        last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
+        options = dict(word[2:].split("=", 1) for word in words[:last + 1])
+        runs.append(record(name, options, read_summary(path), status))
     return runs
 
 
 def read_runs(folders):
     """The runs of these folders, with the options that ./train resolved."""
-    runs, paths = [], []
+    paths = []
     for folder in folders:
         inside = [folder] if is_run(folder) else runs_inside(folder)
         if not inside:
             sys.exit(f"table: {folder}: no run in it (a RUN is a folder that ./train --out made)")
         paths += inside
-    for folder in paths:
+    return resolved([(path, None) for path in paths])
+
+
+def resolved(states):
+    """The runs [(folder, exit status or None)] with the options of their summaries, or of config.ini if
+    they failed before they had one."""
+    runs = []
+    for folder, status in states:
         summary = read_summary(folder)
-        if summary is None:
-            say(f"{folder}: has not ended")
+        options = read_options(folder, summary or {}) if summary or status else {}
+        if not options:
+            say(f"{folder}: {'failed before it started' if status else 'has not ended'}")
             continue
-        options = dict(summary["options"])
-        runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, None))
+        runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, status))
     names = [name for name in differing([run["options"] for run in runs]) if name != "seed"]
     for run in runs:
         options = run["options"]
@@ -202,7 +224,7 @@ def main():
     if options.csv:
         write_results(options.csv, runs)
     else:
-        print_table(runs, by_hand=not is_ablation)
+        print_table(runs, by_hand=not is_ablation or is_list(folders[0]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Compares variants by their common seeds: scripts/compare.py FOLDER --baseline norm=ln, or --a norm=bn
+--b norm=ln. Prints for each pair the mean difference of the final validation losses (first minus
+second), its 99 % Student-t interval, the exact p of the sign-flip test, Holm's p over all pairs shown,
+and a verdict.
+
+  lower, higher           the interval excludes 0
+  equal                   the interval is within --margin of 0, even if it excludes 0
+  not decided             neither; and how many seeds more would probably decide
+  trains less/more often  some runs diverged, failed or are stuck: then the fractions of runs that trained
+                          decide (99 % Clopper-Pearson intervals that do not overlap), and no mean is taken
+
+Runs of one seed start from the same weights and see the same batches, so only they are paired.
+"""
+import argparse
+import csv
+import math
+import os
+import signal
+import sys
+
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("compare", "report", "numpy", "scipy.stats")
+
+from arguments import Parser, UsageError, settings, whole_numbers, words
+from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
+from comparisons import compare_all, pairs_of, variants_of
+from outcomes import read_outcomes
+from runs import RunError, varying, without_copies
+from tuning import plan_of, tuned_variants, words_of
+
+LOSSES = ("val_loss", "best_val_loss", "train_loss")
+ENDINGS = (".png", ".svg", ".pdf")
+PERCENT = f"{100 * CONFIDENCE:.0f} %"
+
+
+def say(text):
+    print(f"compare: {text}", file=sys.stderr)
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+def verdict_text(comparison, margin):
+    """The verdict in words, and what is missing for one."""
+    count = len(comparison.seeds)
+    if comparison.verdict == "equal":
+        return f"equal within {margin:g}"
+    if comparison.verdict in ("lower", "higher"):
+        return comparison.verdict
+    if any(side.other for side in comparison.sides):
+        often = f"trains {comparison.verdict}" if comparison.verdict else "not decided"
+        return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
+    if count < 2:
+        return f"not decided: {'one' if count else 'no'} common seed"
+    if comparison.more is None:
+        return "not decided: nor by 100,000 seeds"
+    return f"not decided: about {comparison.more} seed{'s' * (comparison.more > 1)} more would"
+
+
+def number(value, form):
+    return format(value, form) if math.isfinite(value) else ""
+
+
+def cells_of(comparison, margin):
+    """A row of the table."""
+    mean, low, high, _ = comparison.interval
+    return [comparison.a.label, comparison.b.label, str(len(comparison.seeds)), number(mean, "+.4f"),
+            f"{low:+.4f} to {high:+.4f}" if math.isfinite(low) else "", number(comparison.p, ".4g"),
+            number(comparison.holm, ".4g"), verdict_text(comparison, margin)]
+
+
+def print_table(rows):
+    """Markdown with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for place, row in enumerate(rows):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
+        if place == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def side_text(label, side):
+    """How the runs of a variant ended."""
+    count = side.trained + sum(side.other.values())
+    others = "".join(f", {number} {status}" for status, number in side.other.items())
+    median = f", median {side.median:.4f}" if math.isfinite(side.median) else ""
+    return (f"{label}: {side.trained} of {count} trained{others} (fraction {side.interval.low:.2f} to "
+            f"{side.interval.high:.2f}){median}")
+
+
+def unit_of(outcomes, metric):
+    if metric not in LOSSES:
+        return ""
+    levels = {outcome.options.get("level", "char") for outcome in outcomes}
+    return f" in nats per {'byte' if levels == {'byte'} else 'character'}"
+
+
+def print_notes(comparisons):
+    """What a reader must know to read the table."""
+    notes = list(dict.fromkeys(side_text(variant.label, side) for comparison in comparisons
+                               if any(side.other for side in comparison.sides)
+                               for variant, side in zip((comparison.a, comparison.b), comparison.sides)))
+    if notes:
+        notes.append("Runs that did not train count as the worst in a median, and in no mean.")
+    tested = [len(comparison.seeds) for comparison in comparisons if math.isfinite(comparison.p)]
+    few = sorted({count for count in tested if sign_flip_least(count) > 1 - CONFIDENCE})
+    for count in few:
+        decide = "cannot decide" if sign_flip_least(count) > 0.05 else "can decide at 5 %, not at 1 %"
+        notes.append(f"With {count} seeds the least p of the signs is {sign_flip_least(count):.4g}, so "
+                     f"signs alone {decide}.")
+    if few:
+        notes.append("The interval decides; it takes the differences for normally distributed.")
+    if len(tested) > 1:
+        notes.append(f"Holm: p of the signs, adjusted for the {len(tested)} comparisons shown.")
+    if any(comparison.more for comparison in comparisons):
+        notes.append("Seeds more: for a decision with probability "
+                     f"{POWER:g}, if the measured mean and deviation are the true ones. Runs that are added "
+                     "until something is decided raise the rate of false alarms.")
+    for note in notes:
+        print(note)
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+def csv_rows(comparisons, margin):
+    header = ["a", "b", "seeds", "differences", "mean", "low", "high", "p_signs", "p_holm", "verdict",
+              "seeds_more"]
+    header += [f"{name}_{side}" for side in "ab" for name in ("trained", "ended", "median")]
+    yield header
+    for comparison in comparisons:
+        numbers = [*comparison.interval[:3], comparison.p, comparison.holm]
+        row = [comparison.a.label, comparison.b.label, " ".join(map(str, comparison.seeds)),
+               " ".join(f"{value:.9g}" for value in comparison.differences)]
+        row += [number(value, ".9g") for value in numbers]
+        row += [verdict_text(comparison, margin).partition(":")[0],
+                "" if comparison.more is None else comparison.more]
+        for side in comparison.sides:
+            row += [side.trained, side.trained + sum(side.other.values()), number(side.median, ".9g")]
+        yield row
+
+
+def write_csv(path, rows):
+    """A reader sees the old file or the new one."""
+    try:
+        with open(path + ".new", "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+        os.replace(path + ".new", path)
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}")
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+def positive(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
+
+
+def read_command(arguments):
+    parser = Parser(prog="compare.py", allow_abbrev=False, description=__doc__,
+                    usage="scripts/compare.py [OPTION]... FOLDER...",
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("folder", nargs="+", metavar="FOLDER", help="an ablation's folder, or folders of runs")
+    add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants with these values ...")
+    add("--b", type=settings, metavar="NAME=VALUE,...",
+        help="... with those that have these instead and agree in all other options")
+    add("--baseline", type=settings, metavar="NAME=VALUE,...", help="compare every variant with the one "
+        "that has these values and agrees in all other options")
+    add("--metric", default="val_loss", help="a number of the runs' summary.json (default: val_loss)")
+    add("--margin", type=positive, help="differences below it do not matter (default: "
+        f"{MARGIN:g} nats; needed with a metric that is no loss)")
+    add("--tuned", type=words, metavar="NAME,...", help="each variant at its best value of these options, "
+        "chosen on seeds of their own (--tuned alone: learning-rate)")
+    add("--tuning-seeds", type=whole_numbers, metavar="N,...",
+        help="the seeds that choose (default: the first half)")
+    add("--stuck", type=positive, metavar="LOSS", help="a run that ends above it did not train (default: "
+        "the entropy of the corpus's characters less 0.1, if the corpus is here)")
+    add("--any-build", action="store_true", help="compare runs of different builds too")
+    add("--csv", metavar="FILE", help="write a row per comparison there")
+    add("--plot", metavar="FILE", help="draw the comparisons, as .png, .svg or .pdf")
+    options = parser.parse_args(["--tuned=learning-rate" if word == "--tuned" else word
+                                 for word in arguments])
+    check_command(options)
+    return options
+
+
+def check_command(options):
+    if options.baseline and (options.a or options.b):
+        raise UsageError("--baseline: not with --a and --b")
+    if not options.baseline and not (options.a and options.b):
+        raise UsageError("what with what? (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b norm=ln; "
+                         "or --baseline NAME=VALUE)")
+    if options.tuning_seeds and not options.tuned:
+        raise UsageError("--tuning-seeds: goes with --tuned")
+    if options.margin is None:
+        if options.metric not in LOSSES:
+            raise UsageError(f"--metric={options.metric}: needs --margin, the difference that does not "
+                             f"matter ({MARGIN:g} is for losses)")
+        options.margin = MARGIN
+    if options.csv == "":
+        raise UsageError("--csv: must name a file")
+    if options.plot is not None and not options.plot.lower().endswith(ENDINGS):
+        raise UsageError(f"--plot={options.plot}: not a kind of picture ({', '.join(ENDINGS)})")
+
+
+def compared(options):
+    """The comparisons, the outcomes, whether some runs could not be read, and how variants were tuned."""
+    outcomes, bad = read_outcomes(options.folder, options.stuck, say)
+    outcomes = without_copies(outcomes, say)
+    names, plan = varying(outcomes), None
+    if options.tuned:
+        absent = [name for name in options.tuned if name not in names]
+        if absent:
+            raise RunError(f"--tuned={absent[0]}: these runs do not differ in {absent[0]}")
+        names = [name for name in names if name not in options.tuned]
+        plan = plan_of(outcomes, options.tuned, options.tuning_seeds)
+    pairs = pairs_of(variants_of(outcomes, names), names, options)
+    if plan:
+        chosen = list({id(side): side for pair in pairs for side in pair}.values())
+        tuned = dict(zip(map(id, chosen), tuned_variants(chosen, plan, say)))
+        pairs = [tuple(tuned[id(side)] for side in pair) for pair in pairs]
+    return compare_all(pairs, options), outcomes, bad, plan
+
+
+def report(options):
+    comparisons, outcomes, bad, plan = compared(options)
+    unit = unit_of(outcomes, options.metric)
+    print(f"{options.metric} at the end, a minus b{unit}, paired by seed; {PERCENT} intervals; margin "
+          f"{options.margin:g}")
+    if plan:
+        print(words_of(plan))
+    print()
+    print_table([["a", "b", "seeds", "a - b", f"{PERCENT} interval", "p (signs)", "Holm", "verdict"],
+                 *(cells_of(comparison, options.margin) for comparison in comparisons)])
+    print()
+    print_notes(comparisons)
+    if options.csv:
+        write_csv(options.csv, csv_rows(comparisons, options.margin))
+    if options.plot:
+        system_python.require("compare", "report plot", "matplotlib.backends.backend_agg")
+        from forest import draw_forest  # matplotlib takes half a second to load
+        texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
+        draw_forest(comparisons, texts, options, f"{options.metric}{unit}")
+    for outcome in outcomes:
+        if outcome.threshold is None and outcome.status == "done":
+            say("the entropy of the corpus is not known here: a run that is stuck counts as trained "
+                "(--stuck=LOSS names the loss above which it is)")
+            break
+    most = max(len(comparison.seeds) for comparison in comparisons)
+    if most < 2:
+        raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (runs "
+                       "are paired by seed; two at least)")
+    return int(bad)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        return report(read_command(sys.argv[1:]))
+    except UsageError as error:
+        say(str(error))
+        return 2
+    except RunError as error:
+        say(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

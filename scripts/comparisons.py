@@ -1,0 +1,131 @@
+"""Comparisons of variants by their common seeds: which pairs, and what the seeds decide.
+
+If all runs of the common seeds trained, the interval of the paired differences decides. If some did not,
+a mean would be one of survivors. Then the fractions of runs that trained decide, by their Clopper-Pearson
+intervals, and medians are shown in which such a run is the worst.
+"""
+from collections import Counter, namedtuple
+import math
+
+import numpy as np
+
+from claims.inference import (clopper_pearson, decision, holm, paired, seeds_needed, sign_flip_p,
+                              t_interval, FLIPS_MAX)
+from outcomes import by_seed, value_of
+from pairs import baseline_of, has_values, wanted_of
+from runs import FIRST, RunError, label_of, variants
+
+HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
+
+# A variant's runs. label and key as pairs.py wants them.
+Variant = namedtuple("Variant", "label key members")
+
+# A side's runs of the common seeds: how many trained, how the others ended, and the median, which is
+# infinite if half of the runs did not train.
+Side = namedtuple("Side", "trained other median interval")
+
+# seeds and differences: of the common seeds; no differences if a run of them did not train.
+# p: of the signs; holm: adjusted for all comparisons shown; NaN if there is none.
+# verdict: lower, higher, equal, less often, more often, or None. more: the seeds still needed, or None.
+Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
+
+
+def variants_of(outcomes, names):
+    named = names or [name for name in FIRST if name in outcomes[0].options]
+    return [Variant(label_of(members[0], named) or "all runs", key, members)
+            for key, members in variants(outcomes, names)]
+
+
+# ---- which pairs ---------------------------------------------------------------------------------
+
+def pairs_of(found, names, options):
+    """[(variant, the variant that it is compared with)]."""
+    if options.baseline:
+        option, first, second = "--baseline", {}, wanted_of(found, names, options.baseline)
+    else:
+        option = "--b"
+        first = wanted_of(found, names, options.a, "--a")
+        second = wanted_of(found, names, options.b, "--b")
+        if first == second:
+            raise RunError("--a and --b: name the same variant")
+    chosen = [variant for variant in found if has_values(variant, names, first)
+              and not has_values(variant, names, second)]
+    pairs = [(variant, baseline_of(variant, found, names, second, option)) for variant in chosen]
+    pairs = [pair for pair in pairs if pair[1] is not None]
+    if not pairs:
+        raise RunError(f"{option}: no variant has a counterpart there that agrees in all other options (they "
+                       f"differ in {', '.join(names)}; several may be named)")
+    return pairs
+
+
+# ---- runs that may be compared -------------------------------------------------------------------
+
+def build_of(summary):
+    """What trained the run, in words; None if its summary does not say."""
+    if "compiler" not in summary:
+        return None
+    return (f"{summary.get('version', '')} {summary['compiler']}, vectors of "
+            f"{summary.get('vector_bits', '?')} bits, numbers of {summary.get('real_bits', '?')}").strip()
+
+
+def refuse_mixed(one, other, any_build):
+    """Refuses runs of different texts, and of different builds unless any_build."""
+    crcs = {run.summary.get("corpus_crc32") for run in (one, other)} - {None}
+    if len(crcs) > 1:
+        raise RunError(f"{one.folder} and {other.folder}: trained on different texts; their losses cannot "
+                       "be compared")
+    builds = [build_of(run.summary) for run in (one, other)]
+    if not any_build and None not in builds and builds[0] != builds[1]:
+        raise RunError(f"{one.folder} and {other.folder}: trained by different builds ({builds[0]}; "
+                       f"{builds[1]}): the difference is not the options' alone (--any-build compares "
+                       "them)")
+
+
+# ---- what the seeds decide -----------------------------------------------------------------------
+
+def side_of(runs, metric, best):
+    """best: min if lower values are better, else max; what did not train is the worst."""
+    statuses = Counter(run.status for run in runs)
+    worst = math.inf if best is min else -math.inf
+    values = [value_of(run, metric) for run in runs]
+    trained = statuses.pop("done", 0)
+    median = float(np.median([value if math.isfinite(value) else worst for value in values])) \
+        if runs else math.nan
+    return Side(trained, dict(sorted(statuses.items())), median, clopper_pearson(trained, len(runs)))
+
+
+def shares_verdict(a, b):
+    """Which side trains more often, if the intervals of the fractions do not overlap."""
+    if a.interval.high < b.interval.low:
+        return "less often"
+    return "more often" if a.interval.low > b.interval.high else None
+
+
+def compare(a, b, options):
+    own, theirs = by_seed(a.members, a.label), by_seed(b.members, b.label)
+    seeds = sorted(own.keys() & theirs.keys())
+    for seed in seeds:
+        refuse_mixed(own[seed], theirs[seed], options.any_build)
+    best = max if options.metric in HIGHER_IS_BETTER else min
+    sides = [side_of([runs[seed] for seed in seeds], options.metric, best) for runs in (own, theirs)]
+    result = Comparison(a, b, seeds, np.empty(0), t_interval([]), math.nan, math.nan, sides, None, None)
+    if any(side.other for side in sides):
+        return result._replace(verdict=shares_verdict(*sides))
+    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds} for runs in (own, theirs)]
+    _, differences = paired(*values)
+    result = result._replace(differences=differences, interval=t_interval(differences))
+    if len(seeds) < 2:
+        return result
+    verdict, needed = decision(result.interval, options.margin), None
+    if verdict is None:
+        needed = seeds_needed(result.interval.mean, float(differences.std(ddof=1)), options.margin)
+    p = sign_flip_p(differences) if len(seeds) <= FLIPS_MAX else math.nan
+    return result._replace(p=p, verdict=verdict,
+                           more=None if needed is None else max(1, needed - len(seeds)))
+
+
+def compare_all(pairs, options):
+    """The comparisons, with Holm's p over all of them."""
+    found = [compare(a, b, options) for a, b in pairs]
+    return [comparison._replace(holm=float(p))
+            for comparison, p in zip(found, holm([comparison.p for comparison in found]))]

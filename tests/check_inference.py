@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Checks scripts/claims/inference.py against tables, brute force and simulation. Prints a line for each
+check that fails; exit status 0 if none does."""
+import itertools
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+import system_python
+
+system_python.require("check_inference", "report", "numpy", "scipy.stats")
+
+import numpy as np
+
+from claims.inference import (CONFIDENCE, MARGIN, POWER, Interval, clopper_pearson, decision, equivalent,
+                              half_widths, holm, paired, power_of_difference, power_of_equivalence,
+                              seeds_needed, sign_flip_least, sign_flip_p, slopes, t_interval, t_quantile)
+
+RUNS = 2000     # planted differences of each kind
+LARGE = 100_000  # simulated differences, where a rate is compared with its expected value
+LIMIT = 4       # standard errors of such a rate
+random = np.random.default_rng(1)
+failures = []
+
+
+def check(holds, *words):
+    if not holds:
+        failures.append(" ".join(map(str, words)))
+
+
+def check_rate(count, total, expected, what):
+    error = math.sqrt(expected * (1 - expected) / total)
+    check(abs(count / total - expected) < LIMIT * error + 1e-12, what, count / total, "not", expected)
+
+
+def check_intervals():
+    tabulated = {1: 63.65674, 2: 9.924843, 3: 5.840909, 4: 4.604095, 10: 3.169273, 30: 2.749996}
+    for freedom, quantile in tabulated.items():
+        check(abs(t_quantile(freedom) - quantile) < 1e-6 * quantile, "t", freedom, t_quantile(freedom))
+    check(abs(t_quantile(7, 0.95) - 2.364624) < 1e-6, "t at 95 %")
+    low, high = t_interval([1, 2, 3, 4])[1:3]
+    half = 5.840909 * math.sqrt(5 / 3) / 2
+    check(abs(low - 2.5 + half) < 1e-5 and abs(high - 2.5 - half) < 1e-5, "interval", low, high)
+    one, none = t_interval([3.0]), t_interval([])
+    check(one.mean == 3 and math.isnan(one.low) and one.n == 1 and none.n == 0, "few values", one, none)
+    seeds, differences = paired({3: 2.0, 1: 1.0, 2: 9.0}, {1: 0.5, 3: 4.0, 7: 0.0})
+    check(seeds == [1, 3] and list(differences) == [0.5, -2.0], "pairs", seeds, differences)
+    check(np.allclose(slopes([4, 5, 6], [[1, 3, 5], [0, 0, -3]]), [2, -1.5]), "slopes")
+
+
+def check_proportions():
+    def tail(count, n, p):
+        """The probability of at least `count` of n."""
+        return sum(math.comb(n, k) * p ** k * (1 - p) ** (n - k) for k in range(count, n + 1))
+
+    for n in (1, 5, 8, 20):
+        for count in range(n + 1):
+            mean, low, high, _ = clopper_pearson(count, n)
+            check(mean == count / n, "proportion", count, n)
+            check(low == 0 if count == 0 else abs(tail(count, n, low) - 0.005) < 1e-9, "low", count, n)
+            check(high == 1 if count == n else abs(tail(count + 1, n, high) - 0.995) < 1e-9, "high", count,
+                  n)
+    check(clopper_pearson(0, 0)[1:3] == (0, 1), "nothing of nothing")
+
+
+def check_signs():
+    for n in range(1, 11):
+        for kind in range(12):
+            d = random.normal(0.5, 1, n) if kind % 2 else random.integers(-3, 4, n) / 10
+            sums = [abs(np.dot(signs, d)) for signs in itertools.product((1, -1), repeat=n)]
+            brute = np.mean(np.array(sums) >= abs(d.sum()) - 1e-9)
+            check(abs(sign_flip_p(d) - brute) < 1e-12, "signs", d, sign_flip_p(d), brute)
+    check(sign_flip_p([0.1, 0.2, 0.3, 0.1, 0.2]) == sign_flip_least(5) == 0.0625, "five seeds")
+    check(sign_flip_p(np.ones(20)) == 2 / 2 ** 20 == sign_flip_least(20), "twenty seeds")
+    check(sign_flip_p([0, 0]) == sign_flip_p([]) == 1, "no difference")
+    try:
+        sign_flip_p(np.ones(41))
+        check(False, "41 differences are not refused")
+    except ValueError:
+        pass
+
+
+def check_holm():
+    # Four p: 0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 x 1, which may not be below the one before.
+    check(np.allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]), "Holm")
+    check(np.allclose(holm([0.5, 0.6]), [1, 1]), "Holm above 1")
+    adjusted = holm([0.04, math.nan, 0.01])
+    check(math.isnan(adjusted[1]) and np.allclose(adjusted[::2], [0.04, 0.02]), "Holm without a test")
+    check(len(holm([])) == 0, "Holm of nothing")
+
+
+def check_decisions():
+    cases = [((-0.01, 0.01), "equal", True), ((-0.019, -0.001), "equal", True),
+             ((-0.05, -0.01), "lower", None), ((0.03, 0.05), "higher", False),
+             ((-0.05, -0.03), "lower", False), ((-0.01, 0.03), None, None), ((0.0, 0.05), None, None),
+             ((-0.02, 0.01), None, None), ((math.nan, math.nan), None, None)]
+    for (low, high), word, same in cases:
+        interval = Interval((low + high) / 2, low, high, 5)
+        check(decision(interval) == word and equivalent(interval) is same, "decision", low, high)
+
+
+def check_calibration():
+    """Planted nulls raise at most 1 % false alarms; planted effects at the margin are called equal, or
+    of the wrong sign, in at most 1 %."""
+    for n in (4, 5, 8, 16):
+        wrong = {"null": 0, "margin": 0}
+        for run in range(RUNS):
+            deviation = (0.008, 0.02)[run % 2]
+            noise = random.normal(0, deviation, n)
+            wrong["null"] += decision(t_interval(noise)) in ("lower", "higher")
+            sign = (-1, 1)[run // 2 % 2]
+            right = (None, "higher" if sign > 0 else "lower")
+            noise = random.normal(sign * MARGIN, deviation, n)
+            wrong["margin"] += decision(t_interval(noise)) not in right
+        for kind, count in wrong.items():
+            check(count <= (1 - CONFIDENCE) * RUNS, n, "seeds:", count, "wrong decisions of", RUNS, kind)
+        noise = random.normal(0, 1, (LARGE, n))
+        half = t_quantile(n - 1) * noise.std(1, ddof=1) / math.sqrt(n)
+        check_rate((abs(noise.mean(1)) > half).sum(), LARGE, 1 - CONFIDENCE, f"interval of {n}")
+
+
+def check_power():
+    for n, mean, deviation in ((5, 0.05, 0.02), (8, 0.03, 0.008), (8, 0.0, 0.012), (16, 0.01, 0.011)):
+        noise = random.normal(mean, deviation, (LARGE, n))
+        means = noise.mean(1)
+        half = t_quantile(n - 1) * noise.std(1, ddof=1) / math.sqrt(n)
+        check_rate((means > half).sum(), LARGE, power_of_difference(n, mean, deviation), "power")
+        check_rate((abs(means) + half < MARGIN).sum(), LARGE, power_of_equivalence(n, mean, deviation),
+                   "power of equivalence")
+        check(abs(np.mean(half) / half_widths(n, deviation, CONFIDENCE).mean() - 1) < 0.01, "half width")
+        needed = seeds_needed(mean, deviation)
+        powers = [max(power_of_difference(count, mean, deviation), power_of_equivalence(count, mean, deviation))
+                  for count in (needed - 1, needed) if count > 1]
+        check(powers[-1] >= POWER and all(power < POWER for power in powers[:-1]), "seeds", needed, powers)
+    check(seeds_needed(0.5, 0) == 2 and seeds_needed(0.5, 1e-9) == 2, "seeds of a clear difference")
+    check(seeds_needed(0.01, 30) is None, "seeds that nobody has")
+
+
+for function in (check_intervals, check_proportions, check_signs, check_holm, check_decisions,
+                 check_calibration, check_power):
+    function()
+for failure in failures:
+    print(failure)
+print(f"{len(failures)} checks failed")
+sys.exit(bool(failures))
