@@ -59,7 +59,8 @@ static int run(struct session *t, int argc, char **argv) {
     if (!status) use_sample(t);
     say_end(t);
     if (status) say_resume(t, argv[0]);
-    if (t->config.profile && t->outcome.steps) profile_print(stdout, (double)t->outcome.steps);
+    if (t->config.profile && t->outcome.profiled)
+        profile_print(stdout, (double)t->outcome.profiled);
     streams_flush();
     setup_free(t);
     return status;

@@ -54,7 +54,7 @@ static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, 
                          const struct layout *layout) {
     const struct norm_options options = common_options(m).norm_options;
     const struct norm_kind *kind = wanted ? model_norm(&m->config, SITE_FINAL) : norm_find("none");
-    norm_attach(norm, kind, &options, name, m->C, layout);
+    norm_attach(norm, kind, &options, wanted ? name : "", m->C, layout);
 }
 
 static void lay_out_embedding(struct model *m, const struct layout *layout) {

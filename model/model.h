@@ -85,6 +85,9 @@ void model_free(struct model *model);
    in evaluation neither. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
+/* The batch as the norms see it in such a pass. */
+struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
+
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps
    them for backward, so one more character costs one token's work. The result is the same as that

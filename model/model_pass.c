@@ -45,16 +45,19 @@ int model_team(const struct model *m) {
     return team_size(m, m->B * m->T);
 }
 
+struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
+    const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
+    return (struct tokens){.B = batch->B,
+                           .T = batch->T,
+                           .valid = valid,
+                           .training = training,
+                           .probe = training && m->probing};
+}
+
 static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
                            uint64_t step) {
-    const unsigned char *valid = m->config.pad_stats == PAD_STATS_INCLUDE ? NULL : batch->valid;
-    return (struct pass){.tokens = {.B = batch->B,
-                                    .T = batch->T,
-                                    .valid = valid,
-                                    .training = training,
-                                    .probe = training && m->probing},
-                         .rows = {0, batch->B * batch->T},
-                         .step = step};
+    return (struct pass){
+        .tokens = model_tokens(m, batch, training), .rows = {0, batch->B * batch->T}, .step = step};
 }
 
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,

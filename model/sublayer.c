@@ -56,8 +56,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, names->norm,
                  first ? "" : suffix[i]);
-        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options, name, C,
-                    layout);
+        norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options,
+                    wanted[i] ? name : "", C, layout);
         if (wanted[i]) first = false;
     }
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);

@@ -146,5 +146,8 @@ void options_agree(const struct option *table, const void *stored, const void *s
         if (before && now && strcmp(before, now) != 0)
             die(STATUS_USAGE, "--%s=%s: contradicts --%s=%s of %s", o->name, now, o->name, before,
                 where);
+        if (!before != !now)
+            die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s", o->name,
+                now ? now : "", where, now ? "no" : "a", o->name);
     }
 }

@@ -95,7 +95,7 @@ void run_remove(const struct run *run, const char *name) {
 }
 
 static void write_checksums(const struct run *run) {
-    struct run_file file = file_create(run, "log.crc32");
+    struct new_file file = file_create(run, "log.crc32");
     table_checksums_write(file.stream, run->checksum);
     file_commit(&file);
 }
@@ -350,26 +350,8 @@ void run_close(struct run *run) {
     if (fclose(run->log)) refuse_log(run);
 }
 
-struct run_file file_create(const struct run *run, const char *name) {
-    struct run_file file = {.folder = run->folder};
-    path_of(run, name, file.path, sizeof file.path);
-    char temporary[256];
-    snprintf(temporary, sizeof temporary, "%s.tmp", name);
-    path_of(run, temporary, file.temporary, sizeof file.temporary);
-    file.stream = fopen(file.temporary, "wb");
-    if (!file.stream) die(STATUS_MACHINE, "run: %s: %s", file.temporary, strerror(errno));
-    return file;
-}
-
-void file_commit(struct run_file *file) {
-    bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
-    int why = errno;
-    if (fclose(file->stream) && !failed) failed = true, why = errno;
-    if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
-    if (!failed && !sync_folder(file->folder))
-        die(STATUS_MACHINE, "run: %s: %s", file->folder, strerror(errno));
-    if (failed) {
-        unlink(file->temporary);
-        die(STATUS_MACHINE, "run: %s: %s", file->path, strerror(why));
-    }
+struct new_file file_create(const struct run *run, const char *name) {
+    char path[4096];
+    path_of(run, name, path, sizeof path);
+    return file_create_at("run", path);
 }

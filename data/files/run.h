@@ -1,14 +1,13 @@
 /* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
-   files and the checkpoint. Files other than the two tables log.csv and probes.csv are written to a
-   temporary name, synced and renamed, and then the folder is synced. So a kill or a power failure
-   at any moment leaves the old file or the new one. Every failure dies with status 1 and names the
-   file.
+   files and the checkpoint. Files other than the two tables log.csv and probes.csv are there whole
+   or not at all (new_file.h). Every failure dies with status 1 and names the file.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system drops the lock when the process ends, in whatever way. */
 #ifndef RUN_H
 #define RUN_H
 
+#include "data/files/new_file.h"
 #include "data/files/table_checksum.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,14 +68,7 @@ void run_sync(struct run *run);
 /* Writes log.crc32, the checksums of the rows so far: after run_sync(), before a checkpoint. */
 void run_write_checksums(struct run *run);
 
-/* A file of the folder that is being written. file_commit() syncs it and gives it its name. */
-struct run_file {
-    FILE *stream;
-    const char *folder; // the run's, not owned
-    char path[4096], temporary[4096];
-};
-
-struct run_file file_create(const struct run *run, const char *name);
-void file_commit(struct run_file *file);
+/* A file of the folder that is being written. */
+struct new_file file_create(const struct run *run, const char *name);
 
 #endif

@@ -31,8 +31,8 @@ const struct model *best_copy(const struct session *t) {
 }
 
 static void write_file(const struct session *t) {
-    struct run_file file = file_create(&t->run, "best.safetensors");
-    checkpoint_write(file.stream, &t->best.model, NULL, &t->config, &t->corpus.vocabulary,
+    struct new_file file = file_create(&t->run, "best.safetensors");
+    checkpoint_write(file.stream, &t->best.model, NULL, &t->config, session_vocabulary(t),
                      &t->outcome, &t->best.model);
     file_commit(&file);
 }

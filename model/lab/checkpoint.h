@@ -30,6 +30,9 @@ struct checkpoint {
 void checkpoint_open(struct checkpoint *checkpoint, struct config *config, int argc, char **argv);
 void checkpoint_close(struct checkpoint *checkpoint);
 
+/* Opens the file that --start names: a run's folder or a file. */
+void checkpoint_open_start(struct checkpoint *checkpoint, const char *place);
+
 /* Reads the stored vocabulary, unless --vocabulary has filled `vocabulary` already. Dies if it is
    not as large as the model's embedding. */
 void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
@@ -37,6 +40,9 @@ void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
 
 /* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
+
+/* The same, but a file without any running statistics leaves those of the model as they are. */
+void checkpoint_read_start(const struct checkpoint *checkpoint, struct model *model);
 
 /* Reads Adam's moments, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
    of `outcome` is not that of the run. */

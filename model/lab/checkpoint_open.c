@@ -143,6 +143,25 @@ static void read_changes(const struct checkpoint *c, const char *folder, struct 
     *stored = changed;
 }
 
+/* Opens the file at c->path; notes if damage in it would not be found. */
+static void open_file(struct checkpoint *c) {
+    safetensors_open(&c->file, c->path);
+    if (!c->file.data_checked)
+        notice(c->file.header_checked
+                   ? "%s has no checksum of its data: damage there would not be found"
+                   : "%s has no checksum: damage in it would not be found",
+               c->path);
+}
+
+void checkpoint_open_start(struct checkpoint *c, const char *place) {
+    *c = (struct checkpoint){0};
+    if (is_folder(place))
+        path_in(place, "model.safetensors", c->path, sizeof c->path);
+    else
+        snprintf(c->path, sizeof c->path, "%s", place);
+    open_file(c);
+}
+
 void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char **argv) {
     const char *place = config_stored(config);
     bool resume = config->resume != NULL, folder = is_folder(place);
@@ -160,15 +179,10 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
     if (resume && access(c->path, F_OK) && errno == ENOENT) {
         open_without_checkpoint(c, place, &stored);
     } else {
-        safetensors_open(&c->file, c->path);
+        open_file(c);
         if (folder && !c->file.header_checked)
             refuse(c, "its header has no checksum, so a run did not write it (name the file itself "
                       "to use it)");
-        if (!c->file.data_checked)
-            notice(c->file.header_checked
-                       ? "%s has no checksum of its data: damage there would not be found"
-                       : "%s has no checksum: damage in it would not be found",
-                   c->path);
         read_options(c, &stored);
         add_missing(c, &stored, argc, argv);
         if (resume) read_changes(c, place, &stored);

@@ -151,6 +151,10 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
 
     {"training", OPTION_HEADING, .help = "Training"},
+    {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE",
+     .help = "start from the weights of a run or of a safetensors file, and from its running "
+             "statistics and vocabulary if it has them, instead of random weights; its shapes must "
+             "be those of the model. Adam starts anew"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
@@ -254,6 +258,10 @@ static const struct option rows_after_norms[] = {
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
      .help = "with --evaluate: how much the logits before a position change with the characters "
              "from that position on"},
+    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL,
+     .help = "with --evaluate: write what the model computes for the first batch to a safetensors "
+             "file: inputs and outputs of the norms, queries, keys and values, the stream, logits; "
+             "with --stats=own also the gradients of the loss on all that is measured"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help = "for a safetensors file of another program: a text with the characters of its "
              "vocabulary, such as the text it was trained on"},

@@ -26,6 +26,7 @@ struct config {
     // model
     struct model_config model;
     // training
+    const char *start; // a file or folder with the initial weights, or NULL: random ones
     int64_t max_iters, max_tokens, batch_size, grad_accum, seed, threads;
     int64_t team; // threads that share a pass; 0: chosen by the amount of work
     struct schedule schedule;
@@ -38,7 +39,7 @@ struct config {
     const char *file; // of --config
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
-    const char *prompt, *vocabulary;
+    const char *prompt, *vocabulary, *dump;
     int64_t stats,
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
     int64_t sample, num_chars, num_items;
@@ -83,6 +84,9 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i);
 /* When the option has an effect, as "with --norm=gn|bn" or "without --corpus"; "" for always, or
    with most norms. */
 void config_condition(const struct option *option, char *text, size_t size);
+
+/* Whether the option has an effect in this configuration. */
+bool config_has_effect(const struct config *config, const struct option *option);
 
 /* The options that argv gives and that have no effect in this configuration, as "--norm-groups
    (only with --norm=gn), ..." in `text`; false if there are none. */

@@ -67,6 +67,9 @@ static void check_purpose(const struct config *config) {
     if (uses_model && (config->out || config->force))
         die(STATUS_USAGE, "--out, --force: are for training, not for --%s",
             config->generate ? "generate" : "evaluate");
+    if (uses_model && config->start)
+        die(STATUS_USAGE, "--start=%s: is for training, not for --%s", config->start,
+            config->generate ? "generate" : "evaluate");
     if (config->prompt && !config->generate) die(STATUS_USAGE, "--prompt: needs --generate=DIR");
     if (config->stats && !config->evaluate) {
         char text[32];
@@ -75,6 +78,8 @@ static void check_purpose(const struct config *config) {
             option_value(stats, config, text, sizeof text));
     }
     if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: needs --evaluate=DIR");
+    if (config->dump && !config->evaluate)
+        die(STATUS_USAGE, "--dump=%s: needs --evaluate=DIR", config->dump);
     if (config->vocabulary && !uses_model)
         die(STATUS_USAGE, "--vocabulary: needs --generate=FILE or --evaluate=FILE");
 }

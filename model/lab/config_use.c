@@ -81,7 +81,7 @@ void config_condition(const struct option *option, char *text, size_t size) {
     describe_condition(option, text, size, false);
 }
 
-static bool has_effect(const struct config *config, const struct option *o) {
+bool config_has_effect(const struct config *config, const struct option *o) {
     const struct usage norms = usage_in_norms(o->name, config);
     const struct usage placing = usage_in_placements(o->name, config);
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
@@ -96,7 +96,7 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
     text[0] = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
-        if (has_effect(config, o) || used >= size) continue;
+        if (config_has_effect(config, o) || used >= size) continue;
         char why[OPTION_FORM];
         describe_condition(o, why, sizeof why, true);
         used += (size_t)snprintf(text + used, size - used, "%s--%s (only %s)", used ? ", " : "",

@@ -15,22 +15,40 @@ static void add_score(struct score *score, struct score part) {
     score->correct += part.correct;
 }
 
-struct score evaluate_validation(struct session *t, struct model *model,
-                                 enum statistics_source source) {
+void evaluate_batches(struct session *t, enum statistics_source source, evaluate_batch *each,
+                      void *context) {
     size_t B = t->config.batch_size;
     size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
     size_t used = batches_used(t, batches);
     struct batch other = {0};
-    struct score score = {0};
     if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
     for (size_t i = 0; i < used && !interrupt_signal; i++) {
         if (source == STATISTICS_OTHER)
             corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        add_score(&score, measure_score(model, source, &t->batch, &other));
+        if (!each(context, &t->batch, &other)) break;
     }
     batch_free(&other);
-    return score;
+}
+
+/* What evaluate_validation() adds up. */
+struct validation {
+    struct model *model;
+    enum statistics_source source;
+    struct score score;
+};
+
+static bool add_batch(void *context, const struct batch *batch, const struct batch *other) {
+    struct validation *v = context;
+    add_score(&v->score, measure_score(v->model, v->source, batch, other));
+    return true;
+}
+
+struct score evaluate_validation(struct session *t, struct model *model,
+                                 enum statistics_source source) {
+    struct validation validation = {.model = model, .source = source};
+    evaluate_batches(t, source, add_batch, &validation);
+    return validation.score;
 }
 
 struct score evaluate_slice(struct session *t) {

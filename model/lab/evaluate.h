@@ -4,6 +4,12 @@
 
 #include "model/lab/session.h"
 
+/* Calls `each` with every batch that evaluate_validation() measures, in order, until it returns
+   false. `other` is the batch that STATISTICS_OTHER takes statistics from. */
+typedef bool evaluate_batch(void *context, const struct batch *batch, const struct batch *other);
+void evaluate_batches(struct session *t, enum statistics_source source, evaluate_batch *each,
+                      void *context);
+
 /* The score on the validation part, or on --eval-iters batches spread evenly over it. `model` was
    made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch
    come from the batch before it. An interrupt ends the loop early: the score then is of fewer

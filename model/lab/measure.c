@@ -75,32 +75,46 @@ static struct batch sequence(const struct batch *batch, size_t b) {
     return one;
 }
 
-static void add_batch(struct score *score, struct model *m, const struct batch *batch,
-                      bool training) {
+static void visit_pass(struct model *m, const struct measured_pass *pass, measure_visit *visit,
+                       void *context) {
+    model_forward(m, pass->batch, pass->training, 0);
+    visit(context, m, pass);
+}
+
+void measure_passes(struct model *m, enum statistics_source source, const struct batch *batch,
+                    const struct batch *other, measure_visit *visit, void *context) {
+    struct measured_pass pass = {.batch = batch};
+    if (source == STATISTICS_RUNNING) {
+        visit_pass(m, &pass, visit, context);
+        return;
+    }
+    real *copy = copy_of_state(m);
+    if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
+    pass.training = source != STATISTICS_OTHER;
+    if (source == STATISTICS_SINGLE)
+        for (size_t b = 0; b < batch->B; b++) {
+            struct batch one = sequence(batch, b);
+            pass.batch = &one;
+            pass.first = b;
+            visit_pass(m, &pass, visit, context);
+        }
+    else
+        visit_pass(m, &pass, visit, context);
+    restore(m, copy);
+}
+
+static void add_loss(void *context, struct model *m, const struct measured_pass *pass) {
+    struct score *score = context;
     double sum;
-    model_forward(m, batch, training, 0);
-    score->targets += model_loss(m, batch, &sum);
+    score->targets += model_loss(m, pass->batch, &sum);
     score->loss += sum;
-    score->correct += model_correct(m, batch);
+    score->correct += model_correct(m, pass->batch);
 }
 
 struct score measure_score(struct model *m, enum statistics_source source,
                            const struct batch *batch, const struct batch *other) {
     struct score score = {0};
-    if (source == STATISTICS_RUNNING) {
-        add_batch(&score, m, batch, false);
-        return score;
-    }
-    real *copy = copy_of_state(m);
-    if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
-    if (source == STATISTICS_SINGLE)
-        for (size_t b = 0; b < batch->B; b++) {
-            struct batch one = sequence(batch, b);
-            add_batch(&score, m, &one, true);
-        }
-    else
-        add_batch(&score, m, batch, source != STATISTICS_OTHER);
-    restore(m, copy);
+    measure_passes(m, source, batch, other, add_loss, &score);
     return score;
 }
 

@@ -19,6 +19,21 @@ void measure_kinds_by_position(char *text, size_t size);
    the source and has no dropout. It takes batches as large as `model`; freed by model_free(). */
 void measure_init(struct model *measured, const struct model *model, enum statistics_source source);
 
+/* A forward pass in which the model is measured. */
+struct measured_pass {
+    const struct batch *batch; // all sequences of a batch, or sequence number `first` alone
+    size_t first;
+    bool training;
+};
+typedef void measure_visit(void *context, struct model *measured, const struct measured_pass *pass);
+
+/* Makes the forward passes that measure the model on a batch, one, or with STATISTICS_SINGLE one
+   for each sequence, and calls `visit` after each. STATISTICS_OTHER takes statistics from the batch
+   `other`. At the end the running statistics are as they were. */
+void measure_passes(struct model *measured, enum statistics_source source,
+                    const struct batch *batch, const struct batch *other, measure_visit *visit,
+                    void *context);
+
 /* Of valid targets: the sum of their losses in nats, their number, and the number of those that the
    model predicted as the likeliest. */
 struct score {
@@ -26,7 +41,7 @@ struct score {
     size_t targets, correct;
 };
 
-/* Of a batch. `other` is the batch that STATISTICS_OTHER takes statistics from. */
+/* Of a batch, with measure_passes(). */
 struct score measure_score(struct model *measured, enum statistics_source source,
                            const struct batch *batch, const struct batch *other);
 

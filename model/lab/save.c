@@ -4,8 +4,8 @@
 #include <omp.h>
 
 static void save_as(struct session *t, const char *name, const struct adam *adam) {
-    struct run_file file = file_create(&t->run, name);
-    checkpoint_write(file.stream, &t->model, adam, &t->config, &t->corpus.vocabulary, &t->outcome,
+    struct new_file file = file_create(&t->run, name);
+    checkpoint_write(file.stream, &t->model, adam, &t->config, session_vocabulary(t), &t->outcome,
                      best_copy(t));
     file_commit(&file);
 }
@@ -27,7 +27,8 @@ void save_run(struct session *t, bool last) {
 
 void save_summary(struct session *t, const char *exit_reason) {
     t->outcome.exit_reason = exit_reason;
-    struct run_file file = file_create(&t->run, "summary.json");
+    t->outcome.profiled = t->outcome.steps - t->clock.step;
+    struct new_file file = file_create(&t->run, "summary.json");
     summary_write(file.stream, &t->model, &t->config, &t->outcome);
     file_commit(&file);
 }

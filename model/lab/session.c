@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct vocabulary *session_vocabulary(const struct session *t) {
+    return t->known.symbols ? &t->known : &t->corpus.vocabulary;
+}
+
 void session_corpus(struct session *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
     struct corpus_options options = {.level = (int)config->level,
@@ -39,7 +43,7 @@ void session_corpus(struct session *t, const struct vocabulary *known) {
     t->outcome.corpus_bytes = t->corpus.bytes;
     t->outcome.corpus_characters = t->corpus.characters;
     t->outcome.corpus_crc32 = t->corpus.crc32;
-    t->outcome.vocabulary = t->corpus.vocabulary.V;
+    t->outcome.vocabulary = session_vocabulary(t)->V;
     t->outcome.items = items_size(&t->corpus, (size_t)config->model.block_size);
 }
 

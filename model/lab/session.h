@@ -19,6 +19,7 @@ struct session {
     struct config config;
     struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
     struct corpus corpus;
+    struct vocabulary known; // of --start; without symbols if it gives none
     struct model model;
     struct adam adam;
     struct probe probe;
@@ -42,6 +43,9 @@ struct session {
 /* Reads the corpus that the options name, and notes in the outcome what it holds. `known` is the
    vocabulary of a stored model; NULL: the corpus has its own. */
 void session_corpus(struct session *t, const struct vocabulary *known);
+
+/* The vocabulary of the model that is trained: that of --start, or the corpus's own. */
+const struct vocabulary *session_vocabulary(const struct session *t);
 
 /* The first tensor that holds NaN or infinity, and what it is a tensor of: "" (the model's weights
    and running statistics), "moment of ", or with `gradients` also "gradient of ". `tensor` is NULL

@@ -1,6 +1,7 @@
 #include "model/lab/setup.h"
 #include "data/die.h"
 #include "model/lab/best.h"
+#include "model/lab/start.h"
 #include "model/lab/update.h"
 
 static void open_new(struct session *t) {
@@ -37,18 +38,22 @@ static void open_run(struct session *t) {
     else
         open_new(t);
     checkpoint_close(&t->checkpoint);
-    struct run_file file = file_create(&t->run, "config.ini");
+    struct new_file file = file_create(&t->run, "config.ini");
     options_write(config_options, config, file.stream);
     file_commit(&file);
 }
 
 void setup_run(struct session *t) {
     const struct config *config = &t->config;
-    session_corpus(t, NULL);
+    struct checkpoint start;
+    start_open(&start, t);
+    session_corpus(t, t->known.symbols ? &t->known : NULL);
     corpus_check(&t->corpus, config->model.block_size);
     update_settle_count(t);
-    model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
+    model_init(&t->model, &config->model, session_vocabulary(t)->V, config->batch_size,
+               config->seed);
     t->model.threads = (size_t)config->team;
+    start_read(&start, t);
     adam_init(&t->adam, &config->adam, &t->model.lists.param);
     t->adam.threads = model_team(&t->model);
     best_init(t);
@@ -68,4 +73,5 @@ void setup_free(struct session *t) {
     best_free(t);
     adam_free(&t->adam);
     corpus_free(&t->corpus);
+    vocabulary_free(&t->known);
 }

@@ -1,5 +1,6 @@
 #include "model/lab/summary.h"
 #include "data/files/json.h"
+#include "model/math/profile.h"
 #include "model/math/simd.h"
 #include <math.h>
 
@@ -21,6 +22,20 @@ static void text_member(FILE *stream, const char *name, const char *value) {
     fprintf(stream, "  \"%s\": ", name);
     json_string(stream, value);
     fputs(",\n", stream);
+}
+
+/* --profile: milliseconds of an update in each operation. */
+static void profile_member(FILE *stream, int64_t updates) {
+    double all = 0;
+    fputs("  \"profile\": {", stream);
+    for (int i = 0; i < PROFILE_PARTS; i++) {
+        double milliseconds = 1e3 * profile_seconds((enum profile_part)i) / (double)updates;
+        all += milliseconds;
+        fputs("\n    ", stream);
+        json_string(stream, profile_name[i]);
+        fprintf(stream, ": %.9g,", milliseconds);
+    }
+    fprintf(stream, "\n    \"all\": %.9g\n  },\n", all);
 }
 
 void summary_write(FILE *stream, const struct model *model, const struct config *config,
@@ -50,6 +65,7 @@ void summary_write(FILE *stream, const struct model *model, const struct config 
     double held = (double)(o->tokens + o->pads);
     member(stream, "pad_share", o->items.all && held > 0 ? (double)o->pads / held : -1);
     member(stream, "grammar_entropy", o->grammar_entropy);
+    if (config->profile && o->profiled) profile_member(stream, o->profiled);
     text_member(stream, "version", VERSION);
     text_member(stream, "compiler", COMPILER);
     member(stream, "vector_bits", 8 * SIMD_BYTES);

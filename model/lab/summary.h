@@ -9,6 +9,7 @@
 struct outcome {
     const char *exit_reason; // "done", "diverged", "interrupted"
     int64_t steps, best_step;
+    int64_t profiled;                  // updates that this program made, timed by --profile
     int64_t tokens, pads;              // targets trained on; pads in their batches
     double seconds, tokens_per_second; // of the whole run; during updates only
     double train_loss, val_loss, best_val_loss;

@@ -2,10 +2,12 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/item_set.h"
+#include "model/lab/dump.h"
 #include "model/lab/evaluate.h"
 #include "model/lab/streams.h"
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void start_sampler(struct session *t, struct sampler *sampler) {
     sampler_init(sampler, &t->model, t->config.sampling, random_key(t->config.seed, "sample", 0));
@@ -46,8 +48,8 @@ static void write_items(struct session *t, const struct vocabulary *vocabulary, 
 
 void use_sample(struct session *t) {
     if (!t->config.sample) return;
-    const struct vocabulary *vocabulary = &t->corpus.vocabulary;
-    struct run_file file = file_create(&t->run, "sample.txt");
+    const struct vocabulary *vocabulary = session_vocabulary(t);
+    struct new_file file = file_create(&t->run, "sample.txt");
     FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
     if (files[1]) fputc('\n', stdout);
     if (t->config.items)
@@ -166,8 +168,71 @@ static void print_leaks(struct session *t) {
     model_free(&own);
 }
 
+/* --dump: what is measured, with statistics from this source. */
+struct dumping {
+    struct model model;
+    enum statistics_source source;
+    size_t targets; // of all batches
+    struct dump dump;
+};
+
+static void visit_pass(void *context, struct model *m, const struct measured_pass *pass) {
+    dump_pass(context, m, pass);
+}
+
+static bool dump_first(void *context, const struct batch *batch, const struct batch *other) {
+    struct dumping *d = context;
+    dump_init(&d->dump, batch);
+    measure_passes(&d->model, d->source, batch, other, visit_pass, &d->dump);
+    return false;
+}
+
+/* Adds the gradient of the pass, weighted as in an update of all batches (update.c). */
+static void add_gradient(void *context, struct model *m, const struct measured_pass *pass) {
+    const struct dumping *d = context;
+    double batches = (double)d->targets / (double)batch_targets(pass->batch);
+    model_backward(m, pass->batch, 0, 1 / batches);
+}
+
+static bool add_gradients(void *context, const struct batch *batch, const struct batch *other) {
+    struct dumping *d = context;
+    measure_passes(&d->model, d->source, batch, other, add_gradient, d);
+    return true;
+}
+
+/* --dump, after an evaluation with this score. */
+static void write_dump(struct session *t, enum statistics_source source, struct score score) {
+    struct dumping d = {.source = source, .targets = score.targets};
+    char loss[32];
+    snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
+    const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
+    measure_init(&d.model, &t->model, source);
+    evaluate_batches(t, source, dump_first, &d);
+    if (source == STATISTICS_OWN) {
+        model_zero_grad(&d.model);
+        evaluate_batches(t, source, add_gradients, &d);
+        dump_gradients(&d.dump, &d.model);
+    }
+    struct new_file file = file_create_at("dump", t->config.dump);
+    safetensors_write(file.stream, texts, 2, d.dump.arrays, d.dump.count);
+    file_commit(&file);
+    dump_free(&d.dump);
+    model_free(&d.model);
+}
+
+/* Dies if the dump could not be written, or would replace the model. */
+static void check_dump(const struct session *t) {
+    struct stat model, dump;
+    if (!t->config.dump) return;
+    file_check("dump", t->config.dump);
+    if (!stat(t->checkpoint.path, &model) && !stat(t->config.dump, &dump) &&
+        model.st_dev == dump.st_dev && model.st_ino == dump.st_ino)
+        die(STATUS_USAGE, "--dump=%s: is the model itself (name another file)", t->config.dump);
+}
+
 void use_evaluate(struct session *t) {
     struct vocabulary vocabulary;
+    check_dump(t);
     open_model(t, t->config.batch_size, &vocabulary);
     session_corpus(t, &vocabulary);
     bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
@@ -201,6 +266,7 @@ void use_evaluate(struct session *t) {
     if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
     if (t->config.leak) print_leaks(t);
     streams_flush();
+    if (t->config.dump) write_dump(t, source, score);
     vocabulary_free(&vocabulary);
     batch_free(&t->batch);
     corpus_free(&t->corpus);

@@ -13,7 +13,7 @@ void use_sample(struct session *t);
 void use_generate(struct session *t, bool corpus_given);
 
 /* --evaluate: prints the loss on the validation part of the corpus that the model was trained on,
-   or on the whole of another corpus. */
+   or on the whole of another corpus. With --dump, it then writes what the model computed. */
 void use_evaluate(struct session *t);
 
 #endif

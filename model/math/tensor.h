@@ -17,8 +17,10 @@ struct param {
     real *grad;  // their gradient, same shape
 };
 
+enum { TENSOR_NAME = 64 }; // bytes of a name
+
 struct tensor {
-    char name[64];          // as in PyTorch's state dict
+    char name[TENSOR_NAME]; // as in PyTorch's state dict
     size_t shape[2];        // the first `dimensions` of them are used
     int dimensions;         // 0, 1 or 2
     size_t offset, size;    // in reals

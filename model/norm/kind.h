@@ -97,6 +97,7 @@ struct norm_kind {
 
 struct norm {
     const struct norm_kind *kind;
+    char name[TENSOR_NAME]; // of its site; "": the placement has no norm there
     size_t C;
     size_t heads;                               // of attention; 1 inside a head
     union norm_value option[NORM_KIND_OPTIONS]; // in the order of kind->options

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = sizeof(((struct tensor *)0)->name) }; // room for the name of a tensor
-
 /* A norm of this kind, without tensors and memory. */
 static struct norm make(const struct norm_kind *kind, const struct norm_options *options,
                         size_t C) {
@@ -32,7 +30,7 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of ? t->start_of(norm) : t->start;
     size_t size = t->scalar && !t->dimensions ? 0 : norm_param_size(norm, i); // 0: the shape is ()
-    char full[NAME];
+    char full[TENSOR_NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
     return tensor_take(learned ? &lists->param : &lists->fixed, full, size, 0, start, 0);
 }
@@ -42,7 +40,7 @@ static void take_state(struct norm *norm, int i, const char *name, const struct 
     const struct norm_tensor *t = &norm->kind->state[i];
     struct tensor_list *list = &layout->lists->state;
     size_t size = t->scalar ? t->dimensions != 0 : t->positions ? layout->T : norm->C;
-    char full[NAME];
+    char full[TENSOR_NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
     if (t->counts)
         norm->batches = tensor_take_count(list, full);
@@ -58,6 +56,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     *norm = make(kind, options, C);
     const struct norm_kind *variant = kind->variant ? kind->variant(norm) : NULL;
     if (variant) *norm = make(kind = variant, options, C);
+    snprintf(norm->name, sizeof norm->name, "%s", name);
     if (kind->check) kind->check(norm);
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);

@@ -7,7 +7,7 @@
 #include "model/norm/kinds.h"
 
 /* Declares the tensors of a norm of `kind` at the site `name` ("transformer.h.0.ln_1") and takes
-   its memory. */
+   its memory. `name` is "" for an identity that stands where the placement has no norm. */
 void norm_attach(struct norm *norm, const struct norm_kind *kind,
                  const struct norm_options *options, const char *name, size_t C,
                  const struct layout *layout);

@@ -1,7 +1,9 @@
 /* What the command line says reaches the training: every option of the table either changes what a
    run leaves, or is named here as one that must not. */
 #include "model/lab/config.h"
+#include "model/math/profile.h"
 #include "tests/command.h"
+#include "tests/json.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -75,6 +77,7 @@ static const struct {
     {"affine", "--affine=off text.txt"},
     {"norm-eps", "--norm-eps=0.1 text.txt"},
     {"bn-momentum", "--bn-momentum=0.5 text.txt"},
+    {"start", "--start=trained text.txt"},
     {"max-iters", "--max-iters=5 text.txt"},
     {"max-tokens", "--max-iters=auto --max-tokens=80 text.txt"},
     {"batch-size", "--batch-size=3 text.txt"},
@@ -150,6 +153,7 @@ static const char *const inert[] = {"preln",
                                     "probe-interval",
                                     "stats",
                                     "leak",
+                                    "dump",
                                     "keep-best",
                                     "eval-train"};
 
@@ -168,6 +172,8 @@ Test(cli_effects, every_option_of_the_table_is_here) {
 
 Test(cli_effects, every_acting_option_acts) {
     char *usual = traces("text.txt");
+    struct ending ending = train(BUSY "--seed=2 --out=trained text.txt"); // for --start
+    cr_assert(ending.status == 0, "%s", ending.err);
     for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
         char *changed = traces(acting[i].options);
         cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", acting[i].options);
@@ -207,6 +213,33 @@ Test(cli_effects, profile_says_where_the_time_went) {
     }
     ending = train(TINY "--profile --max-iters=0 text.txt");
     cr_expect(ending.status == 0 && !strstr(ending.out, "operation"), "no time, no table");
+}
+
+/* summary.json has the same numbers, of the updates that the program made itself. */
+Test(cli_effects, profile_is_in_the_summary) {
+    struct ending ending = train(TINY "--quiet --profile --out=out text.txt");
+    for (int resumed = 0; resumed < 2; resumed++) {
+        cr_assert(ending.status == 0, "%s", ending.err);
+        const char *profile = json_member(file_text("out/summary.json", NULL), "profile");
+        cr_assert(profile, "no profile");
+        double sum = 0;
+        for (int i = 0; i < PROFILE_PARTS; i++) {
+            const char *part = json_member(profile, profile_name[i]);
+            cr_assert(part, "no %s", profile_name[i]);
+            sum += strtod(part, NULL);
+        }
+        double all = strtod(json_member(profile, "all"), NULL);
+        char line[64];
+        snprintf(line, sizeof line, "all                      %10.4f\n", all);
+        cr_expect(strstr(ending.out, line), "%s is not in %s", line, ending.out);
+        cr_expect(all > 0 && fabs(sum - all) < 1e-6 * all, "%g is not %g", sum, all);
+        ending = train("--quiet --profile --resume=out --max-iters=9");
+    }
+    ending = train("--quiet --profile --resume=out");
+    cr_expect(!json_member(file_text("out/summary.json", NULL), "profile"),
+              "no update, no profile");
+    ending = train(TINY "--quiet --out=usual text.txt");
+    cr_expect(!json_member(file_text("usual/summary.json", NULL), "profile"), "not asked for");
 }
 
 /* The cell in column `column` of the log's row of `step`. */

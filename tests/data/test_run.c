@@ -14,7 +14,7 @@
 TestSuite(run, .init = folder_enter, .fini = folder_leave);
 
 static void put(const struct run *run, const char *name, const char *text) {
-    struct run_file file = file_create(run, name);
+    struct new_file file = file_create(run, name);
     fputs(text, file.stream);
     file_commit(&file);
 }
@@ -179,7 +179,7 @@ Test(run, a_file_is_the_old_one_until_it_is_the_new_one) {
     struct run run = {0};
     run_open(&run, "here", "", false);
     put(&run, "summary.json", "old");
-    struct run_file file = file_create(&run, "summary.json");
+    struct new_file file = file_create(&run, "summary.json");
     fputs("the new text", file.stream);
     fflush(file.stream);
     cr_expect_str_eq(file_text("here/summary.json", NULL), "old");

@@ -35,7 +35,7 @@ static void write_all(void *unused) {
     run_open(&run, "here", "", true);
     run_start_probes(&run, 0);
     calls[0] = 0;
-    struct run_file file = file_create(&run, "summary.json");
+    struct new_file file = file_create(&run, "summary.json");
     fputs("text", file.stream);
     file_commit(&file);
     cr_expect_str_eq(calls, "frd", "the file, its name, the folder: %s", calls);
@@ -64,7 +64,7 @@ Test(sync, what_cannot_be_synced_is_taken_as_it_is) {
 static void write_one(void *unused) {
     struct run run = {0};
     run_open(&run, "here", "", true);
-    struct run_file file = file_create(&run, "summary.json");
+    struct new_file file = file_create(&run, "summary.json");
     file_commit(&file);
 }
 

@@ -93,3 +93,29 @@ Test(load, a_damaged_list_of_checksums_is_said) {
                      "plot: out/log.crc32: is damaged: a change of log.csv would not be "
                      "found\n");
 }
+
+/* The weights of attention from a dump, as PROBES.md computes them, give attention's output. */
+Test(load, numpy_reads_a_dump) {
+    run_make();
+    struct ending ending = train("--evaluate=out --stats=own --dump=d.st");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    text_put(".", "weights.py",
+             "import numpy as np\n"
+             "import model_file\n"
+             "path, texts, arrays = model_file.read('d.st')\n"
+             "qkv = arrays['transformer.h.0.attn.qkv']\n"
+             "T = qkv.shape[1]\n"
+             "q, k, v = np.split(qkv.astype(float), 3, axis=2)\n"
+             "scores = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5\n"
+             "weights = np.exp(scores + np.triu(np.full((T, T), -np.inf), 1))\n"
+             "weights /= weights.sum(2, keepdims=True)\n"
+             "output = arrays['transformer.h.0.attn.output']\n"
+             "print(texts['statistics'], float(texts['loss']) > 0)\n"
+             "print(arrays['ids'].dtype, np.abs(weights @ v - output).max() < 1e-6)\n"
+             "print(arrays['grad.transformer.wpe.weight'].shape)\n");
+    ending = bash("export PYTHONPATH=$SCRIPTS; for python in python3 /usr/bin/python3; do\n"
+                  "$python -c 'import numpy' 2>error && exec $python weights.py; done; "
+                  "cat error >&2; exit 1");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_expect_str_eq(ending.out, "own True\nint64 True\n(4, 4)\n");
+}

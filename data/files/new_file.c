@@ -1,0 +1,54 @@
+#include "data/files/new_file.h"
+#include "data/die.h"
+#include "data/files/sync.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct new_file name_file(const char *what, const char *path) {
+    struct new_file file = {.what = what};
+    const char *slash = strrchr(path, '/');
+    int length = slash == path ? 1 : slash ? (int)(slash - path) : 1; // of the folder
+    if ((size_t)snprintf(file.temporary, sizeof file.temporary, "%s.tmp", path) >=
+        sizeof file.temporary)
+        die(STATUS_USAGE, "%s: %s: the name is too long", what, path);
+    snprintf(file.path, sizeof file.path, "%s", path);
+    snprintf(file.folder, sizeof file.folder, "%.*s", length, slash ? path : ".");
+    return file;
+}
+
+static _Noreturn void refuse(const char *what, const char *path, int why) {
+    die(STATUS_MACHINE, "%s: %s: %s", what, path, strerror(why));
+}
+
+struct new_file file_create_at(const char *what, const char *path) {
+    struct new_file file = name_file(what, path);
+    file.stream = fopen(file.temporary, "wb");
+    if (!file.stream) refuse(what, file.temporary, errno);
+    return file;
+}
+
+void file_commit(struct new_file *file) {
+    bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
+    int why = errno;
+    if (fclose(file->stream) && !failed) failed = true, why = errno;
+    if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
+    if (!failed && !sync_folder(file->folder)) refuse(file->what, file->folder, errno);
+    if (failed) {
+        unlink(file->temporary);
+        refuse(file->what, file->path, why);
+    }
+}
+
+void file_check(const char *what, const char *path) {
+    const struct new_file file = name_file(what, path);
+    struct stat status;
+    if (access(file.folder, W_OK | X_OK)) refuse(what, path, errno);
+    if (stat(path, &status)) {
+        if (errno != ENOENT) refuse(what, path, errno);
+    } else if (!S_ISREG(status.st_mode)) {
+        die(STATUS_MACHINE, "%s: %s: is not a regular file", what, path);
+    }
+}

@@ -1,0 +1,26 @@
+/* Files that are there whole or not at all: they are written to a temporary name, synced and
+   renamed, and then their folder is synced. A kill or a power failure at any moment leaves the old
+   file or the new one. Every failure dies with status 1 and names the file after `what`. */
+#ifndef NEW_FILE_H
+#define NEW_FILE_H
+
+#include <stdio.h>
+
+/* A file that is being written to `stream`. */
+struct new_file {
+    FILE *stream;
+    const char *what; // not owned
+    char path[4096], temporary[4096], folder[4096];
+};
+
+struct new_file file_create_at(const char *what, const char *path);
+
+/* Gives the file its name. If that fails, what was written is removed. */
+void file_commit(struct new_file *file);
+
+/* Dies where the two functions above would have to, as far as that can be seen before there is
+   anything to write: the folder is missing or may not be written, or the name belongs to something
+   else than a regular file. */
+void file_check(const char *what, const char *path);
+
+#endif

@@ -1,0 +1,181 @@
+/* A norm's output is not kept by forward where another operation reads it at once. As in backward,
+   it is computed again by norm_forward() from what the norm saved, which gives the same bits. */
+#include "model/lab/dump.h"
+#include "data/memory.h"
+#include "model/lab/checkpoint_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+void dump_init(struct dump *d, const struct batch *batch) {
+    *d = (struct dump){.B = batch->B, .T = batch->T};
+}
+
+void dump_free(struct dump *d) {
+    for (size_t i = 0; i < d->count; i++) {
+        free((char *)d->arrays[i].name);
+        free((void *)d->arrays[i].data);
+    }
+    free(d->arrays);
+    *d = (struct dump){0};
+}
+
+const struct stored *dump_find(const struct dump *d, const char *name) {
+    for (size_t i = 0; i < d->count; i++)
+        if (!strcmp(d->arrays[i].name, name)) return &d->arrays[i];
+    return NULL;
+}
+
+/* A new array of this type and shape, named SITE and then PART; returns its elements. */
+static void *add(struct dump *d, const struct stored *like, const char *site, const char *part) {
+    size_t bytes = like->type == STORED_I64 ? sizeof(int64_t) : sizeof(real);
+    size_t length = strlen(site) + strlen(part) + 1;
+    char *name = memory_take(length, 1, "a dump");
+    void *data = memory_take(stored_count(like), bytes, "a dump");
+    snprintf(name, length, "%s%s", site, part);
+    d->arrays = memory_grow(d->arrays, d->count + 1, sizeof *d->arrays, "a dump");
+    d->arrays[d->count] = *like;
+    d->arrays[d->count].name = name;
+    d->arrays[d->count++].data = data;
+    return data;
+}
+
+/* The pass's part of the next array (B,T,...). Its shape goes on with `heads` and `width`, each
+   only if it is not 0. */
+static void *take(struct dump *d, enum stored_type type, size_t heads, size_t width,
+                  const char *site, const char *part) {
+    struct stored like = {.type = type, .dimensions = 2, .shape = {d->B, d->T}};
+    if (heads) like.shape[like.dimensions++] = heads;
+    if (width) like.shape[like.dimensions++] = width;
+    size_t before = d->first * stored_count(&like) / d->B; // elements of earlier sequences
+    if (d->next == d->count) add(d, &like, site, part);
+    char *data = (char *)d->arrays[d->next++].data;
+    return data + before * (type == STORED_I64 ? sizeof(int64_t) : sizeof(real));
+}
+
+static size_t tokens_of(const struct dump *d) { // of the pass
+    return d->sequences * d->T;
+}
+
+static real *take_reals(struct dump *d, size_t width, const char *site, const char *part) {
+    return take(d, stored_real(), 0, width, site, part);
+}
+
+static void put(struct dump *d, size_t width, const char *site, const char *part, const real *x) {
+    memcpy(take_reals(d, width, site, part), x, tokens_of(d) * width * sizeof(real));
+}
+
+static void put_batch(struct dump *d, const struct batch *batch) {
+    int64_t *ids = take(d, STORED_I64, 0, 0, "ids", "");
+    int64_t *targets = take(d, STORED_I64, 0, 0, "targets", "");
+    int64_t *valid = take(d, STORED_I64, 0, 0, "valid", "");
+    for (size_t n = 0; n < tokens_of(d); n++) {
+        ids[n] = batch->ids[n];
+        targets[n] = batch->targets[n];
+        valid[n] = !batch->valid || batch->valid[n];
+    }
+}
+
+/* Input and output of a norm of the pass's tokens. Returns the output. */
+static const real *put_norm(struct dump *d, const struct norm *norm, const struct tokens *tokens,
+                            const real *x) {
+    if (!norm->name[0]) return x;
+    size_t N = tokens_of(d), C = norm->C;
+    put(d, C, norm->name, ".input", x);
+    real *y = take_reals(d, C, norm->name, ".output");
+    for (size_t n = 0; n < N; n += ROWS) {
+        struct range rows = team_row_block(n, (struct range){0, N});
+        const real *from = norm_forward(norm, tokens, rows, y + n * C, x + n * C);
+        if (from != y + n * C) memcpy(y + n * C, from, (rows.end - n) * C * sizeof(real));
+    }
+    return y;
+}
+
+/* The norms of queries and keys. Their outputs are in qkv (B,T,3C). */
+static void put_qk_norm(struct dump *d, const struct qk_norm *qk, const real *qkv) {
+    size_t N = tokens_of(d), C = qk->C;
+    for (size_t i = 0; qk->heads && i < 2; i++) {
+        const struct norm *norm = &qk->norm[i];
+        real *x = take(d, stored_real(), qk->heads, norm->C, norm->name, ".input");
+        real *y = take(d, stored_real(), qk->heads, norm->C, norm->name, ".output");
+        memcpy(x, qk->raw[i], N * C * sizeof *x);
+        for (size_t n = 0; n < N; n++) memcpy(y + n * C, qkv + n * 3 * C + i * C, C * sizeof *y);
+    }
+}
+
+/* projected (N,C) = proj(proj_in), as forward computes it. */
+static void project(const struct linear *proj, size_t N, real *projected, const real *proj_in) {
+    for (size_t n = 0; n < N; n += ROWS)
+        linear_forward(proj, size_min(N - n, ROWS), projected + n * proj->out,
+                       proj_in + n * proj->in);
+}
+
+/* inner (N,4C) = act(expanded), as forward computes it. */
+static void activate(const struct sublayer *s, size_t N, real *inner) {
+    for (size_t n = 0; n < N; n += ROWS)
+        s->activation->forward(size_min(N - n, ROWS) * s->E, inner + n * s->E,
+                               s->expanded + n * s->E);
+}
+
+static void put_sublayer(struct dump *d, const struct sublayer *s, const struct tokens *tokens,
+                         size_t layer) {
+    size_t N = tokens_of(d);
+    char site[TENSOR_NAME];
+    put_norm(d, &s->pre, tokens, s->x);
+    real *made = memory_take(N * (s->H + s->C), sizeof *made, "a dump"); // inner, projected
+    const real *inner = s->inner, *proj_in, *projected = s->projected;
+    if (s->heads) {
+        snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
+        put_qk_norm(d, &s->qk_norm, s->expanded);
+        put(d, s->E, site, ".qkv", s->expanded);
+        put(d, s->H, site, ".output", s->inner);
+    } else if (!inner) {
+        activate(s, N, made);
+        inner = made;
+    }
+    proj_in = norm_present(&s->ffn_norm) ? put_norm(d, &s->ffn_norm, tokens, inner) : inner;
+    if (!projected) { // forward keeps it only for an OUT that is not the identity
+        project(&s->proj, N, made + N * s->H, proj_in);
+        projected = made + N * s->H;
+    }
+    put_norm(d, &s->out, tokens, projected);
+    put_norm(d, &s->post, tokens, s->sum);
+    free(made);
+}
+
+static void put_stream(struct dump *d, size_t C, size_t number, const real *x) {
+    char name[32];
+    snprintf(name, sizeof name, "stream.%zu", number);
+    put(d, C, name, "", x);
+}
+
+void dump_pass(struct dump *d, struct model *m, const struct measured_pass *pass) {
+    const struct tokens tokens = model_tokens(m, pass->batch, pass->training);
+    d->next = 0;
+    d->first = pass->first;
+    d->sequences = pass->batch->B;
+    put_batch(d, pass->batch);
+    put_norm(d, &m->embedding_norm, &tokens, m->embedded);
+    put_stream(d, m->C, 0, m->stream_in);
+    for (size_t l = 0; l < m->L; l++) {
+        put_sublayer(d, &m->layer[l].attention, &tokens, l);
+        put_stream(d, m->C, 2 * l + 1, m->layer[l].attention.y);
+        put_sublayer(d, &m->layer[l].mlp, &tokens, l);
+        put_stream(d, m->C, 2 * l + 2, m->layer[l].mlp.y);
+    }
+    put_norm(d, &m->final, &tokens, m->second ? m->second : m->stream_out);
+    put(d, m->C, "head_in", "", m->head_in);
+    real *logits = take_reals(d, m->V, "logits", "");
+    for (size_t n = 0; n < tokens_of(d); n++)
+        memcpy(logits + n * m->V, model_logits(m, n), m->V * sizeof *logits);
+}
+
+void dump_gradients(struct dump *d, const struct model *m) {
+    const struct tensor_list *list = &m->lists.param;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct tensor *t = &list->tensor[i];
+        const struct stored like = {.type = stored_real(),
+                                    .dimensions = t->dimensions,
+                                    .shape = {t->shape[0], t->shape[1]}};
+        memcpy(add(d, &like, "grad.", t->name), list->grad + t->offset, t->size * sizeof(real));
+    }
+}

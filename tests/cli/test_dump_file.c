@@ -1,0 +1,221 @@
+/* The file of --evaluate --dump: its losses and gradients, and that it is there whole or not at
+   all. What stands in its other arrays: tests/model/test_dump.c. */
+#include "data/die.h"
+#include "data/files/safetensors.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { B = 2, T = 8, BATCHES = 3 }; // of TINY
+
+static void enter(void) {
+    char same[B * T * BATCHES + 1];
+    memset(same, 'e', sizeof same);
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    items_put("items.txt", 60);
+    file_put("same.txt", same, sizeof same);
+}
+
+TestSuite(dump_file, .init = enter, .fini = folder_leave);
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+/* The elements of an array as doubles, and their number; the test frees them. */
+static double *numbers(const struct safetensors *file, const char *name, size_t *count) {
+    const struct stored *array = safetensors_find(file, name);
+    cr_assert(array, "%s: no %s", file->path, name);
+    *count = stored_count(array);
+    double *values = malloc((*count + 1) * sizeof *values);
+    safetensors_read(file, array, STORED_F64, values);
+    return values;
+}
+
+static double number_of(const char *text) {
+    cr_assert(text != NULL);
+    return strtod(text, NULL);
+}
+
+ParameterizedTestParameters(dump_file, the_gradient_is_that_of_an_update) {
+    return every_row();
+}
+
+/* Where every character is the same, so is every batch. With beta1 = 0 Adam's first moment is the
+   gradient of the update. */
+ParameterizedTest(struct pair *pair, dump_file, the_gradient_is_that_of_an_update) {
+    const char *options = pair_options(pair);
+    expect_done(train(TINY "--quiet --learning-rate=0.02 --out=model %s text.txt", options));
+    expect_done(train("--evaluate=model --batch-size=2 --stats=own --dump=d.st same.txt"));
+    expect_done(train(TINY "--quiet --start=model --max-iters=1 --beta1=0 --grad-clip=0 "
+                           "--grad-accum=3 --prepbn-steps=0 --checkpoint-interval=1 "
+                           "--val-fraction=0.3 --out=one %s same.txt",
+                      options));
+    struct safetensors dump, run;
+    struct log log = log_of("one");
+    size_t gradients = 0, moments, count;
+    safetensors_open(&dump, "d.st");
+    safetensors_open(&run, "one/checkpoint.safetensors");
+    cr_expect_str_eq(safetensors_text(&dump, "statistics"), "own");
+    double loss = number_of(safetensors_text(&dump, "loss"));
+    cr_expect_float_eq(loss, log_number(&log, 0, TRAIN_LOSS), 1e-8 * loss);
+    for (size_t i = 0; i < run.array_count; i++) {
+        const char *name = strstr(run.arrays[i].name, "exp_avg.");
+        char gradient[128];
+        if (!name) continue;
+        snprintf(gradient, sizeof gradient, "grad.%s", name + 8);
+        double *want = numbers(&run, run.arrays[i].name, &moments);
+        double *got = numbers(&dump, gradient, &count);
+        cr_expect(count == moments && !memcmp(got, want, count * sizeof *got), "%s: %s differs",
+                  options, gradient);
+        gradients++;
+        free(want);
+        free(got);
+    }
+    for (size_t i = 0; i < dump.array_count; i++)
+        gradients -= !strncmp(dump.arrays[i].name, "grad.", 5);
+    cr_expect(gradients == 0 && dump.array_count > 20);
+    safetensors_close(&dump);
+    safetensors_close(&run);
+}
+
+/* The mean loss of the valid targets, from logits. */
+static double loss_of(const struct safetensors *file, size_t *pads) {
+    size_t size, N;
+    double *logits = numbers(file, "logits", &size), *targets = numbers(file, "targets", &N);
+    double *valid = numbers(file, "valid", &N), sum = 0;
+    size_t V = size / N, count = 0;
+    *pads = 0;
+    for (size_t n = 0; n < N; n++) {
+        double all = 0;
+        *pads += valid[n] == 0;
+        if (targets[n] < 0) continue;
+        cr_expect(valid[n] == 1);
+        for (size_t v = 0; v < V; v++) all += exp(logits[n * V + v]);
+        sum += log(all) - logits[n * V + (size_t)targets[n]];
+        count++;
+    }
+    free(logits);
+    free(targets);
+    free(valid);
+    return sum / (double)count;
+}
+
+/* If one batch is all that is measured, its logits give the loss that is printed. */
+Test(dump_file, the_loss_follows_from_the_logits) {
+    static const char *const sources[] = {"running", "own", "single", "position", "all"};
+    expect_done(train(TINY "--quiet --items --norm=bn --learning-rate=0.02 --max-iters=20 "
+                           "--out=model items.txt"));
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct safetensors file;
+        size_t pads;
+        struct ending ending =
+            train("--evaluate=model --batch-size=6 --stats=%s --dump=d.st", sources[i]);
+        expect_done(ending);
+        safetensors_open(&file, "d.st");
+        double loss = number_of(safetensors_text(&file, "loss"));
+        cr_expect_float_eq(loss, number_of(ending.out + strlen("loss ")), 1e-8, "%s", ending.out);
+        cr_expect_float_eq(loss, loss_of(&file, &pads), 1e-6, "%s", sources[i]);
+        cr_expect(pads > 0, "the items are all of one length");
+        cr_expect_str_eq(safetensors_text(&file, "statistics"), i < 4 ? sources[i] : "running");
+        cr_expect(!safetensors_find(&file, "grad.transformer.wte.weight") == (i != 1));
+        safetensors_close(&file);
+    }
+}
+
+Test(dump_file, it_changes_nothing_else_and_is_the_same_again) {
+    size_t bytes, again;
+    expect_done(train(TINY "--quiet --norm=bn --out=model text.txt"));
+    struct ending without = train("--evaluate=model --stats=own --leak");
+    struct ending with = train("--evaluate=model --stats=own --leak --dump=one.st --threads=1");
+    cr_expect_str_eq(with.out, without.out);
+    cr_expect_str_eq(with.err, without.err);
+    expect_done(train("--evaluate=model --stats=own --dump=other.st --threads=3"));
+    char *one = file_text("one.st", &bytes), *other = file_text("other.st", &again);
+    cr_expect(bytes == again && !memcmp(one, other, bytes), "the file has other bytes");
+}
+
+static void expect_refused(int status, const char *options, const char *part) {
+    size_t files = files_in(".");
+    struct ending ending = train("--evaluate=model %s", options);
+    cr_expect(ending.status == status && strstr(ending.err, part), "%s: status %d: %s", options,
+              ending.status, ending.err);
+    cr_expect(strchr(ending.err, '\n') == ending.err + strlen(ending.err) - 1, "%s", ending.err);
+    cr_expect(files_in(".") == files, "%s: a file is left", options);
+}
+
+Test(dump_file, what_cannot_be_written_is_one_line) {
+    expect_done(train(TINY "--quiet --out=model text.txt"));
+    cr_assert(!mkdir("folder", 0777) && !mkfifo("pipe", 0666));
+    expect_refused(STATUS_MACHINE, "--dump=nowhere/d.st", "dump: nowhere/d.st: No such file");
+    expect_refused(STATUS_MACHINE, "--dump=folder", "dump: folder: is not a regular file");
+    expect_refused(STATUS_MACHINE, "--dump=pipe", "dump: pipe: is not a regular file");
+    expect_refused(STATUS_USAGE, "--dump=model/model.safetensors", "is the model itself");
+    expect_refused(STATUS_USAGE, "--dump=d.st --stats=position", "--stats=position: works for bn");
+    expect_refused(STATUS_USAGE, "--dump=d.st --batch-size=1000 --stats=other", "--stats=other: ");
+    if (getuid()) {
+        cr_assert(!mkdir("locked", 0555));
+        expect_refused(STATUS_MACHINE, "--dump=locked/d.st", "locked/d.st: Permission denied");
+    }
+    struct ending ending = train("--dump=d.st text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--dump=d.st: needs --evaluate=DIR");
+    ending = train("--generate=model --dump=d.st");
+    expect_refusal(&ending, STATUS_USAGE, "--dump=d.st: needs --evaluate=DIR");
+    expect_done(train("--evaluate=model"));
+}
+
+/* A full disk leaves the old file, and no part of the new one. */
+Test(dump_file, a_full_disk_leaves_the_old_file) {
+    expect_done(train(TINY "--quiet --out=model text.txt"));
+    file_put("d.st", "old", 3);
+    size_t files = files_in(".");
+    static const size_t limits[] = {200, 1000, 8000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct ending ending =
+            train_in((struct surroundings){.file_limit = limits[i], .output = "/dev/null"},
+                     "--evaluate=model --dump=d.st");
+        cr_expect(ending.status == STATUS_MACHINE && strstr(ending.err, "dump: d.st: File too l"),
+                  "status %d: %s", ending.status, ending.err);
+        cr_expect(files_in(".") == files && !strcmp(file_text("d.st", NULL), "old"));
+    }
+    expect_done(train("--evaluate=model --dump=d.st"));
+    cr_expect(files_in(".") == files && strcmp(file_text("d.st", NULL), "old") != 0);
+}
+
+/* A model that diverges on a text gives no dump. */
+Test(dump_file, no_dump_without_a_loss) {
+    struct safetensors file;
+    expect_done(train(TINY "--quiet --norm=none --out=model text.txt"));
+    safetensors_open(&file, "model/model.safetensors");
+    struct stored arrays[64];
+    size_t count = 0;
+    for (size_t i = 0; i < file.array_count; i++) {
+        float *values = calloc(stored_count(&file.arrays[i]), sizeof *values);
+        safetensors_read(&file, &file.arrays[i], STORED_F32, values);
+        for (size_t j = 0; j < stored_count(&file.arrays[i]); j++) values[j] *= 1e30F;
+        arrays[count] = file.arrays[i];
+        arrays[count++].data = values;
+    }
+    struct stored_text texts[128];
+    size_t kept = 0;
+    for (size_t i = 0; i < file.text_count; i++) { // all but the checksums of the file itself
+        const char *name = file.texts[i].name;
+        if (strcmp(name, "header_crc32") != 0 && strcmp(name, "data_crc32") != 0)
+            texts[kept++] = file.texts[i];
+    }
+    FILE *out = fopen("huge.st", "wb");
+    safetensors_write(out, texts, kept, arrays, count);
+    cr_assert(!fclose(out));
+    struct ending ending = train("--quiet --evaluate=huge.st --dump=d.st text.txt");
+    expect_refusal(&ending, STATUS_DIVERGED, "huge.st: its loss is ");
+    cr_expect(!file_there("d.st") && !file_there("d.st.tmp"));
+    for (size_t i = 0; i < count; i++) free((void *)arrays[i].data);
+    safetensors_close(&file);
+}

@@ -1,0 +1,213 @@
+/* --start: a run that starts from the weights of a file. */
+#include "data/die.h"
+#include "tests/cli/foreign.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(start, .init = foreign_enter, .fini = folder_leave);
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+/* Fails unless two files hold the same arrays. Their texts may differ. */
+static void expect_same_arrays(const char *one, const char *other) {
+    struct safetensors a, b;
+    safetensors_open(&a, one);
+    safetensors_open(&b, other);
+    cr_expect(a.array_count == b.array_count);
+    for (size_t i = 0; i < a.array_count; i++) {
+        size_t count = stored_count(&a.arrays[i]);
+        const struct stored *same = safetensors_find(&b, a.arrays[i].name);
+        cr_assert(same && stored_count(same) == count, "no %s", a.arrays[i].name);
+        double *x = malloc((count + 1) * sizeof *x), *y = malloc((count + 1) * sizeof *y);
+        safetensors_read(&a, &a.arrays[i], STORED_F64, x);
+        safetensors_read(&b, same, STORED_F64, y);
+        cr_expect(!memcmp(x, y, count * sizeof *x), "%s differs", a.arrays[i].name);
+        free(x);
+        free(y);
+    }
+    safetensors_close(&a);
+    safetensors_close(&b);
+}
+
+#define BRIEF TINY "--quiet --dropout=0.1 --learning-rate=0.02 --eval-interval=2 --sample=20 "
+
+ParameterizedTestParameters(start, from_its_own_initial_weights_nothing_changes) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, start, from_its_own_initial_weights_nothing_changes) {
+    const char *options = pair_options(pair);
+    expect_done(train(BRIEF "--max-iters=0 --out=initial %s text.txt", options));
+    expect_done(train(BRIEF "--max-iters=6 --out=usual %s text.txt", options));
+    expect_done(
+        train(BRIEF "--max-iters=6 --start=initial --seed=1 --out=out %s text.txt", options));
+    expect_same_log("usual", "out");
+    expect_same_file("usual", "out", "sample.txt");
+    expect_same_arrays("usual/model.safetensors", "out/model.safetensors");
+    expect_same_arrays("usual/checkpoint.safetensors", "out/checkpoint.safetensors");
+}
+
+ParameterizedTestParameters(start, from_a_trained_model_it_starts_at_its_loss) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, start, from_a_trained_model_it_starts_at_its_loss) {
+    const char *options = pair_options(pair);
+    expect_done(train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
+                           "--out=model %s text.txt",
+                      options));
+    expect_done(train(TINY "--quiet --start=model/model.safetensors --seed=7 --out=out %s text.txt",
+                      options));
+    struct log before = log_of("model"), after = log_of("out");
+    cr_expect_str_eq(after.cell[0][VAL_LOSS], before.cell[30][VAL_LOSS]);
+    cr_expect(strtod(after.cell[4][VAL_LOSS], NULL) != strtod(after.cell[0][VAL_LOSS], NULL));
+}
+
+Test(start, is_recorded_and_not_read_again) {
+    expect_done(train(TINY "--quiet --max-iters=9 --out=model text.txt"));
+    expect_done(train(TINY "--quiet --max-iters=8 --start=model --out=whole text.txt"));
+    expect_done(train(TINY "--quiet --max-iters=4 --lr-decay-iters=8 --start=model --out=out "
+                           "text.txt"));
+    cr_assert(strstr(file_text("out/config.ini", NULL), "start = \"model\"\n"));
+    cr_expect(strstr(file_text("out/summary.json", NULL), "\"start\": \"model\""));
+    cr_assert(!rename("model", "away"));
+    struct ending ending = train("--resume=out --start=away");
+    expect_refusal(&ending, STATUS_USAGE, "--start=away: contradicts --start=model of out/");
+    expect_done(train("--quiet --resume=out --max-iters=8"));
+    expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
+    ending = train("--resume=away --start=whole");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--start=whole: contradicts away/checkpoint.safetensors, which has no --start");
+    // without a checkpoint there are no weights but those of the file
+    cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
+    ending = train("--resume=out");
+    expect_refusal(&ending, STATUS_MACHINE, "model: No such file or directory");
+    cr_assert(!rename("away", "model"));
+    expect_done(train("--quiet --resume=out"));
+    expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
+    expect_done(train("--quiet --config=out/config.ini --out=again"));
+    expect_same_arrays("whole/model.safetensors", "again/model.safetensors");
+}
+
+/* The characters of a model keep their embeddings in a text that lacks some of them. */
+Test(start, the_vocabulary_is_that_of_the_file) {
+    char few[400];
+    for (size_t i = 0; i < sizeof few; i++) few[i] = "the "[i % 4];
+    file_put("few.txt", few, sizeof few);
+    expect_done(train(TINY "--quiet --max-iters=40 --learning-rate=0.02 --out=model text.txt"));
+    expect_done(train(TINY "--quiet --start=model --max-iters=3 --eval-iters=0 --val-fraction=0.5 "
+                           "--sample=20 --out=out few.txt"));
+    expect_member("out", "vocabulary", "14");
+    file_put("half.txt", few + sizeof few / 2, sizeof few / 2);
+    struct ending ending = train("--evaluate=model half.txt");
+    expect_done(ending);
+    struct log log = log_of("out");
+    cr_expect_float_eq(strtod(ending.out + strlen("loss "), NULL), log_number(&log, 0, VAL_LOSS),
+                       1e-6, "%s", ending.out);
+    expect_done(train("--quiet --resume=out --max-iters=5"));
+    expect_member("out", "vocabulary", "14");
+    file_put("more.txt", "quite other characters, over and over again, on and on and on", 61);
+    ending = train(TINY "--start=model more.txt");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "more.txt: has U+0069 (i), which the model's vocabulary");
+}
+
+static void expect_refused(int status, const char *options, const char *part) {
+    struct ending ending = train(TINY "--quiet --out=new %s text.txt", options);
+    expect_refusal(&ending, status, part);
+    cr_expect(!file_there("new/config.ini"), "%s: a run was started", options);
+}
+
+Test(start, a_bad_file_is_one_line) {
+    static const char fc[] = "transformer.h.0.mlp.c_fc.weight";
+    const size_t shape[] = {8};
+    foreign_learn("");
+    expect_refused(STATUS_MACHINE, "--start=nosuch.st", "nosuch.st: No such file or directory");
+    cr_assert(!mkdir("empty", 0777));
+    expect_refused(STATUS_MACHINE, "--start=empty", "empty/model.safetensors: No such file");
+    expect_refused(STATUS_MACHINE, "--start=text.txt", "text.txt: not a valid safetensors file");
+    expect_refused(STATUS_MACHINE, "--start=out --n-embd=12", "has another shape than the model's");
+    expect_refused(STATUS_MACHINE, "--start=out --n-layer=2", "transformer.h.1.ln_1.weight: is mi");
+    expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.weight: is not part of this");
+    foreign_put_without("other.st", foreign_place(fc));
+    expect_refused(STATUS_MACHINE, "--start=other.st", "mlp.c_fc.weight: is missing");
+    foreign_add("classifier.weight", STORED_F32, 1, shape);
+    foreign_put("other.st");
+    expect_refused(STATUS_MACHINE, "--start=other.st", "classifier.weight: is not part of this");
+    foreign.count--;
+    foreign.value[foreign_place(fc)][3] = NAN;
+    foreign_put("other.st");
+    expect_refused(STATUS_MACHINE, "--start=other.st", "mlp.c_fc.weight: holds nan or infinity");
+    file_put("short.txt", "the cat sat, the cat sat, the cat sat on the mat, the mat", 57);
+    foreign.value[foreign_place(fc)][3] = 0;
+    foreign_put("other.st");
+    struct ending ending = train(TINY "--quiet --start=other.st --out=new short.txt");
+    expect_refusal(
+        &ending, STATUS_MACHINE,
+        "other.st: its embedding has 14 characters, but the vocabulary of short.txt has");
+    ending = train("--evaluate=out --start=out");
+    expect_refusal(&ending, STATUS_USAGE, "--start=out: is for training, not for --evaluate");
+    ending = train("--generate=out --start=out");
+    expect_refusal(&ending, STATUS_USAGE, "--start=out: is for training, not for --generate");
+    expect_done(train(TINY "--quiet --start=other.st --out=new text.txt"));
+}
+
+/* Running statistics come from the file if it has any; otherwise they are the initial ones. */
+Test(start, running_statistics_are_read_if_there_are_any) {
+    foreign_learn("--norm=bn");
+    size_t kept = 0;
+    expect_done(train(TINY "--quiet --norm=bn --max-iters=0 --start=out --out=with text.txt"));
+    expect_same_arrays("out/model.safetensors", "with/model.safetensors");
+    for (size_t i = 0; i < foreign.count; i++)
+        if (!strstr(foreign.name[i], "running_") && !strstr(foreign.name[i], "num_batches")) {
+            strcpy(foreign.name[kept], foreign.name[i]);
+            memcpy(foreign.value[kept], foreign.value[i], sizeof *foreign.value);
+            foreign.array[kept] = foreign.array[i];
+            foreign.array[kept].name = foreign.name[kept];
+            foreign.array[kept].data = foreign.value[kept];
+            kept++;
+        }
+    cr_assert(kept < foreign.count);
+    foreign.count = kept;
+    foreign_put("other.st");
+    expect_done(train(TINY "--quiet --norm=bn --max-iters=0 --start=other.st --out=new text.txt"));
+    struct safetensors file;
+    float mean[8], weight[8];
+    safetensors_open(&file, "new/model.safetensors");
+    const struct stored *found = safetensors_find(&file, "transformer.h.0.ln_1.running_mean");
+    cr_assert(found);
+    safetensors_read(&file, found, STORED_F32, mean);
+    found = safetensors_find(&file, "transformer.h.0.ln_1.weight");
+    safetensors_read(&file, found, STORED_F32, weight);
+    safetensors_close(&file);
+    for (int c = 0; c < 8; c++) cr_expect(mean[c] == 0);
+    cr_expect(!memcmp(weight, foreign.value[foreign_place("transformer.h.0.ln_1.weight")],
+                      sizeof weight));
+    const size_t shape[] = {8};
+    foreign_add("transformer.h.0.ln_1.running_mean", STORED_F32, 1, shape);
+    foreign_put("other.st");
+    struct ending ending = train(TINY "--quiet --norm=bn --start=other.st --out=no text.txt");
+    expect_refusal(&ending, STATUS_MACHINE, "ln_1.running_var: is missing");
+}
+
+/* Shapes do not show every option of a model. */
+Test(start, options_that_differ_are_noted) {
+    expect_done(train(TINY "--quiet --out=model text.txt"));
+    struct ending same = train(TINY "--start=model --out=same text.txt");
+    cr_expect(same.status == 0 && !strstr(same.err, "note: "), "%s", same.err);
+    struct ending ending = train(TINY "--start=model --n-head=4 --act=relu --out=new text.txt");
+    expect_done(ending);
+    cr_expect(strstr(ending.err, "note: model/model.safetensors is of a model with --n-head=2, "
+                                 "this one has 4\n"),
+              "%s", ending.err);
+    cr_expect(strstr(ending.err, "--act=gelu, this one has relu\n"), "%s", ending.err);
+    cr_expect(!strstr(ending.err, "--norm-groups"), "an option without effect");
+}
