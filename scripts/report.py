@@ -17,11 +17,11 @@ sys.path.insert(0, HERE)
 
 import system_python  # noqa: E402
 
-system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib", "pandas")
+system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
 from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
-from claims.fact_table import FactError, write_whole  # noqa: E402
+from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import Records, gather, is_missing, measure_all  # noqa: E402
 from claims.lab import TOY, Lab, LabError  # noqa: E402
 from claims.plan import Tuning, grid_line  # noqa: E402
@@ -56,6 +56,7 @@ def options_of(words):
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
     parser.add_argument("--page", action="store_true", help="draw what is there, and run nothing")
+    parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
     parser.add_argument("--readme", action="store_true",
                         help="print what was found, as a section for README.md")
     options = parser.parse_args(words)
@@ -172,23 +173,28 @@ def progress_of(what):
     return progress
 
 
+def measured_facts(options, lab, labels, experiments):
+    """(facts, plan): runs what is missing and measures it."""
+    planned = run_everything(options, lab, labels, experiments)
+    asked = {}
+    for _, _, _, run in planned:  # a run is measured once, for all who ask
+        one = asked.setdefault(lab.name_of(run), run)
+        asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
+                                                                             *run.measures])))
+    measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
+    return gather(lab, planned, experiments, say), planned
+
+
 def report(options, parser):
-    experiments, labels = chosen(options, parser), corpora_of(options)
+    given = read_facts(options.facts) if options.facts else None
+    experiments, labels = chosen(options, parser), {} if given else corpora_of(options)
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
     os.makedirs(options.out, exist_ok=True)
     records = Records(os.path.join(options.out, "measured.jsonl"))
     lab = Lab(train, options.out, labels, options.level, records)
-    planned = run_everything(options, lab, labels, experiments)
-    unique = {lab.name_of(run): run for _, _, _, run in reversed(planned)}
-    measured = {}
-    for _, _, _, run in planned:  # a run is measured once, for all who ask
-        name = lab.name_of(run)
-        measures = dict.fromkeys([*measured.get(name, unique[name]).measures, *run.measures])
-        measured[name] = unique[name]._replace(measures=tuple(measures))
-    measure_all(lab, list(measured.values()), options.jobs, say, progress_of("measuring"))
-    facts = gather(lab, planned, experiments, say)
+    facts, planned = (given, []) if given else measured_facts(options, lab, labels, experiments)
     return summary.conclude(options, lab, facts, planned)
 
 

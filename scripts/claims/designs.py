@@ -29,7 +29,7 @@ def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=No
 
 def norm_runs(size, tuned):
     label = tuned.label
-    norms = NORMS[:5] if size.small or size.name == "S" and not size.full else NORMS
+    norms = NORMS if size.full or size.name == "XS" else NORMS[:5]
     for norm in norms:
         yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm},
                           LOSS)
@@ -79,9 +79,10 @@ def statistics_runs(size, tuned):
 
 def batch_runs(size, tuned):
     whole = size["block-size"]
-    shapes = [(1, 4), (1, 16), (1, whole), (2, whole), (4, whole), (8, whole), (32, whole)]
+    more = [] if size.small else [(1, 16), (2, whole), (8, whole)]
+    shapes = [(1, 4), (1, whole), (4, whole), (32, whole), *more]
     for norm in ("ln", "bn", "gn"):
-        for batch, block in shapes if norm != "gn" else [(1, whole), (2, whole), (32, whole)]:
+        for batch, block in shapes if norm != "gn" else [(1, whole), (4, whole), (32, whole)]:
             updates = max(2, size.tokens() // (batch * block))
             options = {"norm": norm, "batch_size": batch, "block_size": block, "max_iters": updates,
                        "warmup_iters": updates // 10}
@@ -146,7 +147,7 @@ def depth_runs(size, tuned):
         options = {"norm": norm, "placement": place}
         yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
         for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
-            for init, seed in ((init, seed) for init in ("gpt2", "xavier")
+            for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
                                for seed in size.judged(3)):
                 variant = {**options, "depth": layers, "init": init, "time": "start"}
                 yield run_of(size, tuned.label, variant, seed, ("depth",), n_layer=layers, init=init,
@@ -201,8 +202,8 @@ def affine_runs(size, tuned):
 
 
 def cost_runs(size, tuned):
-    updates = 60
-    for repeat in range(1, 6):
+    updates = 20
+    for repeat in range(1, size.pick(1, 3, 5) + 1):
         for norm in ("none", "ln", "rms", "bn"):
             yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
                          ("profile",), norm=norm, n_embd=128, block_size=64, max_iters=updates,
@@ -236,9 +237,14 @@ def kept_runs(size, tuned):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("kept",))
 
 
+def checkpoints(updates, small):
+    """The quarters of a run, the halves in a trial."""
+    return [part * updates // 4 for part in ((2, 4) if small else (1, 2, 3, 4))]
+
+
 def drift_runs(size, tuned):
     updates = size["max-iters"]
-    steps = [updates // 4, updates // 2, 3 * updates // 4, updates]
+    steps = checkpoints(updates, size.small)
     for norm, seed in ((norm, seed) for norm in ("none", "ln", "bn", "rms")
                        for seed in size.judged(3)):
         for step in [one for step in steps for one in (step, step + 1)]:

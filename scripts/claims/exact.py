@@ -74,7 +74,7 @@ def rows_of(variant, numbers):
     return [(variant, NO_SEED, metric, float(number)) for metric, number in numbers.items()]
 
 
-def layer_norm(x, eps=1e-5):
+def normalized_by_hand(x, eps=1e-5):
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
 
 
@@ -89,7 +89,7 @@ def vectors(lab):
             rows += rows_of(f"norm={norm} vector={name}",
                             properties(normalized(lab, norm, [vector] * 2)[0]))
     for scale in (1.0, 1e-2, 1e-3, 1e-4):
-        normal = scale * layer_norm(generator.standard_normal(64), 0.0)
+        normal = scale * normalized_by_hand(generator.standard_normal(64), 0.0)
         rows += rows_of(f"norm=ln vector=small scale={scale:g}",
                         properties(normalized(lab, "ln", [normal] * 2)[0]))
     for channels in (64, 768):
@@ -97,7 +97,7 @@ def vectors(lab):
         y = normalized(lab, "ln", x)
         variant = f"norm=ln vector=normal channels={channels}"
         rows += rows_of(variant, {
-            "within_two": (np.abs(y) <= 2).mean(), "reference_error": np.abs(y - layer_norm(x)).max(),
+            "within_two": (np.abs(y) <= 2).mean(), "reference_error": np.abs(y - normalized_by_hand(x)).max(),
             "affine_change": np.abs(normalized(lab, "ln", 3 * x + 5) - y).max()})
         y = normalized(lab, "rms", x)
         rows += rows_of(variant.replace("ln", "rms"), {

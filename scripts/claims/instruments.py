@@ -243,18 +243,24 @@ def shards(lab, folder, run):
     return found
 
 
+def checkpoints_of(lab, run):
+    """The steps at which there is a model of the run's beginning, and one of an update later."""
+    updates = run.options["max-iters"]
+    steps = [part * updates // 4 for part in (1, 2, 3, 4)]
+    return [step for step in steps if all(
+        lab.ended(run._replace(options={**run.options, "max-iters": step + more})) for more in (0, 1))]
+
+
 def drift(lab, folder, run):
     """Between checkpoints at quarters of a run: how far the mean and the deviation of what linear layers
     read move, in deviations, by channel. Of an update after each checkpoint: the cosine of the
     gradients of a fixed batch before and after it, and their relative difference."""
-    updates, text = run.options["max-iters"], batch_text(lab, run, CHUNK)
+    text = batch_text(lab, run, CHUNK)
     words, means, deviations, cosines, changes, before = ("--stats=own", f"--batch-size={CHUNK}"), \
         [], [], [], [], None
-    for step in (updates // 4, updates // 2, 3 * updates // 4, updates):
+    for step in checkpoints_of(lab, run):
         twins = [lab.folder_of(run._replace(options={**run.options, "max-iters": step + more}))
                  for more in (0, 1)]
-        if not all(os.path.exists(os.path.join(twin, "model.safetensors")) for twin in twins):
-            return {}
         now, later = (lab.dump(twin, text, *words) for twin in twins)
         first, second = gradient(now), gradient(later)
         lengths = np.linalg.norm(first), np.linalg.norm(second)
@@ -266,6 +272,8 @@ def drift(lab, folder, run):
             means.append((np.abs(sites[site].mean((0, 1)) - before[site].mean((0, 1))) / spread).mean())
             deviations.append(np.abs(np.log((sites[site].std((0, 1)) + 1e-12) / spread)).mean())
         before = sites
+    if not means:
+        return {}
     return {"drift_mean": float(np.mean(means)), "drift_deviation": float(np.mean(deviations)),
             "gradient_cosine": float(np.mean(cosines)), "gradient_change": float(np.mean(changes))}
 

@@ -65,7 +65,8 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 500}, rates=(1e-3, 1e-2), tuning=1)],
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 400}, rates=(1e-3, 1e-2), tuning=1,
+                           evaluated=16384)],
               [XS]),
     "full": ([replace(size, full=True, seeds=seeds, tuning=3)
               for size, seeds in ((XS, 16), (S, 16), (M, 8))],

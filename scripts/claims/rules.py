@@ -340,14 +340,23 @@ def seeds_needed(outcomes):
         estimate, leaf = outcome.estimate, outcome.reading
         if outcome.value != OPEN or estimate.kind != "mean" or not estimate.deviation > 0:
             continue
-        if leaf.form == "within":
-            needed = inference.seeds_needed(estimate.value, estimate.deviation, leaf.high)
+        threshold = {"above": leaf.low, "below": leaf.high,
+                     "within": math.copysign(leaf.high, estimate.value)}[leaf.form]
+        if leaf.form == "within" and abs(estimate.value) < leaf.high:
+            needed = seeds_for_equivalence(estimate.value, estimate.deviation, leaf.high)
         else:
-            threshold = leaf.low if leaf.form == "above" else leaf.high
             needed = inference.seeds_needed(estimate.value - threshold, estimate.deviation, 0)
         if needed is not None:
             most = max(most or 0, needed)
     return most
+
+
+def seeds_for_equivalence(mean, deviation, margin):
+    """The least of these numbers of seeds with which the interval probably lies within the margin."""
+    for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024):
+        if inference.power_of_equivalence(n, mean, deviation, margin) >= inference.POWER:
+            return n
+    return None
 
 
 def rule_is_younger(claim, registered):
