@@ -7,6 +7,7 @@ experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> m
 Everything is resumable: the same command continues after a kill, and what is known is not run again.
 """
 import argparse
+from dataclasses import replace
 import os
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def options_of(words):
     parser.add_argument("--out", metavar="DIR", help="the folder (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="runs side by side (default: one per core)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="judge N seeds instead of the planned ones")
     parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
@@ -64,6 +66,8 @@ def options_of(words):
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
     if options.jobs < 1:
         parser.error("--jobs: must be at least 1")
+    if options.seeds is not None and not 2 <= options.seeds <= 100:
+        parser.error("--seeds: must be from 2 to 100")
     return options, parser
 
 
@@ -101,15 +105,16 @@ def corpora_of(options):
     return labels
 
 
-def plan_all(lab, labels, experiments, level):
+def plan_all(lab, labels, experiments, options):
     """([(experiment, size, label, run)], {name: run} of what has to be run). Only the first text is for
     all experiments; the core ones take every text."""
     planned, missing = [], {}
     for place, label in enumerate(labels):
         for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
-            if experiment.timed and level == "mini":
+            if experiment.timed and options.level == "mini":
                 continue
-            for size in experiment.sizes(level):
+            for size in experiment.sizes(options.level):
+                size = replace(size, seeds=options.seeds or size.seeds)
                 tuned = Tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
@@ -141,7 +146,7 @@ def run_everything(options, lab, labels, experiments):
     """Plans and runs until nothing is missing. Returns the plan."""
     before = None
     while True:
-        planned, missing = plan_all(lab, labels, experiments, options.level)
+        planned, missing = plan_all(lab, labels, experiments, options)
         if options.page or not missing:
             return planned
         path = os.path.join(options.out, "wanted.txt")

@@ -137,7 +137,7 @@ def check_verdicts():
     check(judge(plain, planted(-0.5)).word == FALSE, "false without a weaker sense")
     check(judge(plain, Facts()).word == UNMEASURED, "not measured")
     mixed = judge(plain, planted(0.5, M=-0.5))
-    check(mixed.word == IMPRECISE and "text, S" in mixed.why and "text, M" in mixed.why, mixed.why)
+    check(mixed.word == IMPRECISE and "text, S" in mixed.why and "text, M" in mixed.why, "mixed cells", mixed)
     check((judge(plain, planted(0.012, 0.01)).seeds_needed or 0) > 8, "seeds needed")
 
 
@@ -164,7 +164,7 @@ def check_recipe():
     claim = Claim("T", "", "", "open", says=above(
         quantities.difference("E", "val_loss", "norm=a", "norm=b", at="rate=tuned"), 0.02))
     check(judge(claim, facts).word == IMPRECISE, "a verdict that depends on the rate")
-    check("learning rate" in judge(claim, facts).why, judge(claim, facts).why)
+    check("learning rate" in judge(claim, facts).why, "why", judge(claim, facts))
 
 
 def check_calibration():

@@ -106,7 +106,7 @@ def text_runs(size, tuned):
         for end in (part, updates):
             yield run_of(size, tuned.label, {"norm": "bn", "part": "4/5" if end == part else "all"},
                          seed, ("movement",) if end == part else (), norm="bn", max_iters=end,
-                         lr_decay_iters=updates)
+                         lr_decay_iters=updates, eval_interval=updates)
 
 
 def padding_runs(size, tuned):

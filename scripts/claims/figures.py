@@ -33,8 +33,10 @@ def matching(facts, experiment, cell, spec):
 
 
 def label_of(options, without):
-    return ", ".join(value if name in ("norm", "placement") else f"{name} {value}"
-                     for name, value in options.items() if name not in without)
+    names = sorted((name for name in options if name not in without),
+                   key=lambda name: (name != "norm", name != "placement"))
+    return ", ".join(options[name] if name in ("norm", "placement") else f"{name} {options[name]}"
+                     for name in names)
 
 
 def finite_estimate(facts, experiment, cell, metric, variant):
@@ -48,13 +50,13 @@ def draw_estimate(axes, estimate, place, colour, upright):
     seeds = list(estimate.seeds.values())
     spots = [place] * len(seeds)
     across = (spots, seeds) if upright else (seeds, spots)
-    axes.plot(*across, "o", color=colour, alpha=0.35, markersize=3.5, markeredgewidth=0)
+    axes.plot(*across, "o", markerfacecolor="white", markeredgecolor=colour, markersize=3.5, zorder=3)
     if math.isfinite(estimate.low) and estimate.n > 1:
         ends = [estimate.low, estimate.high]
         along = ([place] * 2, ends) if upright else (ends, [place] * 2)
         axes.plot(*along, "-", color=colour, linewidth=1.6)
     middle = ([place], [estimate.value]) if upright else ([estimate.value], [place])
-    axes.plot(*middle, "D", color=colour, markersize=4.5)
+    axes.plot(*middle, "D", color=colour, markersize=4.5, zorder=4)
 
 
 def view_limits(axes, values, along):
@@ -201,7 +203,9 @@ def interval_svg(outcome):
                   for mark in marks]
     parts += [f'<line class="seed" x1="{at(value)}" x2="{at(value)}" y1="17" y2="23"/>'
               for value in seeds]
-    parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" y2="12"/>')
+    if reading.form != "exact":
+        parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" '
+                     'y2="12"/>')
     parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
     return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'aria-hidden="true">{"".join(parts)}</svg>')

@@ -9,14 +9,15 @@ import os
 
 import jinja2
 
-from claims import claims, figures, words
+from claims import claims, figures, inference, words
 from claims.experiments import EXPERIMENTS
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
-Contents = namedtuple("Contents", "facts judged younger level lab planned")
+# holm: {(quantity, cell): adjusted p}, filled by make().
+Contents = namedtuple("Contents", "facts judged younger level lab planned holm", defaults=[None])
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
           "not tested": "·"}
@@ -32,10 +33,13 @@ def number(value):
     return f"{value:.4g}".replace("-", "−")
 
 
-def estimate_text(estimate):
-    """"0.031 [0.012, 0.050], n = 8"."""
-    if estimate.kind == "exact":
-        return number(estimate.value)
+def estimate_text(outcome):
+    """"0.031 [0.012, 0.050], n = 8"; of an exact reading, the lowest and the highest value."""
+    estimate = outcome.estimate
+    if outcome.reading.form == "exact":
+        ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
+                                               max(estimate.seeds.values())))))
+        return " to ".join(ends) + (f", n = {estimate.n}" if estimate.kind != "exact" else "")
     kind = {"median": "median ", "share": "share "}.get(estimate.kind, "")
     return f"{kind}{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}], " \
            f"n = {estimate.n}"
@@ -51,15 +55,31 @@ def deciding(verdict):
     return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
 
 
-def outcome_rows(outcomes):
+def holm_of(judged):
+    """{(reading, cell): Holm's adjusted p}, in families by experiment."""
+    families = {}
+    for verdict in judged.values():
+        for one in [*verdict.said, *verdict.intended]:
+            families.setdefault(one.reading.quantity.experiment, {})[
+                one.reading.quantity.text, one.cell] = one.estimate.p
+    return {key: float(p) for family in families.values()
+            for key, p in zip(family, inference.holm(list(family.values())))}
+
+
+def outcome_rows(outcomes, holm):
     return [{"formula": one.reading.text(), "cell": cell_name(one.cell),
-             "estimate": estimate_text(one.estimate), "word": reading_word(one.value),
-             "p": number(one.estimate.p) if not math.isnan(one.estimate.p) else ""}
+             "estimate": estimate_text(one), "word": reading_word(one.value),
+             "p": p_text(one.estimate.p),
+             "holm": p_text(holm.get((one.reading.quantity.text, one.cell), math.nan))}
             for one in outcomes]
 
 
+def p_text(p):
+    return "" if math.isnan(p) else number(p)
+
+
 def claim_row(claim, contents):
-    verdict = contents.judged[claim.id]
+    verdict, holm = contents.judged[claim.id], contents.holm
     outcome = deciding(verdict)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
@@ -67,10 +87,10 @@ def claim_row(claim, contents):
             "says": claim.says.text() if claim.says else "",
             "meant": claim.meant.text() if claim.meant else "",
             "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
-            "said": outcome_rows(verdict.said), "intended": outcome_rows(verdict.intended),
+            "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "interval": figures.interval_svg(outcome) if outcome else "",
-            "estimate": estimate_text(outcome.estimate) if outcome else "",
+            "estimate": estimate_text(outcome) if outcome else "",
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
 
 
@@ -143,6 +163,7 @@ def what_was_run(contents):
 def make(contents):
     """The page as text."""
     judged = contents.judged
+    contents = contents._replace(holm=holm_of(judged))
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
