@@ -106,6 +106,7 @@ def check_bad_facts():
     check(value(above(DIFFERENCE, 0.01), with_untrained(8, math.inf)) == FAILS, "all of b diverged")
     check(value(above(DIFFERENCE, 0.01), with_untrained(7, math.inf, 7)) == OPEN, "seven seeds")
     check(DIFFERENCE.estimate(with_untrained(1, 9.0), ("text", "S")).kind == "median", "stuck")
+    check(DIFFERENCE.estimate(with_untrained(8, 9.0), ("text", "S")).kind == "mean", "all of b stuck")
     facts = planted(0.5)
     for seed in range(1, 9):
         facts.add("E", "text", "S", "norm=a", seed, "build", 1)

@@ -131,7 +131,7 @@ def future_runs(size, tuned):
     for norm in ("ln", "bn", "gn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
     for norm in ("ln", "bn", "in"):
-        for seed in size.judged(3):
+        for seed in size.judged():
             yield run_of(size, lab.RANDOM, {"norm": norm, "text": "random", "batch": 1}, seed,
                          ("learned_leak",), norm=norm, batch_size=1, block_size=16, n_layer=2,
                          n_embd=size.pick(16, 64, 64), max_iters=size.pick(20, 4000, 4000))
@@ -174,7 +174,7 @@ def outlier_runs(size, tuned):
         for qk, seed in ((qk, seed) for qk in ("off", "ln") for seed in size.judged()):
             yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
                          ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
-                         probe_interval=size["max-iters"])
+                         probe_interval=size["max-iters"] - 1)
     for norm in ("none", "ln", "bn", "rms"):
         yield from outlier_starts(size, tuned, norm)
 

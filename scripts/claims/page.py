@@ -66,6 +66,13 @@ def holm_of(judged):
             for key, p in zip(family, inference.holm(list(family.values())))}
 
 
+def telling(verdict):
+    """The value for a sentence: of the reading that the verdict rests on, an interval if there is one."""
+    rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
+    outcome = min(rests, key=lambda one: one.reading.form == "exact", default=None)
+    return estimate_text(outcome) if outcome else ""
+
+
 def outcome_rows(outcomes, holm):
     return [{"formula": one.reading.text(), "cell": cell_name(one.cell),
              "estimate": estimate_text(one), "word": reading_word(one.value),
@@ -90,7 +97,7 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "interval": figures.interval_svg(outcome) if outcome else "",
-            "estimate": estimate_text(outcome) if outcome else "",
+            "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
 
 

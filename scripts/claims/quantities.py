@@ -3,10 +3,10 @@ thresholds.
 
 Runs of one seed share weights and batches, so quantities are formed seed by seed (differences, ratios,
 slopes) and then get Student's t interval over the seeds, at 99 %. Proportions get Clopper and Pearson's.
-A run that did not train has no ordinary loss: one that diverged has an infinite loss, and a mean over the
-others would be one of survivors. So if a compared run did not train, the quantity is the median with
-its interval by order statistics, which such runs enter like all others. It is the whole line
-below 8 seeds. Runs of different builds are not paired.
+A mean over the runs that trained would be one of survivors. So if some runs of a variant trained and others
+did not, or if one diverged, which makes its loss infinite, the quantity is the median with its interval by
+order statistics, which such runs enter like all others. That interval is the whole line below 8 seeds.
+Runs of different builds are not paired.
 """
 from dataclasses import dataclass
 import math
@@ -94,12 +94,12 @@ def median_over_seeds(values):
 
 
 def combined(view, metric, terms):
-    """{seed: sum of sign * value} over the seeds that all terms have, and whether every run trained. A
-    seed whose runs are of different builds is left out."""
+    """{seed: sum of sign * value} over the seeds that all terms have, and whether each term's runs agree in
+    whether they trained. A seed whose runs are of different builds is left out."""
     series = [view(metric, variant) for _, variant in terms]
     builds = [view("build", variant) for _, variant in terms]
     trained = [view("trained", variant) for _, variant in terms]
-    values, whole = {}, True
+    values = {}
     for seed in series[0]:
         if not all(seed in one for one in series):
             continue
@@ -108,8 +108,8 @@ def combined(view, metric, terms):
         with np.errstate(invalid="ignore"):
             values[seed] = float(sum(np.float64(sign) * one[seed]
                                      for (sign, _), one in zip(terms, series)))
-        whole &= metric not in LOSSES or all(one.get(seed, 1) == 1 for one in trained)
-    return values, whole
+    return values, metric not in LOSSES or \
+        all(len({one.get(seed, 1) for seed in values}) <= 1 for one in trained)
 
 
 def combination(view, metric, terms):

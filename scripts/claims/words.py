@@ -42,8 +42,8 @@ def in_a_minute(rows):
         row = rows[name]
         sentence = sentences.get(row["word"])
         if sentence is None:
-            sentence = f"{row['text']}: {row['word']}" + (" ({estimate})." if row["estimate"] else ".")
-        found.append((name, sentence.replace("{estimate}", row["estimate"])))
+            sentence = f"{row['text']}: {row['word']}" + (" ({estimate})." if row["telling"] else ".")
+        found.append((name, sentence.replace("{estimate}", row["telling"])))
     return found
 
 
@@ -70,6 +70,6 @@ OBJECTIONS = [
      "at most 1 % are called."),
     ("Rules were fitted to the results.", "When an experiment has its first facts, the checksums of its "
      "rules are kept. The page flags every rule that changed later."),
-    ("Averages of surviving runs flatter.", "If a run did not train, the median decides, which such runs "
-     "enter. Its interval is the whole line below 8 seeds."),
+    ("Averages of surviving runs flatter.", "Where only some runs of a variant trained, or one diverged, "
+     "the median decides, which such runs enter. Its interval is the whole line below 8 seeds."),
 ]
