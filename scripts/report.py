@@ -9,6 +9,7 @@ Everything is resumable: the same command continues after a kill, and what is kn
 import argparse
 from dataclasses import replace
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotli
 from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
-from claims.facts import Records, gather, is_missing, measure_all  # noqa: E402
+from claims.facts import Records, gather, is_missing, measure_all, measure_alone  # noqa: E402
 from claims.lab import TOY, Lab, LabError  # noqa: E402
 from claims.plan import Tuning, grid_line  # noqa: E402
 from model_file import ModelError  # noqa: E402
@@ -126,24 +127,31 @@ def plan_all(lab, labels, experiments, options):
 
 def write_list(lab, missing, path):
     """The list of runs, by seed first: whatever has run when somebody stops is a smaller report."""
+    for run in missing.values():
+        if "start" in run.options:
+            lab.make_start(run.options["start"])
     ordered = sorted(missing.items(), key=lambda item: item[1].seed)
     write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
 
 
 def run_list(options, lab, path):
-    """Runs the list. The runs that fail are reported by ablate.sh."""
+    """Runs the list. The runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
     words = [ABLATE, f"--grid={path}", f"--out={os.path.join(options.out, 'ablation')}",
              f"--jobs={options.jobs}"]
     words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin else []
-    with open(os.path.join(options.out, "ablate.log"), "ab") as log:
-        status = subprocess.run(words, check=False, stdout=log, env={
-            **os.environ, "TRAIN": os.path.abspath(lab.train)}).returncode
+    with open(os.path.join(options.out, "ablate.log"), "ab") as log, subprocess.Popen(
+            words, stdout=log, env={**os.environ, "TRAIN": os.path.abspath(lab.train)}) as process:
+        try:
+            status = process.wait()
+        except SystemExit:
+            process.terminate()
+            raise
     if status in (130, 143, 129):
         sys.exit(status)
 
 
 def run_everything(options, lab, labels, experiments):
-    """Plans and runs until nothing is missing. Returns the plan."""
+    """Plans and runs until nothing of these experiments is missing. Returns their plan."""
     before = None
     while True:
         planned, missing = plan_all(lab, labels, experiments, options)
@@ -153,7 +161,8 @@ def run_everything(options, lab, labels, experiments):
         write_list(lab, missing, path)
         if options.list:
             print(f"{path}: {len(missing)} runs; those at tuned rates are listed when the grid of rates "
-                  f"has been run\nscripts/ablate.sh --grid={path} --out={options.out}/ablation")
+                  f"has been run\nscripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
+                  f"sbatch --array=1-{len(missing)}%20 scripts/ablate.slurm {options.out}/ablation")
             sys.exit(0)
         if before == set(missing):
             say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
@@ -187,7 +196,9 @@ def measured_facts(options, lab, labels, experiments):
         asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
                                                                              *run.measures])))
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
-    return gather(lab, planned, experiments, say), planned
+    measure_alone(lab, experiments, say)
+    planned, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
+    return gather(lab, planned, EXPERIMENTS), planned
 
 
 def report(options, parser):
@@ -205,6 +216,7 @@ def report(options, parser):
 
 def main():
     options, parser = options_of(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         return report(options, parser)
     except (LabError, FactError, ModelError, RunError) as error:

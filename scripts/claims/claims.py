@@ -7,7 +7,7 @@ the rules that read them are kept beside them; the page flags a rule that was ch
 from claims.claims_a import CLAIMS_A
 from claims.claims_b import CLAIMS_B
 from claims.claims_d import CANARIES, CLAIMS_D
-from claims.rules import Claim, Verdict, judge
+from claims.rules import Claim, judge
 
 OUT = [
     Claim("O1", "Claims on images: convolutions and their locality, channels of colours, ConvNeXt",
@@ -40,6 +40,3 @@ def failed_canaries(judged):
     """The canaries that did not come out as they must. One that was not measured has not failed."""
     return [claim for claim in CANARIES
             if judged[claim.id].word not in (claim.canary, "not measured")]
-
-
-__all__ = ["ALL", "CANARIES", "CLAIMS", "OUT", "Verdict", "failed_canaries", "find", "verdicts"]

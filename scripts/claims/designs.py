@@ -29,7 +29,7 @@ def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=No
 
 def norm_runs(size, tuned):
     label = tuned.label
-    norms = NORMS if size.full or size.name == "XS" else NORMS[:5]
+    norms = NORMS if size.full or size.name == "XS" else NORMS[:size.pick(5, 4, 7)]
     for norm in norms:
         yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm},
                           LOSS)
@@ -46,9 +46,10 @@ def norm_runs(size, tuned):
                          ("ending",), norm=norm, learning_rate=rate)
         for norm in ("none", "ln", "bn"):
             for width in WIDTHS if size.full else WIDTHS[::2]:
-                yield from at_tuned(size, label, tuned,
-                                    {"norm": norm, "width": width, "rate": "tuned"},
-                                    {"norm": norm, "n_embd": width})
+                rate = tuned(size, rates=size.rates[1:4], norm=norm, n_embd=width)
+                for seed in size.judged() if rate is not None else ():
+                    yield run_of(size, label, {"norm": norm, "width": width, "rate": "tuned"}, seed,
+                                 ("ending",), norm=norm, n_embd=width, learning_rate=rate)
 
 
 WIDTHS = (16, 32, 64)
@@ -159,7 +160,8 @@ def depth_runs(size, tuned):
                     variant = {**options, "depth": layers, "warmup": warmup}
                     yield run_of(size, tuned.label, variant, seed, ("ending", "depth"),
                                  n_layer=layers, warmup_iters=warmup, probe_interval=100,
-                                 max_iters=size.pick(20, 200, 600), **options, **narrow)
+                                 max_iters=size.pick(20, 200, 600), eval_iters=8, **options,
+                                 **narrow)
     for norm in ("ln", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "off"},
                             {"norm": norm, "final_norm": "off"}, tune={"norm": norm})
@@ -202,16 +204,14 @@ def affine_runs(size, tuned):
 
 
 def cost_runs(size, tuned):
-    updates = 20
+    short = {"max_iters": 10, "n_layer": 2, "profile": True, "eval_interval": 10, "eval_iters": 1}
     for repeat in range(1, size.pick(1, 3, 5) + 1):
         for norm in ("none", "ln", "rms", "bn"):
             yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
-                         ("profile",), norm=norm, n_embd=128, block_size=64, max_iters=updates,
-                         n_layer=2, profile=True)
+                         ("profile",), norm=norm, n_embd=128, block_size=64, **short)
         for width, length in [(64, 64), (256, 64), (512, 64), (128, 128), (128, 256), (128, 512)]:
             yield run_of(size, tuned.label, {"norm": "ln", "width": width, "length": length}, repeat,
-                         ("profile",), norm="ln", n_embd=width, block_size=length, max_iters=updates,
-                         n_layer=2, profile=True)
+                         ("profile",), norm="ln", n_embd=width, block_size=length, **short)
 
 
 def small_runs(size, tuned):

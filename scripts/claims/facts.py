@@ -14,7 +14,7 @@ import threading
 import zlib
 
 from claims.exact import ALONE
-from claims.fact_table import NO_SEED, Facts
+from claims.fact_table import Facts
 from claims.instruments import DUMPING, INSTRUMENTS
 from claims.measures import MEASURES
 from runs import RunError
@@ -22,6 +22,7 @@ from runs import RunError
 ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
 PUBLISHED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published", "measured.jsonl")
 EXACT_CELL = ("exact", "-")
+ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
 
@@ -37,8 +38,11 @@ class Records:
         self.path, self.known, self.lock = path, {}, threading.Lock()
         self.sources = {name: source_of(measure)
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
-        for one in (*others, path):
+        for one in others:
             self.read(one)
+        for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
+            del self.known[key]  # what needs no run is measured with one's own program
+        self.read(path)
 
     def read(self, path):
         if not os.path.exists(path):
@@ -110,25 +114,24 @@ def measure_all(lab, runs, jobs, say, progress):
             progress(done, len(todo))
 
 
-def alone_rows(lab, experiment, say):
-    """The rows of measurements that need no run."""
-    rows = []
-    for name in experiment.alone:
-        known = lab.records.find(f"alone-{experiment.id}", name)
-        if known is None:
+def measure_alone(lab, experiments, say):
+    """Measures what needs no run."""
+    for experiment in experiments:
+        for name in experiment.alone:
+            if lab.records.find(ALONE_RUN + experiment.id, name) is not None:
+                continue
             try:
-                known = ALONE[name](lab)
+                rows = ALONE[name](lab)
             except (OSError, ValueError, RuntimeError) as error:
                 say(f"{experiment.id}: {name}: {error}")
                 continue
-            if known:
-                lab.records.keep(f"alone-{experiment.id}", name, known)
-        rows += known
-    return rows
+            if rows:
+                lab.records.keep(ALONE_RUN + experiment.id, name, rows)
 
 
-def gather(lab, planned, experiments, say):
-    """The Facts of all planned runs: (experiment, size, label, run)."""
+def gather(lab, planned, experiments):
+    """The Facts that are known of planned runs, (experiment, size, label, run), and of experiments that
+    need none."""
     facts = Facts()
     for experiment, size, label, run in planned:
         for measure in run.measures:
@@ -136,8 +139,10 @@ def gather(lab, planned, experiments, say):
             for metric, value in values.items():
                 facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
     for experiment in experiments:
-        for variant, seed, metric, value in alone_rows(lab, experiment, say):
-            facts.add(experiment.id, *EXACT_CELL, variant, seed or NO_SEED, metric, value)
+        for name in experiment.alone:
+            for row in lab.records.find(ALONE_RUN + experiment.id, name) or ():
+                variant, seed, metric, value = row
+                facts.add(experiment.id, *EXACT_CELL, variant, seed, metric, value)
     add_canaries(facts)
     return facts
 

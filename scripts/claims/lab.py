@@ -75,7 +75,7 @@ class Lab:
     def __init__(self, train, folder, corpora, level, records):
         self.train, self.folder, self.level = train, folder, level
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
-        self.records, self.help = records, None
+        self.records, self.help, self.starts = records, None, {}
         os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
         for label in corpora:
             if label == TOY:
@@ -146,11 +146,15 @@ class Lab:
     def with_start(self, run, factor):
         """The run from initial weights of which a channel of the positions is multiplied."""
         label = f"x{factor}-{self.name_of(run)}"
-        path = os.path.join(self.folder, "states", f"{label}.safetensors")
-        self.paths[label] = path
-        started = run._replace(options={**run.options, "start": label})
-        if os.path.exists(path) or self.records.find(self.name_of(started), "ending"):
-            return started
+        self.paths[label] = os.path.join(self.folder, "states", f"{label}.safetensors")
+        self.starts[label] = run, factor
+        return run._replace(options={**run.options, "start": label})
+
+    def make_start(self, label):
+        """Writes the initial weights that a run starts from, if they are not there."""
+        (run, factor), path = self.starts[label], self.paths[label]
+        if os.path.exists(path):
+            return
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             words = plan.grid_line("", run, self.paths)
@@ -160,7 +164,6 @@ class Lab:
         arrays["transformer.wpe.weight"][:, OUTLIER_CHANNEL] *= factor
         model_file.write(path, {name: text for name, text in texts.items()
                                 if name not in ("header_crc32", "data_crc32")}, arrays)
-        return started
 
     def whole(self, run):
         """The folder of the run that goes on where `run`, a part of it, ends; None if there is none."""

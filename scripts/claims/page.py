@@ -151,10 +151,13 @@ def what_was_run(contents):
     sizes = {}
     for _, size, _, run in contents.planned:
         sizes.setdefault(size.name, (size, set()))[1].add(lab.name_of(run))
+    done = {lab.name_of(run) for _, _, _, run in contents.planned if all(
+        lab.records.find(lab.name_of(run), measure) for measure in run.measures)}
     rows = [("Level", words.LEVELS[contents.level])]
     for name, (size, names) in sizes.items():
         options = ", ".join(f"{key} {value}" for key, value in size.options.items())
-        rows.append((f"Size {name}", f"{len(names)} runs of {options}; {size.seeds} judged seeds, "
+        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured: "
+                     f"{options}; {size.seeds} judged seeds, "
                      f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
     for label in sorted({label for _, _, label, _ in contents.planned}):
         rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "

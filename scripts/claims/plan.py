@@ -31,7 +31,7 @@ class Size:
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
     seeds: int = 4
     tuning: int = 2
-    evaluated: int = 24576
+    evaluated: int = 12288
     small: bool = False
     full: bool = False
 
@@ -65,8 +65,8 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 400}, rates=(1e-3, 1e-2), tuning=1,
-                           evaluated=16384)],
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 300}, rates=(1e-3, 1e-2), tuning=1,
+                           evaluated=12288)],
               [XS]),
     "full": ([replace(size, full=True, seeds=seeds, tuning=3)
               for size, seeds in ((XS, 16), (S, 16), (M, 8))],

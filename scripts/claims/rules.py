@@ -234,18 +234,17 @@ def in_some_cell(part):
 @dataclass(frozen=True)
 class Claim:
     """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
-    in our words. expected: the verdict that the literature suggests, written before any run. by: the
-    experiments. out: why it is not tested; such a claim has no readings."""
+    in our words. expected: the verdict that the literature suggests, written before any run. out: why
+    it is not tested; such a claim has no readings. canary: the verdict that must come out."""
     ids: str
     text: str
     where: str
     expected: str
     says: object = None
     meant: object = None
-    by: str = ""
     note: str = ""
     out: str = ""
-    canary: str = ""  # the verdict that must come out
+    canary: str = ""
 
     @property
     def id(self):
@@ -260,7 +259,7 @@ class Claim:
         return set().union(*(reading.needs() for reading in (self.says, self.meant) if reading))
 
     def experiments(self):
-        return sorted({need[0] for need in self.needs()} | set(self.by.split()))
+        return sorted({need[0] for need in self.needs()})
 
 
 @dataclass(frozen=True)
