@@ -207,6 +207,9 @@ def report(options, parser):
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
+    if os.path.isdir(options.out) and os.listdir(options.out) and \
+            not os.path.isdir(os.path.join(options.out, "texts")):
+        raise LabError(f"{options.out}: is not a report's folder (another --out)")
     os.makedirs(options.out, exist_ok=True)
     records = Records(os.path.join(options.out, "measured.jsonl"))
     lab = Lab(train, options.out, labels, options.level, records)

@@ -128,6 +128,7 @@ Test(report, facts_decide) {
 Test(report, bad_input) {
     text_put(".", "short.txt", "too short");
     text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
+    expect_done("mkdir else && touch else/file");
     text_put(".", "row.csv",
              "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,1,val_loss,two\n");
     static const struct {
@@ -144,6 +145,9 @@ Test(report, bad_input) {
         {1, "report.py --corpus=nosuch.txt --out=x",
          "report: nosuch.txt: No such file or directory"},
         {1, "report.py --corpus=short.txt --out=x", "short.txt: 9 characters are too few"},
+        {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
+        {1, "report.py --size=mini --out=else",
+         "report: else: is not a report's folder (another --out)"},
         {1, "report.py --facts=facts.csv --out=x",
          "facts.csv: line 1 must be experiment,corpus,size,variant,seed,metric,value"},
         {1, "report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
