@@ -1,6 +1,6 @@
 """The claims of articles B and C. claims.py has the whole table."""
 from claims.claims_a import DELTA, MUCH, RATES, TINY, TUNED, loss
-from claims.quantities import (correlation, difference, largest_rate, ratio, share, slope, steps_to,
+from claims.quantities import (correlation, difference, largest_rate, ratio, fraction, slope, steps_to,
                                value)
 from claims.rules import Claim, above, all_of, any_of, below, exact, in_some_cell, known, no, within
 
@@ -11,8 +11,8 @@ NORMS = [f"norm={norm}" for norm in ("none", "ln", "bn", "rms")]
 FACTOR = largest_rate("E1", RATES, "norm=ln depth=base", "norm=none depth=base")
 
 DEEP = "norm=ln depth=16 warmup=0"
-STABLER = all_of(above(share("E8", "trained", f"placement=pre {DEEP}"), 0.5),
-                 below(share("E8", "trained", f"placement=post {DEEP}"), 0.5))
+STABLER = all_of(above(fraction("E8", "trained", f"placement=pre {DEEP}"), 0.5),
+                 below(fraction("E8", "trained", f"placement=post {DEEP}"), 0.5))
 
 
 def exponent(metric, axis, at):

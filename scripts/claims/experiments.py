@@ -101,9 +101,9 @@ EXPERIMENTS = [
         alone=("vectors", "softmaxes"), metrics=()),
     Experiment(
         "E12", "What a norm costs",
-        "How does time grow with channels and length, and what part of a step is spent in norms?",
+        "How does time grow with channels and length, and what fraction of a step is spent in norms?",
         "channels, length, norm; five repetitions, interleaved.",
-        "Times of this machine and this program; only exponents and shares are judged.",
+        "Times of this machine and this program; only exponents and fractions are judged.",
         designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),),
         metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
     Experiment(

@@ -128,8 +128,8 @@ WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best 
          "single_gap": "loss by each sequence's statistics less that by running ones (nats)",
          "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
          "learned_leak": "ln V less the training loss on random text (nats)",
-         "saturated": "share of saturated queries",
-         "saturated_outlier": "share of saturated queries, with the outlier",
+         "saturated": "fraction of saturated queries",
+         "saturated_outlier": "fraction of saturated queries, with the outlier",
          "norm_share": "part of a step spent in norms"}
 
 

@@ -117,7 +117,7 @@ def rereading(lab, folder, run):
 # ---- attention and outliers ----------------------------------------------------------------------
 
 def attention_state(arrays, run):
-    """(share of queries with a weight above 0.99, entropy over its maximum, mean trace of the softmax's
+    """(fraction of queries with a weight above 0.99, entropy over its maximum, mean trace of the softmax's
     Jacobian), of queries with two keys or more."""
     saturated, entropies, traces = [], [], []
     for weights, _, _ in all_weights(arrays, run):
@@ -189,7 +189,7 @@ def noise(lab, folder, run):
 
 def kept(lab, folder, run):
     """R^2 of linear probes for a token's norm, mean and position, before a norm less after it, mean
-    over norms; the share of variance between positions; the norms' output values; and whether similar
+    over norms; the fraction of variance between positions; the norms' output values; and whether similar
     characters get more similar."""
     arrays = lab.dump(folder, batch_text(lab, run, CHUNK), f"--batch-size={CHUNK}")
     loss, between, within = {"norm": [], "mean": [], "position": []}, [], []

@@ -166,7 +166,7 @@ class Lab:
                                 if name not in ("header_crc32", "data_crc32")}, arrays)
 
     def whole(self, run):
-        """The folder of the run that goes on where `run`, a part of it, ends; None if there is none."""
+        """The folder of the run that continues where `run`, a part of it, ends; None if there is none."""
         options = {**run.options, "max-iters": run.options["lr-decay-iters"]}
         twin = run._replace(options=options)
         return self.folder_of(twin) if self.ended(twin) else None

@@ -56,7 +56,7 @@ def curve(lab, folder, run):
 
 
 def steadiness(lab, folder, run):
-    """Of the updates after warm-up: the coefficient of variation of the gradient's norm, and the share
+    """Of the updates after warm-up: the coefficient of variation of the gradient's norm, and the fraction
     that was clipped. The log has every tenth update."""
     read = run_folders.Run(folder)
     rows = [row for row in read.measured("grad_norm")

@@ -40,7 +40,7 @@ def estimate_text(outcome):
         ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
                                                max(estimate.seeds.values())))))
         return " to ".join(ends) + (f", n = {estimate.n}" if estimate.kind != "exact" else "")
-    kind = {"median": "median ", "share": "share "}.get(estimate.kind, "")
+    kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
     return f"{kind}{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}], " \
            f"n = {estimate.n}"
 
@@ -102,7 +102,7 @@ def claim_row(claim, contents):
 
 
 def sizes_of(verdict):
-    """"at XS, S", behind a verdict that rests on trained models."""
+    """"at XS, S", after a verdict that rests on trained models."""
     sizes = sorted({one.cell[1] for one in verdict.said if one.cell[1] != "-"})
     return f"at {', '.join(sizes)}" if sizes and verdict.word in DECIDED else ""
 

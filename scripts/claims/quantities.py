@@ -182,7 +182,7 @@ def exponential(estimate):
                                        in estimate.seeds.items()}, estimate.p, estimate.kind)
 
 
-def share(experiment, metric, variant):
+def fraction(experiment, metric, variant):
     """The fraction of seeds with the value 1, of a metric that is 0 or 1."""
     def compute(view):
         values = view(metric, variant)
@@ -190,8 +190,8 @@ def share(experiment, metric, variant):
             return None
         mean, low, high, _ = inference.clopper_pearson(sum(v == 1 for v in values.values()),
                                                        len(values))
-        return Estimate(mean, low, high, values, kind="share")
-    return Quantity(f"share of {metric}({variant_text(variant)})", experiment, ((metric, variant),),
+        return Estimate(mean, low, high, values, kind="fraction")
+    return Quantity(f"fraction of {metric}({variant_text(variant)})", experiment, ((metric, variant),),
                     compute)
 
 

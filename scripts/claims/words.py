@@ -57,7 +57,7 @@ OBJECTIONS = [
      "tested."),
     ("A batch of one is not small: BatchNorm's sample is batch times length.",
      "E3 varies both, at equal numbers of characters."),
-    ("Warm-up and clipping hide instability.", "E8 trains deep models without warm-up; the share of "
+    ("Warm-up and clipping hide instability.", "E8 trains deep models without warm-up; the fraction of "
      "clipped updates is a metric of E1. Clipping itself stays on."),
     ("Stale running statistics.", "E2 measures one model by five sources of statistics, and another "
      "momentum."),
@@ -66,7 +66,7 @@ OBJECTIONS = [
     ("Adam hides the scale of gradients.", "Gradient claims are judged on gradients, not on losses."),
     ("The rate was tuned on the validation text.", "On other seeds, but on the same text. The gain from "
      "choosing among six rates is common to all norms."),
-    ("Of so many claims some come out by luck.", "Intervals are at 99 %. A test plants 2000 null effects: "
+    ("Of this many claims some come out by luck.", "Intervals are at 99 %. A test plants 2000 null effects: "
      "at most 1 % are called."),
     ("Rules were fitted to the results.", "When an experiment has its first facts, the checksums of its "
      "rules are kept. The page flags every rule that changed later."),
