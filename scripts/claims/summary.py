@@ -76,7 +76,8 @@ def readme_section(judged, level, where):
                   and claim.expected != "open"]
     rest = [claim for claim in decided if claim not in surprising and claim.expected == "open"]
     lines = [f"- {claim.text}: **{judged[claim.id].word}**"
-             + (f" ({judged[claim.id].why.rstrip('.')})" if judged[claim.id].word == IMPRECISE else "")
+             + (f" ({(claim.note or judged[claim.id].why).rstrip('.')})"
+                if judged[claim.id].word == IMPRECISE else "")
              for claim in (surprising + rest)[:8]]
     tally = ", ".join(f"{number} {word}" for word, number in found.items())
     return "\n".join([f"Of {len(claims.CLAIMS)} claims ({level} report): {tally}.", "", *lines, "",
