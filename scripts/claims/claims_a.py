@@ -1,0 +1,157 @@
+"""The claims of article A, and those of the others that say the same. claims.py has the whole table.
+
+Every claim is paraphrased. `says` is its literal sense, `meant` what is left if one is charitable.
+"""
+from claims.quantities import (difference, geometric, largest_rate, ratio, rise, slope, steps_to,
+                               value)
+from claims.rules import Claim, above, all_of, any_of, below, exact, in_some_cell, known, no, within
+
+DELTA = 0.02  # nats: equal for practice; 2 % of perplexity, about 2.5 seed deviations
+MUCH = 0.1    # nats: "sharp", "much"
+TINY = 1e-4   # logits: above it a change is a dependence; independence is 0 to the bit
+RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+TUNED = "rate=tuned"
+
+
+def loss(a, b):
+    """L(a) - L(b) at tuned rates."""
+    return difference("E1", "val_loss", a, b, at=TUNED)
+
+
+CLAIMS_A = [
+    Claim("A1 F2", "LayerNorm's statistics are those of a whole sample, BatchNorm's those of a channel "
+          "over the batch", "A, claim 1; F, claim 2", "imprecise",
+          says=exact(value("E11", "other_token_change", "norm=ln vectors=tokens"), low=TINY),
+          meant=all_of(exact(value("E11", "token_mean", "norm=ln vectors=tokens"), -1e-5, 1e-5),
+                       exact(value("E11", "channel_mean", "norm=bn vectors=tokens"), -1e-5, 1e-5),
+                       exact(value("E11", "channel_variance", "norm=bn vectors=tokens"), 0.999, 1.001)),
+          note="In a Transformer LayerNorm's sample is one token, not the sequence."),
+    Claim("A3 C6 C11 D7", "Sequences of different length and their pads pollute BatchNorm's statistics "
+          "and not LayerNorm's", "A, claim 3; C, claims 6 and 11; D, claim 7", "imprecise",
+          says=any_of(exact(value("E5", "pad_change", "norm=bn pads=mask text=items"), low=TINY),
+                      above(difference("E5", "val_loss", "pads=include", "pads=mask",
+                                       at="norm=bn text=items"), DELTA)),
+          meant=all_of(exact(value("E5", "pad_change", "norm=bn pads=include text=items"), low=TINY),
+                       exact(value("E5", "pad_change", "norm=ln pads=mask text=items"), 0, TINY)),
+          note="Statistics can leave pads out; then nothing is polluted."),
+    Claim("A4", "Under parallel computing BatchNorm has a problem with the propagation of gradients",
+          "A, claim 4", "false",
+          says=exact(value("E19", "gradient_error_1", "norm=bn"), low=0.01),
+          meant=all_of(exact(value("E19", "gradient_error_4", "norm=bn"), low=0.01),
+                       exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4)),
+          note="With synchronized statistics the parts' gradient is that of the whole batch."),
+    Claim("A5 A9 B9", "Without a norm the residual stream explodes or vanishes; LayerNorm brings its "
+          "scale back", "A, claims 5 and 9; B, claim 9", "imprecise",
+          says=all_of(above(geometric("E8", "stream_growth_start", "norm=none placement=pre depth=48 "
+                                      "init=xavier time=start"), 10),
+                      below(geometric("E8", "stream_growth_start", "norm=ln placement=pre depth=48 "
+                                      "init=xavier time=start"), 2)),
+          meant=all_of(above(geometric("E8", "stream_growth_start", "norm=none placement=pre depth=48 "
+                                       "init=xavier time=start"), 2),
+                       below(geometric("E8", "stream_growth_start", "norm=ln placement=post depth=48 "
+                                       "init=xavier time=start"), 1.1))),
+    Claim("A6 B14", "LayerNorm is better for parallel computing", "A, claim 6; B, claim 14",
+          "imprecise",
+          says=below(ratio("E12", "milliseconds", "norm=ln", "norm=bn", at="width=128 length=64"), 0.95),
+          meant=all_of(exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4),
+                       exact(value("E19", "gradient_error_4", "norm=bn"), low=0.01)),
+          note="LayerNorm has no statistics that parts would have to exchange."),
+    Claim("A7 B7", "LayerNorm after each sub-layer makes training faster and steadier",
+          "A, claim 7; B, claim 7", "true",
+          says=all_of(below(steps_to("E8", "norm=ln placement=post", "norm=none placement=pre",
+                                     at=f"depth=base {TUNED}"), 2 / 3),
+                      below(ratio("E8", "gradient_cv", "norm=ln placement=post",
+                                  "norm=none placement=pre", at=f"depth=base {TUNED}"), 1)),
+          meant=below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 2 / 3)),
+    Claim("A8", "The outputs of attention have a large dynamic range", "A, claim 8", "false",
+          says=exact(value("E9", "convexity_excess", "norm=none"), low=1e-4),
+          meant=exact(value("E9", "largest_logit", "norm=none"), low=10),
+          note="An output is a convex mix of values, so it can't exceed them; logits can be large."),
+    Claim("A10 B8 F3", "LayerNorm regularizes and generalizes better", "A, claim 10; B, claim 8; "
+          "F, claim 3", "open",
+          says=all_of(above(difference("E14", "best_loss", "norm=none", "norm=ln", at="dropout=0"),
+                            DELTA),
+                      above(difference("E14", "gap_at_equal_fit", "norm=none", "norm=ln",
+                                       at="dropout=0"), 0)),
+          meant=above(difference("E14", "best_loss", "norm=none", "norm=ln", at="dropout=0"), 0)),
+    Claim("A19", "Normalization makes a model resist noise in its input", "A, claim 19", "open",
+          says=above(difference("E10", "noise_cost", "norm=none", "norm=ln", at="variant=plain"), DELTA),
+          meant=above(difference("E10", "noise_cost", "norm=none", "norm=ln", at="variant=plain"), 0)),
+    Claim("A12", "In the original paper a LayerNorm follows each activation of the MLP; that helps",
+          "A, claim 12", "false", says=known(False),
+          meant=above(difference("E10", "val_loss", "variant=plain", "variant=ffn-norm-ln",
+                                 at="norm=ln"), DELTA),
+          note="The paper (section 3.1) puts it after the sub-layer's residual addition."),
+    Claim("A14", "Without normalization training does not converge, or very slowly", "A, claim 14",
+          "open",
+          says=exact(value("E1", "trained", "norm=none recipe=best"), 0, 0),
+          meant=above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"), DELTA),
+          note="Each with its own best learning rate and initialization."),
+    Claim("A17 A27", "RMSNorm and GroupNorm are good substitutes for LayerNorm, GroupNorm in small "
+          "batches", "A, claims 17 and 27", "true",
+          says=all_of(within(loss("norm=rms", "norm=ln"), DELTA),
+                      within(loss("norm=gn", "norm=ln"), DELTA)),
+          meant=any_of(within(loss("norm=rms", "norm=ln"), DELTA),
+                       within(loss("norm=gn", "norm=ln"), DELTA))),
+    Claim("A21 B12 C3 F4", "BatchNorm needs a large batch; below 8 it drops sharply",
+          "A, section 2 and III.4; B, claim 12; C, claim 3; F, claim 4", "open",
+          says=above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=4 block=full",
+                          "batch=32 block=full"), MUCH),
+          meant=any_of(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=4",
+                                  "batch=32 block=full"), MUCH),
+                       above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full",
+                                  "batch=32 block=full"), MUCH)),
+          note="BatchNorm's sample over text is batch x length characters. With one sequence it also "
+          "learns to exploit its leak of the future (E7)."),
+    Claim("A22", "A BatchNorm after the residual addition breaks the residual flow; a LayerNorm does "
+          "not", "A, claim 22", "open",
+          says=above(rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"),
+                          f"placement=post {TUNED}", f"placement=pre {TUNED}"), MUCH),
+          meant=above(rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"),
+                           f"placement=post {TUNED}", f"placement=pre {TUNED}"), DELTA)),
+    Claim("A23 C13", "BatchNorm does not fit self-attention: attention then depends on the batch",
+          "A, claim 23; C, claim 13", "open",
+          says=exact(value("E6", "weight_change_running", "norm=bn"), low=TINY),
+          meant=exact(value("E6", "weight_change_own", "norm=bn"), low=0.01)),
+    Claim("A25", "RMSNorm normalizes the variance only", "A, claim 25", "imprecise",
+          says=exact(value("E11", "variance", "norm=rms vector=article"), 0.999, 1.001),
+          meant=exact(value("E11", "mean_square", "norm=rms vector=article"), 0.999, 1.001),
+          note="It normalizes the mean square; the variance only where the mean is 0."),
+    Claim("A26 C19", "RMSNorm is cheaper than LayerNorm and more stable", "A, claim 26; C, claim 19",
+          "open",
+          says=all_of(below(ratio("E12", "norm_ms", "norm=rms", "norm=ln", at="width=128 length=64"), 1),
+                      above(largest_rate("E1", RATES, "norm=rms depth=base", "norm=ln depth=base"), 1)),
+          meant=below(ratio("E12", "norm_ms", "norm=rms", "norm=ln", at="width=128 length=64"), 1)),
+    Claim("A29 C0", "No norm is best everywhere", "A, claim 29; C, introduction", "true",
+          says=all_of(in_some_cell(above(difference("E9", "val_loss", "norm=ln", "norm=bn",
+                                                    at="start=x1000"), DELTA)),
+                      in_some_cell(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"),
+                                              "batch=1 block=full", "batch=32 block=full"), DELTA)))),
+    Claim("N1", "LayerNorm is for models with many features", "A, I", "open",
+          says=all_of(above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=none {TUNED}",
+                                  f"norm=ln {TUNED}"), 0.01),
+                      above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=bn {TUNED}",
+                                  f"norm=ln {TUNED}"), 0.01))),
+    Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
+          "A, second answer, table", "open",
+          says=above(rise("E5", "val_loss", ("norm=bn pads=mask", "norm=ln pads=mask"), "text=items",
+                          "text=running"), DELTA)),
+    Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
+          "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),
+    Claim("N4", "LayerNorm is indispensable: nothing else will do", "A, IV", "false",
+          says=all_of(above(loss("norm=rms", "norm=ln"), DELTA), above(loss("norm=gn", "norm=ln"), DELTA),
+                      above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"),
+                            DELTA))),
+    Claim("N5", "LayerNorm works across channels, so one large channel suppresses the others",
+          "A, second answer, IV.2", "true",
+          says=exact(value("E11", "suppression", "norm=ln vector=outlier"), low=10)),
+    Claim("N12", "Batch statistics make a model robust against noise in its input",
+          "A, second answer, II.1", "open",
+          says=above(difference("E10", "noise_cost", "norm=ln", "norm=bn", at="variant=plain"), DELTA),
+          meant=above(difference("E10", "noise_cost", "norm=ln", "norm=bn", at="variant=plain"), 0)),
+    Claim("N15", "Pre-LN raises the efficiency of training", "A, VI", "open",
+          says=below(steps_to("E8", "norm=ln placement=pre depth=base",
+                              "norm=ln placement=post depth=base", at=TUNED), 1),
+          meant=no(above(difference("E8", "val_loss", "placement=pre", "placement=post",
+                                    at=f"norm=ln depth=base {TUNED}"), DELTA))),
+]

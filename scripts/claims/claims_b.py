@@ -1,0 +1,144 @@
+"""The claims of articles B and C. claims.py has the whole table."""
+from claims.claims_a import DELTA, MUCH, RATES, TINY, TUNED, loss
+from claims.quantities import (correlation, difference, largest_rate, ratio, fraction, slope, steps_to,
+                               value)
+from claims.rules import Claim, above, all_of, any_of, below, exact, in_some_cell, known, no, within
+
+WIDTH, LENGTH = ("width", (128, 256, 512)), ("length", (64, 128, 256, 512))
+NORMS = [f"norm={norm}" for norm in ("none", "ln", "bn", "rms")]
+
+
+FACTOR = largest_rate("E1", RATES, "norm=ln depth=base", "norm=none depth=base")
+
+DEEP = "norm=ln depth=16 warmup=0"
+STABLER = all_of(above(fraction("E8", "trained", f"placement=pre {DEEP}"), 0.5),
+                 below(fraction("E8", "trained", f"placement=post {DEEP}"), 0.5))
+
+
+def exponent(metric, axis, at):
+    """The slope of the logarithm of a time over that of an option."""
+    return slope("E12", metric, axis, f"norm=ln {at}")
+
+
+def change(metric, norm):
+    return value("E6", metric, f"norm={norm}")
+
+
+def zero(quantity):
+    return exact(quantity, 0, 0)
+
+
+CLAIMS_B = [
+    Claim("B1 B2", "LayerNorm subtracts a token's mean and divides by its deviation, with gamma 1 and "
+          "beta 0 at first and a small epsilon", "B, claims 1 and 2", "true",
+          says=all_of(exact(value("E11", "reference_error", "norm=ln vector=normal channels=64"), 0,
+                            1e-5),
+                      exact(value("E11", "mean", "norm=ln vector=article"), -1e-6, 1e-6))),
+    Claim("B3 F1", "LayerNorm works because it reduces internal covariate shift", "B, claim 3; "
+          "F, claim 1", "open",
+          says=above(correlation("E17", ("drift_mean", "val_loss"), NORMS), 0.5),
+          meant=below(ratio("E17", "drift_mean", "norm=ln", "norm=none"), 1)),
+    Claim("B4", "Normalized values lie between about -2 and 2", "B, claim 4", "imprecise",
+          says=exact(value("E11", "within_two", "norm=ln vector=normal channels=768"), low=0.99),
+          meant=all_of(exact(value("E11", "within_two", "norm=ln vector=normal channels=768"),
+                             low=0.9),
+                       exact(value("E11", "bound", "norm=ln vector=article"), 0, 1.00001)),
+          note="The bound is sqrt(C - 1)."),
+    Claim("B5 B6", "LayerNorm allows a learning rate that is 2 to 10 times larger",
+          "B, claims 5 and 6", "open",
+          says=all_of(above(FACTOR, 1.99), below(FACTOR, 10.01)),
+          meant=above(FACTOR, 1), note="The grid of rates has two points a decade."),
+    Claim("B10 B11", "LayerNorm does not depend on the length of a sequence, and a batch of one works",
+          "B, claims 10 and 11", "true",
+          says=all_of(exact(change("prefix_change", "ln"), 0, 1e-5),
+                      exact(change("single_change", "ln"), 0, 1e-5))),
+    Claim("B13 F6", "BatchNorm needs running statistics; LayerNorm is the same in training and "
+          "inference", "B, claim 13; F, claim 6", "true",
+          says=all_of(above(value("E2", "single_gap", "norm=bn"), DELTA),
+                      zero(value("E2", "own_gap", "norm=ln"))),
+          meant=all_of(above(value("E2", "single_gap", "norm=bn"), 0),
+                       zero(value("E2", "own_gap", "norm=ln")))),
+    Claim("B16 C20 F15", "Pre-LN is more stable; Post-LN is sometimes better", "B, claim 16; "
+          "C, claim 20; F, claim 15", "true",
+          says=all_of(STABLER, in_some_cell(above(difference(
+              "E8", "val_loss", "placement=pre", "placement=post", at=f"norm=ln depth=base {TUNED}"),
+              DELTA))),
+          meant=STABLER,
+          note="Stabler: at 16 layers without warm-up most runs of Pre-LN train and most of Post-LN "
+          "don't."),
+    Claim("B17", "The variance needs a stable algorithm, and double precision where needed",
+          "B, claim 17", "true",
+          says=all_of(exact(value("E13", "error", "algorithm=one-pass bits=32 offset=10000"), low=0.01),
+                      exact(value("E13", "error", "algorithm=two-pass bits=32 offset=10000"), 0, 1e-4),
+                      exact(value("E13", "output_error", "algorithm=two-pass bits=32 offset=10000"),
+                            low=1e-4)),
+          meant=all_of(exact(value("E13", "error", "algorithm=one-pass bits=32 offset=10000"), low=0.01),
+                       exact(value("E13", "error", "algorithm=two-pass bits=32 offset=10000"), 0, 1e-4)),
+          note="The literal sense needs a case in which two passes in 32 bits do not suffice: the "
+          "normalized output at an offset of 1e4."),
+    Claim("B18", "Without gamma and beta expressiveness suffers", "B, claim 18", "open",
+          says=above(difference("E10", "val_loss", "variant=affine-off", "variant=plain", at="norm=ln"),
+                     DELTA),
+          meant=above(difference("E10", "val_loss", "variant=affine-off", "variant=plain",
+                                 at="norm=ln"), 0)),
+    Claim("B19 B20", "LayerNorm costs time proportional to length and channels, little beside the matrix "
+          "products", "B, claims 19 and 20", "true",
+          says=all_of(below(value("E12", "norm_share", "norm=ln width=128 length=64"), 0.1),
+                      *[reading(exponent("log2_norm", axis, at), bound) for axis, at in
+                        ((WIDTH, "length=64"), (LENGTH, "width=128"))
+                        for reading, bound in ((above, 0.85), (below, 1.15))])),
+    Claim("B21", "The matrix products cost time proportional to the square of the length",
+          "B, claim 21", "false",
+          says=above(exponent("log2_linear", LENGTH, "width=128"), 1.5),
+          meant=above(exponent("log2_attention", LENGTH, "width=128"), 1.5)),
+    Claim("B22", "LayerNorm raises accuracy by 1 to 3 %", "B, claim 22", "open",
+          says=all_of(above(difference("E1", "accuracy", "norm=ln", "norm=none", at=TUNED), 0.01),
+                      below(difference("E1", "accuracy", "norm=ln", "norm=none", at=TUNED), 0.03)),
+          meant=above(difference("E1", "accuracy", "norm=ln", "norm=none", at=TUNED), 0)),
+    Claim("N6", "LayerNorm shortens training time", "B, results", "open",
+          says=below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 0.9),
+          note="Judged in steps: a norm's part of a step is a few per cent (E12)."),
+    Claim("N11", "With LayerNorm gradients are steadier", "B, section 2", "open",
+          says=all_of(below(ratio("E1", "gradient_cv", "norm=ln", "norm=none", at=TUNED), 1),
+                      no(above(difference("E1", "clipped", "norm=ln", "norm=none", at=TUNED), 0))),
+          meant=below(ratio("E1", "gradient_cv", "norm=ln", "norm=none", at=TUNED), 1)),
+    Claim("C2 C4 C5 D6 D8", "Pooling the tokens of all positions into one distribution is invalid and "
+          "erases position", "C, claims 2, 4 and 5; D, claims 6 and 8", "open",
+          says=all_of(above(value("E16", "position_loss", "norm=bn"), 0.05),
+                      above(difference("E15", "val_loss", "axis=batch+time", "axis=batch",
+                                       at="norm=bn"), DELTA))),
+    Claim("C7", "The same sentence is normalized differently in different batches", "C, claim 7",
+          "imprecise", says=exact(change("logit_change_running", "bn"), low=TINY),
+          meant=exact(change("logit_change_own", "bn"), low=TINY)),
+    Claim("C8 C9", "Token by token generation makes BatchNorm unusable; its mismatch between training "
+          "and inference is fatal", "C, claims 8 and 9", "open",
+          says=any_of(no(within(value("E2", "own_gap", "norm=bn"), MUCH)),
+                      no(exact(value("E2", "reread_errors", "norm=bn"), 0, 0))),
+          meant=no(within(value("E2", "own_gap", "norm=bn"), DELTA)),
+          note="A gap within the margin contradicts it. Generation by running statistics computes what "
+          "the whole forward pass does."),
+    Claim("C12 F16 F18", "Attention is very sensitive to scale: a saturated softmax kills the gradient",
+          "C, claim 12; F, claims 16 and 18", "true",
+          says=all_of(exact(value("E9", "saturated_outlier", "norm=none"), low=0.1),
+                      exact(value("E9", "jacobian_ratio", "norm=none"), 0, 1 / 3)),
+          meant=exact(value("E9", "jacobian_ratio", "norm=none"), 0, 0.9)),
+    Claim("C14 F11", "Under LayerNorm a token depends on itself and its context only",
+          "C, claim 14; F, claim 11", "true",
+          says=all_of(zero(change("logit_change_running", "ln")), zero(change("logit_change_own", "ln")))),
+    Claim("C15", "BatchNorm breaks reproducibility", "C, claim 15", "imprecise",
+          says=any_of(exact(value("E18", "rerun_bytes", "norm=bn"), low=1),
+                      exact(value("E18", "threads_bytes", "norm=bn"), low=1)),
+          meant=exact(change("logit_change_own", "bn"), low=TINY)),
+    Claim("N7", "Running statistics drift", "C, V", "open",
+          says=above(value("E4", "movement", "norm=bn part=4/5"), 0.1),
+          meant=above(value("E4", "movement", "norm=bn part=4/5"), 0.01)),
+    Claim("N8", "LLaMA and GPT-NeoX use RMSNorm", "C, VI", "imprecise", says=known(False),
+          meant=known(True), note="LLaMA does; GPT-NeoX is built with LayerNorm."),
+    Claim("N14", "Normalization is no interchangeable detail", "C, first sentence and VI", "open",
+          says=all_of(no(within(loss("norm=rms", "norm=ln"), DELTA)),
+                      no(within(loss("norm=gn", "norm=ln"), DELTA)),
+                      no(within(loss("norm=bn", "norm=ln"), DELTA))),
+          meant=any_of(no(within(loss("norm=rms", "norm=ln"), DELTA)),
+                       no(within(loss("norm=gn", "norm=ln"), DELTA)),
+                       no(within(loss("norm=bn", "norm=ln"), DELTA)))),
+]

@@ -1,0 +1,110 @@
+"""The claims of articles D and F, that of none of the articles, and the canaries. claims.py has the
+whole table."""
+from claims.claims_a import DELTA, TINY, TUNED
+from claims.claims_b import zero
+from claims.quantities import difference, geometric, ratio, rise, value
+from claims.rules import (FALSE, TRUE, Claim, above, all_of, any_of, below, exact, no, within)
+
+ARTICLE = "vector=article"
+DEEP = "norm=ln placement=post depth=100"
+
+
+def tid(metric):
+    return ratio("E4", metric, "text=real", "text=shuffled", at="norm=bn")
+
+
+CLAIMS_D = [
+    Claim("D1", "BatchNorm's batch statistics fluctuate far more on text", "D, claim 1", "true",
+          says=all_of(above(tid("tid_mean"), 2), above(tid("tid_var"), 2)),
+          meant=any_of(above(tid("tid_mean"), 1), above(tid("tid_var"), 1))),
+    Claim("D2 D3 D4", "The gradient terms of the statistics fluctuate more on text too, and that hurts",
+          "D, claims 2 to 4", "open",
+          says=all_of(above(difference("E4", "kurtosis", "text=real", "text=shuffled", at="norm=bn"), 0),
+                      above(difference("E1", "val_loss", "norm=bn", "norm=ln", at=TUNED), DELTA)),
+          meant=above(difference("E4", "kurtosis", "text=real", "text=shuffled", at="norm=bn"), 0)),
+    Claim("D9", "The article's code, which takes the mean of squares for the variance, gives unit "
+          "variance", "D, claim 9", "false",
+          says=exact(value("E11", "variance", f"formula=uncentred {ARTICLE}"), 0.999, 1.001)),
+    Claim("D10", "LayerNorm loses no information", "D, claim 10", "false",
+          says=exact(value("E11", "affine_change", "norm=ln vector=normal channels=64"), low=TINY),
+          meant=all_of(below(value("E16", "norm_loss", "norm=ln"), 0.05),
+                       below(value("E16", "mean_loss", "norm=ln"), 0.05)),
+          note="Exactly, LN(a x + b) = LN(x): a token's mean and norm are gone. Whether a linear probe "
+          "misses them in a trained model is measured."),
+    Claim("D11 D12", "LayerNorm puts every token on the unit sphere", "D, claims 11 and 12", "false",
+          says=exact(value("E11", "length", f"norm=ln {ARTICLE}"), 0.999, 1.001),
+          meant=all_of(exact(value("E11", "length_over_root", f"norm=ln {ARTICLE}"), 0.999, 1.001),
+                       exact(value("E11", "mean", f"norm=ln {ARTICLE}"), -1e-6, 1e-6)),
+          note="The radius is sqrt(C), and the values sum to 0."),
+    Claim("D13", "LayerNorm gives embeddings a good structure of similarities", "D, claim 13", "open",
+          says=above(value("E16", "similarity_gain", "norm=ln"), 0.05),
+          meant=above(value("E16", "similarity_gain", "norm=ln"), 0)),
+    Claim("N16", "LayerNorm's points get sparser away from the sphere", "D", "open",
+          says=above(value("E16", "radius_cv", "norm=ln"), 0.1),
+          meant=above(value("E16", "radius_cv", "norm=ln"), 0),
+          note="The coefficient of variation of a token's norm after gamma and beta."),
+    Claim("F7 F8", "LayerNorm squeezes [10, 20, 999, -5] into about [-1, 1] and removes the outlier",
+          "F, claims 7 and 8", "false",
+          says=all_of(exact(value("E11", "largest", f"norm=ln {ARTICLE}"), 0, 1),
+                      exact(value("E11", "outlier_share", f"norm=ln {ARTICLE}"), 0, 0.5))),
+    Claim("F9", "Equal values become zeros under LayerNorm; RMSNorm keeps them", "F, claim 9", "true",
+          says=all_of(exact(value("E11", "largest", "norm=ln vector=equal"), 0, 0),
+                      exact(value("E11", "smallest", "norm=rms vector=equal"), 0.999, 1.001))),
+    Claim("F10", "Without LayerNorm a network sees only the outlier and learns nothing",
+          "F, claim 10", "open",
+          says=all_of(above(value("E9", "above_frequencies", "norm=none start=x1000"), -0.1),
+                      within(difference("E9", "val_loss", "start=x1000", "start=x1", at="norm=ln"),
+                             DELTA)),
+          meant=above(difference("E9", "val_loss", "start=x1000", "start=x1", at="norm=none"), 0.1)),
+    Claim("F12", "With Post-LN and about 100 layers gradients vanish", "F, claim 12", "imprecise",
+          says=any_of(*[below(geometric("E8", "gradient_ratio_start", f"{DEEP} init={init} time=start"),
+                              0.01) for init in ("gpt2", "xavier")]),
+          meant=below(geometric("E8", "gradient_ratio_end",
+                                "norm=ln placement=post depth=16 warmup=0"), 0.1)),
+    Claim("F14", "The diagram of Pre-LN is complete (it has no final norm)", "F, claim 14", "false",
+          says=within(difference("E8", "val_loss", "final=off", "final=on", at="norm=ln"), DELTA),
+          meant=within(difference("E8", "val_loss", "final=off", "final=on", at="norm=bn"), DELTA)),
+    Claim("F17", "LayerNorm guarantees a healthy softmax", "F, claim 17", "false",
+          says=exact(value("E9", "saturated", "norm=ln qk=off rate=0.1"), 0, 0.1),
+          meant=exact(value("E9", "saturated_outlier", "norm=ln"), 0, 0.1)),
+    Claim("F20", "BatchNorm on text is usually very poor", "F, claim 20", "open",
+          says=below(ratio("E1", "learned", "norm=bn", "norm=ln", at=TUNED), 0.5),
+          meant=above(difference("E1", "val_loss", "norm=bn", "norm=ln", at=TUNED), DELTA),
+          note="Very poor: it learns less than half of what LayerNorm learns beyond the frequencies "
+          "of the characters."),
+    Claim("F21", "LayerNorm stretches small values", "F, claim 21", "imprecise",
+          says=exact(value("E11", "deviation", "norm=ln vector=small scale=0.0001"), 0.9, 1.1),
+          meant=exact(value("E11", "deviation", "norm=ln vector=small scale=0.01"), 0.9, 1.1),
+          note="Until the variance is near epsilon."),
+    Claim("F22", "The article's snippet in PyTorch gives these shapes and values", "F, claim 22", "true",
+          says=exact(value("E11", "reference_error", "norm=ln vector=normal channels=64"), 0, 1e-5),
+          note="The golden numbers of the tests are PyTorch's; here the formula is in numpy."),
+    Claim("N9", "Statistics for each time step are troublesome and do badly", "F, BatchNorm's faults",
+          "open", says=above(difference("E15", "val_loss", "axis=batch", "axis=batch+time",
+                                        at="norm=bn"), DELTA)),
+    Claim("N10", "The softmax of (1000, 5, 2) is one-hot and has no gradient; that of (1.1, 1.2, 0.9) is "
+          "mild", "F, section 6", "true",
+          says=all_of(exact(value("E11", "jacobian_trace", "softmax=large"), 0, 0),
+                      exact(value("E11", "jacobian_trace", "softmax=mild"), low=0.5))),
+    Claim("N13", "BatchNorm lessens the need for dropout", "F, BatchNorm", "open",
+          says=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn", "norm=ln"), DELTA),
+          meant=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn", "norm=ln"), 0)),
+    Claim("X1", "(in none of the articles) In training BatchNorm lets a causal model see the future",
+          "normlab", "open",
+          says=above(value("E7", "learned_leak", "norm=bn text=random batch=12"), 0.05),
+          meant=above(value("E7", "learned_leak", "norm=bn text=random batch=1"), 0.05),
+          note="Logits leak in any batch (E7); what is asked is whether that is learned."),
+]
+
+# What is known before: if one of these comes out otherwise, the report itself is wrong.
+CANARIES = [
+    Claim("K1", "RMSNorm loses more than RMSNorm with the same seeds", "by construction", FALSE,
+          says=above(difference("canary", "val_loss", "copy=1", "copy=2"), 0), canary=FALSE),
+    Claim("K2", "LayerNorm's logits depend on the rest of the batch", "by construction", FALSE,
+          says=exact(value("E6", "logit_change_own", "norm=ln"), low=TINY), canary=FALSE),
+    Claim("K3", "Without a norm, Pre-LN and Post-LN differ", "by construction", FALSE,
+          says=no(zero(difference("canary", "val_loss", "place=pre", "place=post"))), canary=FALSE),
+    Claim("K4", "A penalty of 0.05 nats, added to BatchNorm's losses, is found", "by construction", TRUE,
+          says=above(difference("canary", "val_loss", "penalty=0.05", "penalty=0"), 0.03), canary=TRUE),
+]
+

@@ -1,0 +1,264 @@
+"""The runs of each experiment, as functions that experiments.py names.
+
+A function takes (size, tuned) and yields runs; tuned(size, **options) is the best learning rate of a
+variant, or None as long as it is not known. A variant is judged at its tuned rate and at ./train's own
+("default"). Measures are those of measures.py and instruments.py, by name.
+"""
+from claims import lab
+from claims.plan import DEFAULT_RATE, run_of
+
+NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")
+LOSS = ("ending", "curve", "steadiness")
+
+
+def judged(size, label, tuned, variant, options, measures=("ending",), seeds=None):
+    """The runs of a variant at its tuned and at the default rate."""
+    rates = {"default": DEFAULT_RATE, "tuned": tuned(size, **options)}
+    for name, rate in rates.items():
+        for seed in size.judged(seeds) if rate is not None else ():
+            yield run_of(size, label, {**variant, "rate": name}, seed, measures,
+                         learning_rate=rate, **options)
+
+
+def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=None):
+    """The runs of a variant at its tuned rate only; tune: the options that are tuned, if not all."""
+    rate = tuned(size, **(options if tune is None else tune))
+    for seed in size.judged() if rate is not None else ():
+        yield run_of(size, label, variant, seed, measures, learning_rate=rate, **options)
+
+
+def norm_runs(size, tuned):
+    label = tuned.label
+    norms = NORMS if size.full or size.name == "XS" else NORMS[:size.pick(5, 4, 7)]
+    for norm in norms:
+        yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm},
+                          LOSS)
+    for seed in size.judged():
+        yield run_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, seed,
+                     ("ending",), norm="none", placement="post")
+    for norm in ("none", "ln"):  # each with the better of two initializations
+        rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
+        yield from best_init(size, label, tuned, norm, rates)
+    if size.name in ("XS", "mini"):
+        for norm, rate, seed in ((norm, rate, seed) for norm in ("none", "ln", "rms")
+                                 for rate in size.rates for seed in size.judged()):
+            yield run_of(size, label, {"norm": norm, "depth": "base", "rate": f"{rate:g}"}, seed,
+                         ("ending",), norm=norm, learning_rate=rate)
+        for norm in ("none", "ln", "bn"):
+            for width in WIDTHS if size.full else WIDTHS[::2]:
+                rate = tuned(size, rates=size.rates[1:4], norm=norm, n_embd=width)
+                for seed in size.judged() if rate is not None else ():
+                    yield run_of(size, label, {"norm": norm, "width": width, "rate": "tuned"}, seed,
+                                 ("ending",), norm=norm, n_embd=width, learning_rate=rate)
+
+
+WIDTHS = (16, 32, 64)
+
+
+def best_init(size, label, tuned, norm, rates):
+    """Judged at the rate and initialization that tuning found best together."""
+    if None in rates.values():
+        return
+    losses = {init: sum(tuned.loss_of(run_of(size, label, "", seed, (), norm=norm, init=init,
+                                             learning_rate=rate)) for seed in size.tuning_seeds())
+              for init, rate in rates.items()}
+    init = min(losses, key=losses.get)
+    for seed in size.judged():
+        yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,
+                     learning_rate=rates[init])
+
+
+def statistics_runs(size, tuned):
+    for norm in ("ln", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
+                            ("statistics", "rereading"))
+    for momentum in (0.01,):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": "bn", "momentum": momentum},
+                            {"norm": "bn", "bn_momentum": momentum}, ("statistics",),
+                            tune={"norm": "bn"})
+
+
+def batch_runs(size, tuned):
+    whole = size["block-size"]
+    more = [] if size.small else [(1, 16), (2, whole), (8, whole)]
+    shapes = [(1, 4), (1, whole), (4, whole), (32, whole), *more]
+    for norm in ("ln", "bn", "gn"):
+        for batch, block in shapes if norm != "gn" else [(1, whole), (4, whole), (32, whole)]:
+            updates = max(2, size.tokens() // (batch * block))
+            options = {"norm": norm, "batch_size": batch, "block_size": block, "max_iters": updates,
+                       "warmup_iters": updates // 10}
+            rate = tuned(size, rates=size.pick((1e-2,), (1e-3, 3e-3), (1e-3, 3e-3, 1e-2)), **options)
+            variant = {"norm": norm, "batch": batch, "block": "full" if block == whole else block}
+            for seed in size.judged() if rate is not None else ():
+                yield run_of(size, tuned.label, variant, seed, ("ending",), learning_rate=rate,
+                             **options)
+
+
+def text_runs(size, tuned):
+    updates = size["max-iters"]
+    for kind in ("real", "shuffled"):
+        label = tuned.label if kind == "real" else f"{tuned.label}-shuffled"
+        for seed in size.judged():
+            yield run_of(size, label, {"norm": "bn", "text": kind}, seed,
+                         ("ending", "fluctuation", "statistics"), norm="bn",
+                         probe_interval=max(1, updates // 20))
+    for seed in size.judged():
+        part = 4 * updates // 5
+        for end in (part, updates):
+            yield run_of(size, tuned.label, {"norm": "bn", "part": "4/5" if end == part else "all"},
+                         seed, ("movement",) if end == part else (), norm="bn", max_iters=end,
+                         lr_decay_iters=updates, eval_interval=updates)
+
+
+def padding_runs(size, tuned):
+    for norm, pads in (("ln", "mask"), ("bn", "mask"), ("bn", "include")):
+        rate = tuned(size, norm=norm)
+        for seed in size.judged() if rate is not None else ():
+            yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads, "text": "items"},
+                         seed, ("ending", "pad_change"), norm=norm, items="on", pad_to="block",
+                         pad_stats=pads, block_size=2 * size["block-size"], learning_rate=rate)
+            if pads == "mask":
+                yield run_of(size, tuned.label, {"norm": norm, "pads": pads, "text": "running"}, seed,
+                             ("ending",), norm=norm, learning_rate=rate,
+                             block_size=2 * size["block-size"])
+
+
+def dependence_runs(size, tuned):
+    for norm in ("ln", "rms", "gn", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("dependence",))
+
+
+def future_runs(size, tuned):
+    for norm in ("ln", "bn", "gn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
+    for norm in ("ln", "bn", "in"):
+        for seed in size.judged():
+            yield run_of(size, lab.RANDOM, {"norm": norm, "text": "random", "batch": 1}, seed,
+                         ("learned_leak",), norm=norm, batch_size=1, block_size=16, n_layer=2,
+                         n_embd=size.pick(16, 64, 64), max_iters=size.pick(20, 4000, 4000))
+            yield run_of(size, lab.RANDOM, {"norm": norm, "text": "random", "batch": 12}, seed,
+                         ("learned_leak",), norm=norm, max_iters=size.pick(20, 1000, 4000))
+
+
+def depth_runs(size, tuned):
+    narrow = {"n_embd": size.pick(16, 32, 32), "block_size": size.pick(16, 32, 32)}
+    cells = [(norm, place) for norm in ("ln", "none", "bn") for place in ("pre", "post")
+             if norm != "none" or place == "pre"]
+    for norm, place in cells:
+        options = {"norm": norm, "placement": place}
+        yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
+        for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
+            for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
+                               for seed in size.judged(3)):
+                variant = {**options, "depth": layers, "init": init, "time": "start"}
+                yield run_of(size, tuned.label, variant, seed, ("depth",), n_layer=layers, init=init,
+                             max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
+                             **narrow)
+        for layers in size.pick((2,), (16,), (16, 48)):
+            for warmup in size.pick((0,), (0,), (0, 100)):
+                for seed in size.judged(size.pick(2, 3, 8)):
+                    variant = {**options, "depth": layers, "warmup": warmup}
+                    yield run_of(size, tuned.label, variant, seed, ("ending", "depth"),
+                                 n_layer=layers, warmup_iters=warmup, probe_interval=100,
+                                 max_iters=size.pick(20, 200, 600), eval_iters=8, **options,
+                                 **narrow)
+    for norm in ("ln", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "off"},
+                            {"norm": norm, "final_norm": "off"}, tune={"norm": norm})
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "on"}, {"norm": norm})
+
+
+def outlier_runs(size, tuned):
+    for norm in ("none", "ln", "rms", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
+                            ("outlier", "convexity"))
+    for rate in size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)):
+        for qk, seed in ((qk, seed) for qk in ("off", "ln") for seed in size.judged()):
+            yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
+                         ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
+                         probe_interval=size["max-iters"] - 1)
+    for norm in ("none", "ln", "bn", "rms"):
+        yield from outlier_starts(size, tuned, norm)
+
+
+def outlier_starts(size, tuned, norm):
+    """Runs that start from weights whose positions have a channel multiplied by 1 or by 1000."""
+    rate = tuned(size, norm=norm)
+    if rate is None or not tuned.lab.knows("--start"):
+        return
+    for factor, seed in ((factor, seed) for factor in (1, 1000) for seed in size.judged()):
+        run = run_of(size, tuned.label, {"norm": norm, "start": f"x{factor}"}, seed, ("ending",),
+                     norm=norm, learning_rate=rate)
+        yield tuned.lab.with_start(run, factor)
+
+
+def affine_runs(size, tuned):
+    for norm in ("none", "ln", "bn"):
+        rows = [{}, {"affine": "off"}, {"ffn_norm": "ln"}, {"bias": "off"}]
+        for options in rows if norm != "none" else rows[:1]:
+            variant = {"norm": norm, "variant": "-".join(f"{name.replace('_', '-')}-{value}" for
+                                                          name, value in options.items()) or "plain"}
+            yield from at_tuned(size, tuned.label, tuned, variant, {"norm": norm, **options},
+                                ("ending", "noise") if not options else ("ending",),
+                                tune={"norm": norm})
+
+
+def cost_runs(size, tuned):
+    short = {"max_iters": 10, "n_layer": 2, "profile": True, "eval_interval": 10, "eval_iters": 1}
+    for repeat in range(1, size.pick(1, 3, 5) + 1):
+        for norm in ("none", "ln", "rms", "bn"):
+            yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
+                         ("profile",), norm=norm, n_embd=128, block_size=64, **short)
+        for width, length in [(64, 64), (256, 64), (512, 64), (128, 128), (128, 256), (128, 512)]:
+            yield run_of(size, tuned.label, {"norm": "ln", "width": width, "length": length}, repeat,
+                         ("profile",), norm="ln", n_embd=width, block_size=length, **short)
+
+
+def small_runs(size, tuned):
+    updates = size.pick(20, 3 * size["max-iters"], 3000)
+    for norm in ("none", "ln", "bn", "rms"):
+        for dropout in (0.0, 0.2):
+            yield from at_tuned(size, f"{tuned.label}-small", tuned,
+                                {"norm": norm, "dropout": dropout},
+                                {"norm": norm, "dropout": dropout, "eval_train": "on",
+                                 "max_iters": updates},
+                                ("ending", "overfitting"), tune={"norm": norm})
+
+
+def position_runs(size, tuned):
+    for axis in ("batch+time", "batch"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": "bn", "axis": axis},
+                            {"norm": "bn", "bn_axis": axis}, ("ending", "statistics"),
+                            tune={"norm": "bn"})
+
+
+def kept_runs(size, tuned):
+    for norm in ("none", "ln", "rms", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("kept",))
+
+
+def checkpoints(updates, small):
+    """The quarters of a run, the halves in a trial."""
+    return [part * updates // 4 for part in ((2, 4) if small else (1, 2, 3, 4))]
+
+
+def drift_runs(size, tuned):
+    updates = size["max-iters"]
+    steps = checkpoints(updates, size.small)
+    for norm, seed in ((norm, seed) for norm in ("none", "ln", "bn", "rms")
+                       for seed in size.judged(3)):
+        for step in [one for step in steps for one in (step, step + 1)]:
+            last = step == updates
+            yield run_of(size, tuned.label, {"norm": norm} if last else {"norm": norm, "step": step},
+                         seed, ("ending", "drift") if last else (), norm=norm, max_iters=step,
+                         lr_decay_iters=updates + 1, eval_interval=updates + 1)
+
+
+def shard_runs(size, tuned):
+    for norm in ("ln", "rms", "gn", "bn"):
+        yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("shards",))
+    for norm in ("ln", "bn"):
+        for shards, accum in ((1, 1), (4, 4)):
+            yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "parts": shards},
+                                {"norm": norm, "batch_size": size["batch-size"] // shards,
+                                 "grad_accum": accum}, tune={"norm": norm})

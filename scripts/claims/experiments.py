@@ -1,0 +1,156 @@
+"""The table of experiments: what each asks, what it varies, what it can't show, and what the page draws."""
+from claims import designs
+from claims.plan import Experiment
+
+
+def dots(metric, **where):
+    """A picture with a row for each variant that has these options."""
+    return {"kind": "dots", "metric": metric, "where": where}
+
+
+def lines(x, metric, line="norm", **where):
+    """A picture of a metric over an option, a line for each value of another."""
+    return {"kind": "lines", "x": x, "metric": metric, "line": line, "where": where}
+
+
+SMALL_MODELS = "It says nothing about other sizes, sub-word vocabularies or longer training."
+
+EXPERIMENTS = [
+    Experiment(
+        "E1", "Norms at tuned learning rates",
+        "Which norm ends lowest, each at its own best learning rate? Which bears the largest rate?",
+        "norm; learning rate; for none and ln the initialization, the depth and the width. Weights, "
+        "batches and steps of a seed are the same.",
+        SMALL_MODELS + " The grid of rates has few points, so a factor between rates is coarse.",
+        designs.norm_runs, core=True, figure=(dots("val_loss", rate="tuned"),
+                                              lines("rate", "val_loss", depth="base")),
+        metrics=("val_loss", "learning_rate", "gradient_cv", "clipped", "accuracy")),
+    Experiment(
+        "E2", "BatchNorm's statistics in evaluation",
+        "How much does it matter which statistics BatchNorm uses when it is evaluated?",
+        "the source of the statistics of one trained model: running, own batch, another batch, each "
+        "sequence alone; the momentum of the running ones.",
+        "The batch has the training's size; very small and very large evaluation batches are not here.",
+        designs.statistics_runs, figure=(dots("own_gap"), dots("single_gap")),
+        metrics=("loss_running", "own_gap", "other_gap", "single_gap")),
+    Experiment(
+        "E3", "Batch size at equal characters",
+        "How small may a batch be before BatchNorm suffers more than LayerNorm does?",
+        "sequences in a batch and their length; every run sees the same number of characters.",
+        SMALL_MODELS, designs.batch_runs, figure=(lines("batch", "val_loss", block="full"),),
+        metrics=("val_loss", "learning_rate")),
+    Experiment(
+        "E4", "Batch statistics on text and on shuffled text",
+        "Do batch statistics fluctuate more on text than on the same characters in random order?",
+        "the order of the characters; the model is BatchNorm's.",
+        "The control keeps the frequencies of characters and destroys all else, also what is learned.",
+        designs.text_runs, figure=(dots("tid_mean"), dots("tid_var")),
+        metrics=("tid_mean", "tid_var", "kurtosis", "own_gap", "movement")),
+    Experiment(
+        "E5", "Padded lines",
+        "Do pads pollute BatchNorm's statistics?",
+        "whether pads enter the statistics (include) or not (mask); lines against running text.",
+        SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss"),),
+        metrics=("val_loss", "pad_change")),
+    Experiment(
+        "E6", "One sequence fixed, the batch varied",
+        "Does what a model says of a sequence depend on the other sequences of the batch?",
+        "the other eleven sequences; the first one stays.",
+        "Exact for these models; how much it matters is E2's and E3's question.",
+        designs.dependence_runs, figure=(dots("logit_change_own"),),
+        metrics=("logit_change_running", "logit_change_own", "weight_change_own")),
+    Experiment(
+        "E7", "The future",
+        "Do logits depend on characters that come later, and is that learned?",
+        "the characters from a position on; training on random text that nobody can predict.",
+        "A leak that is not learned here could be learned in longer training.",
+        designs.future_runs, figure=(dots("learned_leak"), dots("leak_training")),
+        metrics=("leak_evaluation", "leak_training", "learned_leak")),
+    Experiment(
+        "E8", "Depth, placement, warm-up, final norm",
+        "Where do gradients and the residual stream shrink or grow, and what trains?",
+        "placement, norm, depth, initialization, warm-up, the norm before the head.",
+        "Deep models are narrow here (32 channels).",
+        designs.depth_runs, figure=(lines("depth", "stream_growth_start", "placement", norm="ln",
+                                          init="xavier"),
+                                    lines("depth", "gradient_ratio_start", "placement", norm="ln",
+                                          init="xavier"), dots("val_loss", depth="base")),
+        metrics=("val_loss", "trained", "stream_growth_start", "gradient_ratio_start",
+                 "gradient_ratio_end")),
+    Experiment(
+        "E9", "Outliers and attention",
+        "What do an outlier channel and a high rate do to attention, and does a norm prevent it?",
+        "one channel of the positions' embedding (times 100) in trained models; in initial states "
+        "(times 1 and 1000); the learning rate with and without QK-norm.",
+        "The outlier is planted. Whether models grow such channels is not asked.",
+        designs.outlier_runs, figure=(dots("saturated_outlier"), dots("saturated", qk="off"),
+                                      dots("val_loss", start="x1000")),
+        metrics=("saturated_outlier", "jacobian_ratio", "entropy_outlier", "saturated", "logit_max",
+                 "val_loss")),
+    Experiment(
+        "E10", "Gamma, beta, biases, a norm in the MLP, noise",
+        "What do the learned scale and shift contribute, and does a norm resist wrong characters?",
+        "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced.",
+        SMALL_MODELS, designs.affine_runs, figure=(dots("val_loss"), dots("noise_cost")),
+        metrics=("val_loss", "noise_cost")),
+    Experiment(
+        "E11", "Exact properties of the norms",
+        "What do the program's norms make of given vectors?",
+        "the vector: the articles' own, random ones, scaled and shifted ones.",
+        "Exact, and free of statistics: it says nothing about training.",
+        alone=("vectors", "softmaxes"), metrics=()),
+    Experiment(
+        "E12", "What a norm costs",
+        "How does time grow with channels and length, and what fraction of a step is spent in norms?",
+        "channels, length, norm; five repetitions, interleaved.",
+        "Times of this machine and this program; only exponents and fractions are judged.",
+        designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),),
+        metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
+    Experiment(
+        "E13", "Algorithms for the variance",
+        "Which way to compute a variance keeps its digits?",
+        "one-pass, two-pass, Welford; 32 and 64 bits; an offset of the data.",
+        "Vectors of normal numbers with an offset.", alone=("variances",), metrics=()),
+    Experiment(
+        "E14", "A small corpus",
+        "Does a norm narrow the gap between training and validation loss?",
+        "norm and dropout, on the first part of the corpus, trained for longer.",
+        SMALL_MODELS, designs.small_runs, figure=(dots("best_loss"), dots("gap_at_equal_fit")),
+        metrics=("best_loss", "gap_at_best", "gap_at_equal_fit")),
+    Experiment(
+        "E15", "Statistics by position",
+        "Is it better to have BatchNorm's statistics for each position?",
+        "what BatchNorm pools over: all tokens of the batch, or those at a position.",
+        SMALL_MODELS, designs.position_runs, figure=(dots("val_loss"),),
+        metrics=("val_loss", "own_gap", "position_gap")),
+    Experiment(
+        "E16", "What a norm keeps",
+        "Can a token's norm, mean and position be read from a norm's output as well as from its input?",
+        "the side of the norm at which a linear probe reads.",
+        "Linear probes; other readers may find more.", designs.kept_runs,
+        figure=(dots("position_loss"), dots("norm_loss")),
+        metrics=("position_loss", "norm_loss", "mean_loss", "between_positions", "similarity_gain",
+                 "radius_cv", "within_two")),
+    Experiment(
+        "E17", "Drift and smoothness",
+        "Does a norm reduce the drift of what layers read, and do losses follow?",
+        "the norm; drift between checkpoints, gradients of a fixed batch before and after an update.",
+        "A rank correlation over four norms is coarse.", designs.drift_runs,
+        figure=(dots("drift_mean"), dots("gradient_cosine")),
+        metrics=("drift_mean", "drift_deviation", "gradient_cosine", "gradient_change")),
+    Experiment(
+        "E18", "The same again",
+        "Does a rerun, or another number of threads, change a bit?",
+        "nothing; the number of threads; the order of a batch's sequences.",
+        "This build on this machine.", alone=("repeats",), metrics=()),
+    Experiment(
+        "E19", "A batch in parts",
+        "How far is BatchNorm's gradient from parts of a batch from that of the whole?",
+        "the number of parts that the same twelve sequences are cut into.",
+        "Parts are batches of one process; exchange between machines is not timed.",
+        designs.shard_runs, figure=(dots("gradient_error_4"), dots("val_loss")),
+        metrics=("gradient_error_2", "gradient_error_4", "gradient_error_12", "val_loss")),
+]
+
+BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
+

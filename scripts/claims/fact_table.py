@@ -1,0 +1,133 @@
+"""The table of facts: every number that the report rests on, a row each.
+
+    experiment,corpus,size,variant,seed,metric,value
+
+A variant is a list of NAME=VALUE in alphabetical order ("norm=bn rate=tuned"). A fact that no seed
+enters, such as a property of a formula, has the seed "-". A cell is a pair (corpus, size). Rules read this
+table and nothing else, so they can be tested with planted facts, and a verdict can be checked with grep.
+"""
+import csv
+import io
+import math
+import os
+
+COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
+NO_SEED = "-"
+RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
+
+
+class FactError(Exception):
+    """What is wrong with a file of facts, as one line for the user."""
+
+
+def variant_text(options):
+    """The canonical text of a variant: a dictionary, or a text in any order."""
+    if isinstance(options, str):
+        options = dict(word.split("=", 1) for word in options.split())
+    return " ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+                    for name, value in sorted(options.items()))
+
+
+def variant_options(variant):
+    """The dictionary of a variant's text."""
+    return dict(word.split("=", 1) for word in variant.split())
+
+
+def seed_order(seed):
+    return (0, int(seed)) if seed.isdigit() else (1, 0)
+
+
+class Facts:
+    """Rows as an index: {(experiment, corpus, size): {(metric, variant): {seed: value}}}.
+
+    recipe is the value of `rate` that is read where a rule says rate=tuned."""
+
+    def __init__(self, rows=(), recipe=RECIPES[0]):
+        self.index, self.recipe = {}, recipe
+        for row in rows:
+            self.add(*row)
+
+    def add(self, *row):
+        experiment, corpus, size, variant, seed, metric, value = row
+        series = self.index.setdefault((experiment, corpus, size), {}).setdefault(
+            (metric, variant_text(variant)), {})
+        old = series.setdefault(str(seed), float(value))
+        if old != float(value) and not (math.isnan(old) and math.isnan(float(value))):
+            raise FactError(f"{experiment}, {corpus}, {size}, {variant}, seed {seed}, {metric}: "
+                            f"two values, {old:g} and {float(value):g}")
+
+    def with_recipe(self, recipe):
+        """The same facts, read at another learning rate."""
+        other = Facts(recipe=recipe)
+        other.index = self.index
+        return other
+
+    def experiments(self):
+        return {experiment for experiment, _, _ in self.index}
+
+    def cells(self, experiment):
+        return sorted((corpus, size) for name, corpus, size in self.index if name == experiment)
+
+    def series(self, experiment, cell, metric, variant):
+        """{seed: value}, empty if this was not measured."""
+        if self.recipe != RECIPES[0]:
+            variant = variant.replace(f"rate={RECIPES[0]}", f"rate={self.recipe}")
+        return self.index.get((experiment, *cell), {}).get((metric, variant_text(variant)), {})
+
+    def variants(self, experiment, cell, metric):
+        """The variants for which a metric was measured."""
+        return sorted(variant for name, variant in self.index.get((experiment, *cell), {})
+                      if name == metric)
+
+    def metrics(self, experiment):
+        """The metrics of an experiment, in the order of the rows."""
+        return list(dict.fromkeys(metric for key, group in self.index.items() if key[0] == experiment
+                                  for metric, _ in group))
+
+    def rows(self):
+        """Every row, in an order that depends on the facts only."""
+        for key in sorted(self.index):
+            for metric, variant in sorted(self.index[key], key=lambda pair: pair[::-1]):
+                series = self.index[key][metric, variant]
+                for seed in sorted(series, key=seed_order):
+                    yield (*key, variant, seed, metric, series[seed])
+
+
+def facts_text(facts):
+    """The table as CSV; the same facts give the same bytes."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for *names, value in facts.rows():
+        writer.writerow([*names, f"{value:.9g}"])
+    return out.getvalue()
+
+
+def write_whole(path, text):
+    """Writes a file that a reader sees as the old or as the new one."""
+    temporary = path + ".tmp"
+    with open(temporary, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def read_facts(path):
+    """The table of a CSV file."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    if not lines or tuple(lines[0]) != COLUMNS:
+        raise FactError(f"{path}: line 1 must be {','.join(COLUMNS)}")
+    facts = Facts()
+    for number, cells in enumerate(lines[1:], 2):
+        try:
+            facts.add(*cells)
+        except (TypeError, ValueError):
+            raise FactError(f"{path}: line {number} is no fact: {','.join(cells)}") from None
+        except FactError as error:
+            raise FactError(f"{path}: line {number}: {error}") from None
+    return facts

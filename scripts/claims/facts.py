@@ -1,0 +1,163 @@
+"""From runs to facts: measures each run once, keeps what was measured, and lays it out as facts.
+
+FOLDER/measured.jsonl has a line for each measured run and measure: the run's name, the measure, a checksum
+of the measure's source, the values. A run's name contains a checksum of its options and its text, so such a
+line is valid on any machine: published/measured.jsonl, beside this file, is read like one's own. A run of
+which everything wanted is known is not run again. A kill loses at most the line under way.
+"""
+from concurrent.futures import ThreadPoolExecutor
+import inspect
+import json
+import math
+import os
+import threading
+import zlib
+
+from claims.exact import ALONE
+from claims.fact_table import Facts
+from claims.instruments import DUMPING, INSTRUMENTS
+from claims.measures import MEASURES
+from runs import RunError
+
+ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
+PUBLISHED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published", "measured.jsonl")
+EXACT_CELL = ("exact", "-")
+ALONE_RUN = "alone-"
+CANARY = "canary"
+PENALTY = 0.05
+
+
+def source_of(measure):
+    return f"{zlib.crc32(inspect.getsource(measure).encode()):08x}"
+
+
+class Records:
+    """{(run, measure): {metric: value}}, kept in a file."""
+
+    def __init__(self, path, others=(PUBLISHED,)):
+        self.path, self.known, self.lock = path, {}, threading.Lock()
+        self.sources = {name: source_of(measure)
+                        for name, measure in {**ALL_MEASURES, **ALONE}.items()}
+        for one in others:
+            self.read(one)
+        for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
+            del self.known[key]  # what needs no run is measured with one's own program
+        self.read(path)
+
+    def read(self, path):
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                try:
+                    record = json.loads(line)
+                    key = record["run"], record["measure"]
+                    if record["source"] == self.sources.get(key[1]):
+                        self.known[key] = record["values"]
+                except (ValueError, KeyError, TypeError):
+                    continue  # the line that a kill left incomplete
+
+    def find(self, run, measure):
+        return self.known.get((run, measure))
+
+    def keep(self, run, measure, values):
+        line = json.dumps({"run": run, "measure": measure, "source": self.sources[measure],
+                           "values": values})
+        with self.lock:
+            self.known[run, measure] = values
+            with open(self.path, "a", encoding="utf-8") as file:
+                if file.tell() and not ends_with_newline(self.path):
+                    file.write("\n")
+                file.write(line + "\n")
+
+
+def ends_with_newline(path):
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def wanted(lab, run):
+    """The measures of a run that are not known yet."""
+    name = lab.name_of(run)
+    return [measure for measure in run.measures if lab.records.find(name, measure) is None]
+
+
+def is_missing(lab, run):
+    """Whether the run has to be run: it is not there, and something of it is not known."""
+    return (wanted(lab, run) or not run.measures) and not lab.ended(run)
+
+
+def measure_run(lab, run, say):
+    """Measures what is not known of a run that has ended."""
+    name, folder = lab.name_of(run), lab.folder_of(run)
+    for measure in wanted(lab, run) if lab.ended(run) else ():
+        if measure in DUMPING and not lab.knows("--dump"):
+            continue
+        diverged = measure != "ending" and measure != "curve" and \
+            not math.isfinite(lab.loss_of(run))
+        try:
+            values = {} if diverged else ALL_MEASURES[measure](lab, folder, run)
+        except (RunError, OSError, ValueError, KeyError, RuntimeError) as error:
+            say(f"{name}: {measure}: {' '.join(str(error).split()) or type(error).__name__}")
+            continue
+        if values:
+            lab.records.keep(name, measure, values)
+
+
+def measure_all(lab, runs, jobs, say, progress):
+    """Measures runs side by side. progress(done, all) is called after each."""
+    todo = [run for run in runs if wanted(lab, run) and lab.ended(run)]
+    lab.knows("--dump")
+    with ThreadPoolExecutor(jobs) as pool:
+        for done, _ in enumerate(pool.map(lambda run: measure_run(lab, run, say), todo), 1):
+            progress(done, len(todo))
+
+
+def measure_alone(lab, experiments, say):
+    """Measures what needs no run."""
+    for experiment in experiments:
+        for name in experiment.alone:
+            if lab.records.find(ALONE_RUN + experiment.id, name) is not None:
+                continue
+            try:
+                rows = ALONE[name](lab)
+            except (OSError, ValueError, RuntimeError) as error:
+                say(f"{experiment.id}: {name}: {error}")
+                continue
+            if rows:
+                lab.records.keep(ALONE_RUN + experiment.id, name, rows)
+
+
+def gather(lab, planned, experiments):
+    """The Facts that are known of planned runs, (experiment, size, label, run), and of experiments that
+    need none."""
+    facts = Facts()
+    for experiment, size, label, run in planned:
+        for measure in run.measures:
+            values = lab.records.find(lab.name_of(run), measure) or {}
+            for metric, value in values.items():
+                facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
+    for experiment in experiments:
+        for name in experiment.alone:
+            for row in lab.records.find(ALONE_RUN + experiment.id, name) or ():
+                variant, seed, metric, value = row
+                facts.add(experiment.id, *EXACT_CELL, variant, seed, metric, value)
+    add_canaries(facts)
+    return facts
+
+
+def add_canaries(facts):
+    """What canaries read: real losses of E1 under other names."""
+    sources = [("copy=1", "norm=rms", 0), ("copy=2", "norm=rms", 0), ("place=pre", "norm=none", 0),
+               ("place=post", "norm=none placement=post", 0), ("penalty=0", "norm=bn", 0),
+               ("penalty=0.05", "norm=bn", PENALTY)]
+    for cell in facts.cells("E1"):
+        for name, variant, more in sources:
+            for metric in ("val_loss", "build"):
+                series = facts.series("E1", cell, metric, f"{variant} rate=default")
+                for seed, value in series.items():
+                    facts.add(CANARY, *cell, name, seed, metric,
+                              value + more if metric == "val_loss" else value)
+
+

@@ -1,0 +1,211 @@
+"""Pictures of the page: a row of dots for each variant, or a metric over an option. Seeds are points, the
+interval is 99 %. SVG with text as text; the same facts give the same bytes. And the small interval
+beside a verdict.
+"""
+import io
+import math
+import re
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from claims.fact_table import variant_options
+from claims.quantities import over_seeds
+from looks import COLOURS, literal
+
+ROWS_MAX = 24
+ORDER = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in", "pre", "post")
+
+
+def colour_of(value):
+    """The same colour for the same norm in every picture."""
+    return COLOURS[ORDER.index(value) % len(COLOURS)] if value in ORDER else COLOURS[-2]
+
+
+def matching(facts, experiment, cell, spec):
+    """{variant: options} with this metric and all options of `where`."""
+    found = {}
+    for variant in facts.variants(experiment, cell, spec["metric"]):
+        options = variant_options(variant)
+        if all(options.get(name) == str(value) for name, value in spec["where"].items()):
+            found[variant] = options
+    return found
+
+
+def label_of(options, without):
+    names = sorted((name for name in options if name not in without),
+                   key=lambda name: (name != "norm", name != "placement"))
+    return ", ".join(options[name] if name in ("norm", "placement") else f"{name} {options[name]}"
+                     for name in names)
+
+
+def finite_estimate(facts, experiment, cell, metric, variant):
+    """The estimate over the seeds whose values are finite, and the number of the others."""
+    series = facts.series(experiment, cell, metric, variant)
+    finite = {seed: value for seed, value in series.items() if math.isfinite(value)}
+    return over_seeds(finite), len(series) - len(finite)
+
+
+def draw_estimate(axes, estimate, place, colour, upright):
+    seeds = list(estimate.seeds.values())
+    spots = [place] * len(seeds)
+    across = (spots, seeds) if upright else (seeds, spots)
+    axes.plot(*across, "o", markerfacecolor="white", markeredgecolor=colour, markersize=3.5, zorder=3)
+    if math.isfinite(estimate.low) and estimate.n > 1:
+        ends = [estimate.low, estimate.high]
+        along = ([place] * 2, ends) if upright else (ends, [place] * 2)
+        axes.plot(*along, "-", color=colour, linewidth=1.6)
+    middle = ([place], [estimate.value]) if upright else ([estimate.value], [place])
+    axes.plot(*middle, "D", color=colour, markersize=4.5, zorder=4)
+
+
+def view_limits(axes, values, along):
+    """Limits that show the seeds; long intervals run out of the picture."""
+    low, high = min(values), max(values)
+    room = 0.25 * (high - low) or abs(high) * 0.05 or 0.1
+    (axes.set_xlim if along == "x" else axes.set_ylim)(low - room, high + room)
+
+
+def dots(axes, facts, experiment, cell, spec):
+    """Draws a row for each variant and returns [(label, value)]."""
+    rows = list(matching(facts, experiment, cell, spec).items())[:ROWS_MAX]
+    shown, values = [], []
+    for place, (variant, options) in enumerate(rows):
+        estimate, missing = finite_estimate(facts, experiment, cell, spec["metric"], variant)
+        label = label_of(options, spec["where"]) or variant
+        if estimate is not None:
+            draw_estimate(axes, estimate, place, colour_of(options.get("norm")), False)
+            values += estimate.seeds.values()
+            shown.append((label, estimate.value))
+        rows[place] = f"{label} ({missing} diverged)" if missing else label
+    axes.set_yticks(range(len(rows)), [literal(label) for label in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.grid(axis="y", color="0.92")
+    axes.set_xlabel(literal(words_of(spec["metric"])))
+    if values:
+        view_limits(axes, values, "x")
+    return shown, 0.7 + 0.24 * len(rows)
+
+
+def number_of(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def lines(axes, facts, experiment, cell, spec):
+    """Draws a line for each value of spec["line"] over spec["x"]."""
+    groups, shown, values = {}, [], []
+    for variant, options in matching(facts, experiment, cell, spec).items():
+        x = number_of(options.get(spec["x"], ""))
+        estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
+        if x is not None and estimate is not None:
+            groups.setdefault(options.get(spec["line"], ""), []).append((x, estimate))
+    for name, points in sorted(groups.items()):
+        points.sort(key=lambda point: point[0])
+        colour = colour_of(name)
+        axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour,
+                  linewidth=1.2, label=literal(name))
+        for x, estimate in points:
+            draw_estimate(axes, estimate, x, colour, True)
+            values += estimate.seeds.values()
+        shown.append((name, points[-1][1].value))
+    axes.set_xscale("log")
+    ticks = sorted({x for points in groups.values() for x, _ in points})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel(literal(words_of(spec["x"])))
+    axes.set_ylabel(literal(words_of(spec["metric"])))
+    if values:
+        view_limits(axes, values, "y")
+        axes.legend(fontsize=8)
+    return shown, 2.8
+
+
+WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best validation loss (nats)",
+         "own_gap": "loss by the batch's own statistics less that by running ones (nats)",
+         "single_gap": "loss by each sequence's statistics less that by running ones (nats)",
+         "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
+         "learned_leak": "ln V less the training loss on random text (nats)",
+         "saturated": "fraction of saturated queries",
+         "saturated_outlier": "fraction of saturated queries, with the outlier",
+         "norm_share": "part of a step spent in norms"}
+
+
+def words_of(metric):
+    return WORDS.get(metric, metric.replace("_", " "))
+
+
+KINDS = {"dots": dots, "lines": lines}
+
+
+def picture(facts, experiment, cell, spec, name):
+    """(SVG text, its sentence), or None without facts. name: a prefix of ids, unique on the page."""
+    if not matching(facts, experiment, cell, spec):
+        return None
+    figure = Figure(figsize=(6.4, 3))
+    axes = figure.add_subplot()
+    shown, height = KINDS[spec["kind"]](axes, facts, experiment, cell, spec)
+    if not shown:
+        return None
+    figure.set_size_inches(6.4, height)
+    figure.set_layout_engine("constrained")
+    axes.set_title(f"{cell[0]}, {cell[1]}", fontsize=9, loc="left")
+    low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
+    sentence = f"{words_of(spec['metric'])}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
+               f"highest {high[0]} ({high[1]:.4g})."
+    return svg_text(figure, name, sentence), sentence
+
+
+def svg_text(figure, name, sentence):
+    """The figure as an element of a page: no header, ids of its own, a name for screen readers."""
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Type": None,
+                                                    "Format": None})
+    text = out.getvalue()
+    text = text[text.index("<svg"):]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'href="#', f'href="#{name}-', text)
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    escaped = sentence.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
+
+
+# ---- the interval beside a verdict ---------------------------------------------------------------
+
+WIDTH, HEIGHT = 220, 26
+
+
+def interval_svg(outcome):
+    """A small forest plot: seeds as ticks, the interval, the point, the threshold or the margin."""
+    estimate, reading = outcome.estimate, outcome.reading
+    marks = [mark for mark in (reading.low, reading.high) if math.isfinite(mark)]
+    seeds = [value for value in estimate.seeds.values() if math.isfinite(value)]
+    if not seeds or not math.isfinite(estimate.value):
+        return ""
+    shown = [*seeds, estimate.value, *marks]
+    low, high = min(shown), max(shown)
+    room = 0.15 * (high - low) or abs(high) * 0.1 or 1.0
+    low, high = low - room, high + room
+
+    def at(value):
+        part = (min(max(value, low), high) - low) / (high - low)
+        return f"{4 + part * (WIDTH - 8):.1f}"
+    parts = []
+    if reading.form == "within":
+        width = float(at(reading.high)) - float(at(reading.low))
+        parts.append(f'<rect class="band" x="{at(reading.low)}" y="2" width="{width:.1f}" height="22"/>')
+    else:
+        parts += [f'<line class="mark" x1="{at(mark)}" x2="{at(mark)}" y1="2" y2="24"/>'
+                  for mark in marks]
+    parts += [f'<line class="seed" x1="{at(value)}" x2="{at(value)}" y1="17" y2="23"/>'
+              for value in seeds]
+    if reading.form != "exact":
+        parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" '
+                     'y2="12"/>')
+    parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
+    return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+            f'aria-hidden="true">{"".join(parts)}</svg>')

@@ -1,0 +1,201 @@
+"""Where an experiment finds its things: ./train, the texts, the folder of runs, evaluations and dumps.
+
+FOLDER/texts/ has the texts that are made from a corpus: its characters in random order ("shuffled"), cut
+into lines of 3 to 60 characters ("lines"), its first part ("small"); and "toy", sentences of invented
+words for trials of the report.
+"""
+import math
+import os
+import random
+import shlex
+import subprocess
+import tempfile
+import zlib
+
+import numpy as np
+
+import model_file
+import runs as run_folders
+from claims import plan
+from claims.fact_table import write_whole
+from claims.instruments import OUTLIER_CHANNEL
+from claims.measures import ending
+
+TOY, RANDOM = "toy", "random"
+TOY_CHARACTERS = 20000
+SMALL = {"mini": 2000, "quick": 30000, "full": 100000}
+KINDS = ("shuffled", "lines", "small")
+UNTRAINED = 1000  # added to the loss of a run that did not train
+
+
+class LabError(RuntimeError):
+    """What went wrong, as one line for the user."""
+
+
+def read_corpus(path):
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+
+
+def toy_text():
+    """Sentences of 60 invented words, the frequent ones short."""
+    generator = random.Random(1)
+    words = ["".join(generator.choice("bdfgklmnprst") + generator.choice("aeiou")
+                     for _ in range(1 + rank // 20)) for rank in range(60)]
+    weights = [1 / (rank + 1) for rank in range(60)]
+    text, length = [], 0
+    while length < TOY_CHARACTERS:
+        sentence = " ".join(generator.choices(words, weights, k=generator.randint(3, 9)))
+        text.append(sentence.capitalize() + generator.choice([". ", ". ", ".\n"]))
+        length += len(text[-1])
+    return "".join(text)
+
+
+def made_text(kind, text, level):
+    generator = random.Random(1)
+    if kind == "shuffled":
+        return "".join(generator.sample(text, len(text)))
+    if kind == "small":
+        return text[:SMALL[level]]
+    flat, lines, at = " ".join(text[:20 * SMALL[level]].split()), [], 0
+    while at < len(flat):
+        length = generator.randint(3, 60)
+        lines.append(flat[at:at + length])
+        at += length
+    return "\n".join(line for line in lines if line.strip()) + "\n"
+
+
+class Lab:
+    """corpora: {label: path} of the base texts. level: mini, quick or full. records: what was measured of
+    runs, here or elsewhere (facts.py)."""
+
+    def __init__(self, train, folder, corpora, level, records):
+        self.train, self.folder, self.level = train, folder, level
+        self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
+        self.records, self.help, self.starts = records, None, {}
+        os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
+        for label in corpora:
+            if label == TOY:
+                self.paths[label] = os.path.join(folder, "texts", "toy.txt")
+                self.keep_text(self.paths[label], toy_text())
+        for label in list(self.paths):
+            text = self.text(label)
+            for kind in KINDS:
+                path = os.path.join(folder, "texts", f"{label}-{kind}.txt")
+                self.paths[f"{label}-{kind}"] = path
+                if not os.path.exists(path):
+                    self.keep_text(path, made_text(kind, text, level))
+
+    @staticmethod
+    def keep_text(path, text):
+        if not os.path.exists(path) or read_corpus(path) != text:
+            write_whole(path, text)
+
+    def text(self, label):
+        if label not in self.texts:
+            self.texts[label] = read_corpus(self.paths[label])
+            if len(self.texts[label]) < 4000 and label == label.split("-")[0]:
+                raise LabError(f"{self.paths[label]}: {len(self.texts[label])} characters are too few "
+                               "(a text needs 4000)")
+        return self.texts[label]
+
+    def entropy(self, label):
+        """The entropy of the frequencies of characters: what a model reaches that learns nothing else.
+        Of a random text: ln V."""
+        if label == RANDOM:
+            return math.log(64)
+        if label not in self.entropies:
+            text = self.text(label)
+            counts = [text.count(symbol) / len(text) for symbol in set(text)]
+            self.entropies[label] = -sum(part * math.log(part) for part in counts)
+        return self.entropies[label]
+
+    # ---- runs ------------------------------------------------------------------------------------
+
+    def checksum(self, label):
+        """Of a text; 0 for ./train's own."""
+        if label not in self.checksums:
+            self.checksums[label] = zlib.crc32(self.text(label).encode()) if label in self.paths else 0
+        return self.checksums[label]
+
+    def name_of(self, run):
+        return plan.run_name(run, self.checksum(run.corpus))
+
+    def folder_of(self, run):
+        return os.path.join(self.folder, "ablation", "runs", self.name_of(run))
+
+    def ended(self, run):
+        """Whether the run's folder is there and complete."""
+        summary = os.path.join(self.folder_of(run), "summary.json")
+        return os.path.exists(summary) and \
+            run_folders.read_summary(summary).get("exit_reason") in ("done", "diverged")
+
+    def loss_of(self, run):
+        """The final validation loss, far above all others if the run did not train; None if it has not
+        ended."""
+        known = self.records.find(self.name_of(run), "ending")
+        if known is None:
+            if not self.ended(run):
+                return None
+            known = ending(self, self.folder_of(run), run)
+        return known["val_loss"] if known["trained"] else known["val_loss"] + UNTRAINED
+
+    def with_start(self, run, factor):
+        """The run from initial weights of which a channel of the positions is multiplied."""
+        label = f"x{factor}-{self.name_of(run)}"
+        self.paths[label] = os.path.join(self.folder, "states", f"{label}.safetensors")
+        self.starts[label] = run, factor
+        return run._replace(options={**run.options, "start": label})
+
+    def make_start(self, label):
+        """Writes the initial weights that a run starts from, if they are not there."""
+        (run, factor), path = self.starts[label], self.paths[label]
+        if os.path.exists(path):
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            words = plan.grid_line("", run, self.paths)
+            self.call(*shlex.split(words), "--max-iters=0", "--quiet", f"--out={scratch}/run")
+            _, texts, arrays = model_file.read(os.path.join(scratch, "run"))
+        arrays = {name: np.array(array) for name, array in arrays.items()}
+        arrays["transformer.wpe.weight"][:, OUTLIER_CHANNEL] *= factor
+        model_file.write(path, {name: text for name, text in texts.items()
+                                if name not in ("header_crc32", "data_crc32")}, arrays)
+
+    def whole(self, run):
+        """The folder of the run that continues where `run`, a part of it, ends; None if there is none."""
+        options = {**run.options, "max-iters": run.options["lr-decay-iters"]}
+        twin = run._replace(options=options)
+        return self.folder_of(twin) if self.ended(twin) else None
+
+    # ---- ./train ---------------------------------------------------------------------------------
+
+    def call(self, *words):
+        """What ./train prints."""
+        done = subprocess.run([self.train, *words], capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        if done.returncode:
+            raise LabError((done.stderr.strip().splitlines() or ["./train failed"])[-1])
+        return done.stdout
+
+    def evaluate(self, model, *words):
+        return self.call(f"--evaluate={model}", *words)
+
+    def dump(self, model, text, *words):
+        """The arrays that ./train computes of the first batch of a text."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            corpus, arrays = os.path.join(scratch, "text.txt"), os.path.join(scratch, "dump")
+            if text is not None:
+                write_whole(corpus, text)
+                words = (*words, f"--corpus={corpus}")
+            self.call(f"--evaluate={model}", f"--dump={arrays}", *words)
+            return model_file.read(arrays)[2]
+
+    def knows(self, option):
+        """Whether ./train has this option."""
+        if self.help is None:
+            self.help = self.call("--help=all")
+        return f" {option}=" in self.help

@@ -1,0 +1,194 @@
+"""Facts, verdicts and pictures as one HTML file that needs nothing else: no script, no other file.
+
+Every number is substituted from facts; which sentence is said follows from the verdict. The template is
+page.html; texts of the page that are no numbers are in words.py.
+"""
+from collections import namedtuple
+import math
+import os
+
+import jinja2
+
+from claims import claims, figures, inference, words
+from claims.experiments import EXPERIMENTS
+from claims.plan import grid_line
+from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+
+# facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
+# the Lab; [(experiment, size, label, run)].
+# holm: {(quantity, cell): adjusted p}, filled by make().
+Contents = namedtuple("Contents", "facts judged younger level lab planned holm", defaults=[None])
+
+SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
+          "not tested": "·"}
+TABLE_ROWS = 60
+
+
+def number(value):
+    """A number for reading."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def estimate_text(outcome):
+    """"0.031 [0.012, 0.050], n = 8"; of an exact reading, the lowest and the highest value."""
+    estimate = outcome.estimate
+    if outcome.reading.form == "exact":
+        ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
+                                               max(estimate.seeds.values())))))
+        return " to ".join(ends) + (f", n = {estimate.n}" if estimate.kind != "exact" else "")
+    kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
+    return f"{kind}{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}], " \
+           f"n = {estimate.n}"
+
+
+def reading_word(value):
+    return {HOLDS: "holds", OPEN: "open", FAILS: "fails"}.get(value, "not measured")
+
+
+def deciding(verdict):
+    """The outcome that is drawn: the first that agrees with the verdict on `says`, intervals first."""
+    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said
+    return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
+
+
+def holm_of(judged):
+    """{(reading, cell): Holm's adjusted p}, in families by experiment."""
+    families = {}
+    for verdict in judged.values():
+        for one in [*verdict.said, *verdict.intended]:
+            families.setdefault(one.reading.quantity.experiment, {})[
+                one.reading.quantity.text, one.cell] = one.estimate.p
+    return {key: float(p) for family in families.values()
+            for key, p in zip(family, inference.holm(list(family.values())))}
+
+
+def telling(verdict):
+    """The value for a sentence: of the reading that the verdict rests on, an interval if there is one."""
+    rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
+    outcome = min(rests, key=lambda one: one.reading.form == "exact", default=None)
+    return estimate_text(outcome) if outcome else ""
+
+
+def outcome_rows(outcomes, holm):
+    return [{"formula": one.reading.text(), "cell": cell_name(one.cell),
+             "estimate": estimate_text(one), "word": reading_word(one.value),
+             "p": p_text(one.estimate.p),
+             "holm": p_text(holm.get((one.reading.quantity.text, one.cell), math.nan))}
+            for one in outcomes]
+
+
+def p_text(p):
+    return "" if math.isnan(p) else number(p)
+
+
+def claim_row(claim, contents):
+    verdict, holm = contents.judged[claim.id], contents.holm
+    outcome = deciding(verdict)
+    return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
+            "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
+            "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
+            "says": claim.says.text() if claim.says else "",
+            "meant": claim.meant.text() if claim.meant else "",
+            "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
+            "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
+            "experiments": claim.experiments(), "younger": claim.id in contents.younger,
+            "interval": figures.interval_svg(outcome) if outcome else "",
+            "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
+            "size": sizes_of(verdict), "needed": verdict.seeds_needed}
+
+
+def sizes_of(verdict):
+    """"at XS, S", after a verdict that rests on trained models."""
+    sizes = sorted({one.cell[1] for one in verdict.said if one.cell[1] != "-"})
+    return f"at {', '.join(sizes)}" if sizes and verdict.word in DECIDED else ""
+
+
+def table_of(facts, experiment, cell):
+    """The means of an experiment's metrics, a row for each variant."""
+    metrics = [metric for metric in experiment.metrics or facts.metrics(experiment.id)
+               if facts.variants(experiment.id, cell, metric)]
+    variants = dict.fromkeys(variant for metric in metrics
+                             for variant in facts.variants(experiment.id, cell, metric))
+    rows = []
+    for variant in list(variants)[:TABLE_ROWS]:
+        cells, seeds = [], 0
+        for metric in metrics:
+            series = facts.series(experiment.id, cell, metric, variant)
+            estimate = figures.over_seeds(series)
+            cells.append("" if estimate is None else number(estimate.value))
+            seeds = max(seeds, len(series))
+        rows.append({"variant": variant, "cells": cells, "seeds": seeds})
+    return {"cell": cell_name(cell), "metrics": metrics, "rows": rows,
+            "more": max(0, len(variants) - TABLE_ROWS)}
+
+
+def experiment_row(experiment, contents):
+    facts, pictures = contents.facts, []
+    for place, spec in enumerate(experiment.figure):
+        for turn, cell in enumerate(facts.cells(experiment.id)):
+            drawn = figures.picture(facts, experiment.id, cell, spec, f"{experiment.id}-{place}-{turn}")
+            if drawn:
+                pictures.append({"svg": drawn[0], "sentence": drawn[1]})
+    example = next((run for one, _, _, run in contents.planned if one is experiment), None)
+    command = ""
+    if example:
+        line = grid_line("", example, contents.lab.paths).strip()
+        command = f"./train {line}"
+    asked = [claim.id for claim in claims.CLAIMS if experiment.id in claim.experiments()]
+    return {"id": experiment.id, "title": experiment.title, "question": experiment.question,
+            "varied": experiment.varied, "cannot": experiment.cannot, "command": command,
+            "pictures": pictures, "claims": asked,
+            "tables": [table_of(facts, experiment, cell) for cell in facts.cells(experiment.id)]}
+
+
+def what_was_run(contents):
+    """[(name, text)]"""
+    facts, lab = contents.facts, contents.lab
+    sizes = {}
+    for _, size, _, run in contents.planned:
+        sizes.setdefault(size.name, (size, set()))[1].add(lab.name_of(run))
+    done = {lab.name_of(run) for _, _, _, run in contents.planned if all(
+        lab.records.find(lab.name_of(run), measure) for measure in run.measures)}
+    rows = [("Level", words.LEVELS[contents.level])]
+    for name, (size, names) in sizes.items():
+        options = ", ".join(f"{key} {value}" for key, value in size.options.items())
+        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured: "
+                     f"{options}; {size.seeds} judged seeds, "
+                     f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
+    for label in sorted({label for _, _, label, _ in contents.planned}):
+        rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "
+                     f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
+                     f"{lab.entropy(label):.4f} nats"))
+    rows.append(("Program", " ".join(lab.call("--version").split())))
+    rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
+    rows.append(("Rules older than facts", "yes" if not contents.younger else
+                 f"no: {', '.join(sorted(contents.younger))} (changed after their facts were made)"))
+    return rows
+
+
+def make(contents):
+    """The page as text."""
+    judged = contents.judged
+    contents = contents._replace(holm=holm_of(judged))
+    rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
+    by_id = {row["id"]: row for row in rows}
+    surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
+                 and row["word"] != row["expected"]]
+    counts = [(word, SHAPES[word], sum(row["word"] == word for row in rows)) for word in VERDICTS
+              if word != UNTESTED]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("page.html").render(
+        level=contents.level, claims=rows, counts=counts, surprises=surprises,
+        minute=words.in_a_minute(by_id), run=what_was_run(contents),
+        canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
+        failed=[claim.id for claim in claims.failed_canaries(judged)],
+        out=[claim_row(claim, contents) for claim in claims.OUT],
+        unmeasured=[row for row in rows if row["word"] == UNMEASURED],
+        younger=sorted(contents.younger), objections=words.OBJECTIONS, articles=words.ARTICLES,
+        experiments=[experiment_row(one, contents) for one in EXPERIMENTS])

@@ -1,0 +1,154 @@
+"""What an experiment is made of: sizes, runs, and how the learning rate of each variant is tuned.
+
+A run's name follows from its options, so equal runs are one run, whoever asks for it. Every variant gets
+the same grid of learning rates with tuning seeds (from 101 on). Its best rate is then frozen and judged
+with other seeds (1, 2, ...). So some runs are known only when others have ended: report.py plans,
+runs and plans again until nothing is missing.
+"""
+from collections import namedtuple
+from dataclasses import dataclass, field, replace
+import math
+import shlex
+from typing import Callable
+import zlib
+
+from claims.fact_table import variant_text
+
+DEFAULT_RATE = 1e-3
+FIRST_TUNING_SEED = 101
+
+# A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
+# variant; the seed; what is measured of it.
+Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
+
+
+@dataclass(frozen=True)
+class Size:
+    """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
+    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself."""
+    name: str
+    options: dict
+    rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+    seeds: int = 4
+    tuning: int = 2
+    evaluated: int = 12288
+    small: bool = False
+    full: bool = False
+
+    def __getitem__(self, name):
+        return self.options[name]
+
+    def judged(self, at_most=None):
+        return range(1, min(self.seeds, at_most or self.seeds) + 1)
+
+    def tuning_seeds(self):
+        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning)
+
+    def tokens(self):
+        return self["max-iters"] * self["batch-size"] * self["block-size"]
+
+    def pick(self, small, quick, full):
+        """One of three values, by how long this report may take."""
+        return small if self.small else full if self.full else quick
+
+
+XS = Size("XS", {"n-layer": 2, "n-head": 4, "n-embd": 32, "block-size": 32, "batch-size": 12,
+                 "max-iters": 400, "warmup-iters": 100})
+S = Size("S", {"n-layer": 4, "n-head": 4, "n-embd": 64, "block-size": 64, "batch-size": 12,
+               "max-iters": 1000, "warmup-iters": 100}, evaluated=49152)
+M = Size("M", {"n-layer": 4, "n-head": 4, "n-embd": 128, "block-size": 64, "batch-size": 12,
+               "max-iters": 2000, "warmup-iters": 100}, evaluated=0)
+MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, "batch-size": 4,
+                     "max-iters": 20, "warmup-iters": 2},
+            rates=(1e-3, 1e-2), seeds=2, tuning=1, evaluated=512, small=True)
+
+# What a level of the report runs: sizes of the core experiments, and of all others.
+LEVELS = {
+    "mini": ([MINI], [MINI]),
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 300}, rates=(1e-3, 1e-2), tuning=1,
+                           evaluated=12288)],
+              [XS]),
+    "full": ([replace(size, full=True, seeds=seeds, tuning=3)
+              for size, seeds in ((XS, 16), (S, 16), (M, 8))],
+             [replace(S, full=True, seeds=8, tuning=3)]),
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """runs(size, tuned): the Runs, in any order; tuned(size, **options) is the best learning rate, or
+    None as long as it is not known. alone: measurements that need no run: alone(lab) gives rows (variant,
+    seed, metric, value). core: whether it is run at all sizes. timed: whether its facts are times.
+    figure: (function of figures.py, its arguments)."""
+    id: str
+    title: str
+    question: str
+    varied: str
+    cannot: str
+    runs: Callable = lambda size, tuned: ()
+    alone: tuple = ()
+    core: bool = False
+    timed: bool = False
+    figure: tuple = ()
+    metrics: tuple = field(default=())  # of its table on the page
+
+    def sizes(self, level):
+        core, others = LEVELS[level]
+        return core if self.core else others
+
+
+def run_of(size, label, variant, seed, measures, **options):
+    """A run at a size, with options by their Python names (n_embd for n-embd)."""
+    options = {**size.options, **{name.replace("_", "-"): value for name, value in options.items()}}
+    tokens = options["batch-size"] * options["block-size"]
+    options.setdefault("eval-interval", max(1, options["max-iters"] // 10))
+    options.setdefault("eval-iters", math.ceil(size.evaluated / tokens))
+    return Run(options, label, variant_text(variant), seed, tuple(measures))
+
+
+def value_text(value):
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def option_words(run):
+    """The words of the command, without corpus and folder. A file is named by its label."""
+    options = {"sample": 0, "checkpoint-interval": 0, **run.options, "seed": run.seed}
+    return [f"--{name}" if value is True else f"--{name}={value_text(value)}"
+            for name, value in sorted(options.items())]
+
+
+def run_name(run, text_crc=0):
+    """The same for runs of the same options on the same text, of which this is the checksum."""
+    words = " ".join([*option_words(run), run.corpus, f"{text_crc:08x}"])
+    return f"{run.corpus}-{run.options['norm']}-{zlib.crc32(words.encode()):08x}-s{run.seed}"
+
+
+def grid_line(name, run, paths):
+    """The line of grid.txt. paths: {label: path}; a label without a path is ./train's own word."""
+    words = [f"--start={paths[word.split('=', 1)[1]]}" if word.startswith("--start=") else word
+             for word in option_words(run)]
+    words.append(f"--corpus={paths[run.corpus]}" if run.corpus in paths else f"--corpus={run.corpus}")
+    return " ".join([name, *map(shlex.quote, words)])
+
+
+class Tuning:
+    """Finds the best rate of a variant among runs that have ended (Lab.loss_of). wanted: the runs of the
+    grid."""
+
+    def __init__(self, label, lab):
+        self.label, self.lab, self.wanted = label, lab, []
+
+    def loss_of(self, run):
+        return self.lab.loss_of(run)
+
+    def __call__(self, size, rates=None, **options):
+        means = {}
+        for rate in rates or size.rates:
+            runs = [run_of(size, self.label, "", seed, ("ending",), learning_rate=rate, **options)
+                    for seed in size.tuning_seeds()]
+            self.wanted += runs
+            losses = [self.loss_of(run) for run in runs]
+            means[rate] = None if None in losses else sum(losses) / len(losses)
+        if None in means.values():
+            return None
+        return min(means, key=lambda rate: (means[rate], rate))

@@ -1,0 +1,276 @@
+"""Quantities: what is computed from facts, with its uncertainty over seeds. Rules compare them with
+thresholds.
+
+Runs of one seed share weights and batches, so quantities are formed seed by seed (differences, ratios,
+slopes) and then get Student's t interval over the seeds, at 99 %. Proportions get Clopper and Pearson's.
+A mean over the runs that trained would be one of survivors. So if some runs of a variant trained and others
+did not, or if one diverged, which makes its loss infinite, the quantity is the median with its interval by
+order statistics, which such runs enter like all others. That interval is the whole line below 8 seeds.
+Runs of different builds are not paired.
+"""
+from dataclasses import dataclass
+import math
+from typing import Callable
+
+import numpy as np
+from scipy import stats
+
+from claims import inference
+from claims.fact_table import NO_SEED, variant_text
+
+LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
+STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 99 % interval. seeds: {seed: value}. p: of the sign-flip test against 0."""
+    value: float
+    low: float
+    high: float
+    seeds: dict
+    p: float = math.nan
+    kind: str = "mean"
+
+    @property
+    def n(self):
+        return len(self.seeds)
+
+    @property
+    def deviation(self):
+        values = list(self.seeds.values())
+        return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """text: the formula. needs: ((metric, variant), ...). compute(view) gives an Estimate or None, where
+    view(metric, variant) is {seed: value}. unit: what the value is measured in."""
+    text: str
+    experiment: str
+    needs: tuple
+    compute: Callable
+    unit: str = ""
+
+    def estimate(self, facts, cell):
+        return self.compute(lambda metric, variant: facts.series(self.experiment, cell, metric,
+                                                                 variant))
+
+
+# ---- estimates -----------------------------------------------------------------------------------
+
+def over_seeds(values):
+    """The mean with Student's t interval; None without values. One seed decides nothing, except for a
+    fact that no seed enters."""
+    values = {seed: value for seed, value in values.items() if not math.isnan(value)}
+    if not values:
+        return None
+    numbers = np.array(list(values.values()))
+    if set(values) == {NO_SEED}:
+        return Estimate(numbers[0], numbers[0], numbers[0], values, kind="exact")
+    if not np.isfinite(numbers).all():
+        return median_over_seeds(values)
+    mean, low, high, n = inference.t_interval(numbers)
+    if n < 2:
+        return Estimate(mean, -math.inf, math.inf, values)
+    p = inference.sign_flip_p(numbers) if n <= inference.FLIPS_MAX else math.nan
+    return Estimate(mean, low, high, values, p)
+
+
+def median_over_seeds(values):
+    """The median and its interval: the k-th lowest and highest value, k as large as 99 % allow. A NaN
+    (infinity less infinity) could be anything, so it counts as lowest below and as highest above."""
+    numbers = np.array(list(values.values()))
+    below = np.sort(np.where(np.isnan(numbers), -math.inf, numbers))
+    above = np.sort(np.where(np.isnan(numbers), math.inf, numbers))
+    n, tail = len(numbers), (1 - inference.CONFIDENCE) / 2
+    k = int(stats.binom.ppf(tail, n, 0.5))
+    while k >= 0 and stats.binom.cdf(k, n, 0.5) > tail:
+        k -= 1
+    low, high = (below[k], above[n - 1 - k]) if k >= 0 else (-math.inf, math.inf)
+    middle = below[(n - 1) // 2], above[n // 2]
+    value = middle[0] if middle[0] == middle[1] else sum(middle) / 2
+    return Estimate(float(value), float(low), float(high), values, kind="median")
+
+
+def combined(view, metric, terms):
+    """{seed: sum of sign * value} over the seeds that all terms have, and whether each term's runs agree in
+    whether they trained. A seed whose runs are of different builds is left out."""
+    series = [view(metric, variant) for _, variant in terms]
+    builds = [view("build", variant) for _, variant in terms]
+    trained = [view("trained", variant) for _, variant in terms]
+    values = {}
+    for seed in series[0]:
+        if not all(seed in one for one in series):
+            continue
+        if len({build[seed] for build in builds if seed in build}) > 1:
+            continue
+        with np.errstate(invalid="ignore"):
+            values[seed] = float(sum(np.float64(sign) * one[seed]
+                                     for (sign, _), one in zip(terms, series)))
+    return values, metric not in LOSSES or \
+        all(len({one.get(seed, 1) for seed in values}) <= 1 for one in trained)
+
+
+def combination(view, metric, terms):
+    values, whole = combined(view, metric, terms)
+    if not values:
+        return None
+    return over_seeds(values) if whole else median_over_seeds(values)
+
+
+def unit_of(metric):
+    return "nats" if metric in LOSSES else ""
+
+
+def joined(variant, more):
+    return variant_text(f"{variant} {more}")
+
+
+# ---- quantities ----------------------------------------------------------------------------------
+
+def value(experiment, metric, variant):
+    """The metric itself."""
+    return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),),
+                    lambda view: combination(view, metric, [(1, variant)]), unit_of(metric))
+
+
+def difference(experiment, metric, a, b, at=""):
+    """a - b, paired by seed. `at` is what both have in common."""
+    a, b = joined(a, at), joined(b, at)
+    return Quantity(f"{metric}({a}) - {metric}({b})", experiment, ((metric, a), (metric, b)),
+                    lambda view: combination(view, metric, [(1, a), (-1, b)]), unit_of(metric))
+
+
+def rise(experiment, metric, pair, at, base):
+    """How much larger a - b is `at` than at `base`: [a - b](at) - [a - b](base)."""
+    a, b = pair
+    terms = [(1, joined(a, at)), (-1, joined(b, at)), (-1, joined(a, base)), (1, joined(b, base))]
+    return Quantity(f"[{metric}({a}) - {metric}({b})] at {at} - the same at {base}", experiment,
+                    tuple((metric, variant) for _, variant in terms),
+                    lambda view: combination(view, metric, terms), unit_of(metric))
+
+
+def ratio(experiment, metric, a, b, at=""):
+    """a / b, paired by seed: the mean of the logarithms."""
+    a, b = joined(a, at), joined(b, at)
+
+    def compute(view):
+        above, below = view(metric, a), view(metric, b)
+        logs = {seed: math.log(above[seed] / below[seed]) if above[seed] > 0 else -math.inf
+                for seed in above if below.get(seed, 0) > 0}
+        return exponential(over_seeds(logs))
+    return Quantity(f"{metric}({a}) / {metric}({b})", experiment, ((metric, a), (metric, b)), compute)
+
+
+def geometric(experiment, metric, variant):
+    """The metric, a ratio already: the mean of its logarithms."""
+    def compute(view):
+        return exponential(over_seeds({seed: math.log(number) for seed, number
+                                       in view(metric, variant).items() if number > 0}))
+    return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),), compute)
+
+
+def exponential(estimate):
+    """e to the power of an estimate of a logarithm."""
+    if estimate is None:
+        return None
+    with np.errstate(over="ignore"):
+        value, low, high = (float(np.exp(number)) for number in
+                            (estimate.value, estimate.low, estimate.high))
+    return Estimate(value, low, high, {seed: math.exp(number) for seed, number
+                                       in estimate.seeds.items()}, estimate.p, estimate.kind)
+
+
+def fraction(experiment, metric, variant):
+    """The fraction of seeds with the value 1, of a metric that is 0 or 1."""
+    def compute(view):
+        values = view(metric, variant)
+        if not values:
+            return None
+        mean, low, high, _ = inference.clopper_pearson(sum(v == 1 for v in values.values()),
+                                                       len(values))
+        return Estimate(mean, low, high, values, kind="fraction")
+    return Quantity(f"fraction of {metric}({variant_text(variant)})", experiment, ((metric, variant),),
+                    compute)
+
+
+def slope(experiment, metric, axis, a, b=None):
+    """The slope of a - b, or of a alone, over log2 of an option: its name and its values."""
+    name, points = axis
+    sides = [(sign, variant) for sign, variant in ((1, a), (-1, b)) if variant]
+    columns = [[(sign, joined(variant, f"{name}={point}")) for sign, variant in sides]
+               for point in points]
+
+    def compute(view):
+        rows = [combined(view, metric, terms)[0] for terms in columns]
+        seeds = [seed for seed in rows[0] if all(seed in row for row in rows)]
+        values = [[row[seed] for row in rows] for seed in seeds]
+        if not seeds or not np.isfinite(values).all():
+            return None
+        return over_seeds(dict(zip(seeds, map(float, inference.slopes(np.log2(points), values)))))
+    return Quantity(f"slope of {metric}({a})" + (f" - {metric}({b})" if b else "") +
+                    f" over log2 {name}", experiment,
+                    tuple((metric, variant) for terms in columns for _, variant in terms), compute,
+                    unit_of(metric))
+
+
+def largest_rate(experiment, rates, a, b):
+    """The largest stable learning rate of a over that of b, among the rates that were run. A rate is
+    stable for a seed if from the best rate up to it every run trained and lost at most STABLE against
+    the best."""
+    def edge(view, variant):
+        runs = [(rate, joined(variant, f"rate={rate:g}")) for rate in rates]
+        runs = [(rate, view("val_loss", name), view("trained", name)) for rate, name in runs]
+        runs, edges = [run for run in runs if run[1]], {}
+        for seed in runs[0][1] if runs else ():
+            row = [losses.get(seed, math.inf) if good.get(seed, 1) == 1 else math.inf
+                   for _, losses, good in runs]
+            at = int(np.argmin(row))
+            best = row[at]
+            while at + 1 < len(runs) and row[at + 1] <= best + STABLE:
+                at += 1
+            if math.isfinite(best):
+                edges[seed] = runs[at][0]
+        return edges
+
+    def compute(view):
+        above, below = edge(view, a), edge(view, b)
+        return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above
+                                       if seed in below}))
+    return Quantity(f"largest stable rate of {a} / that of {b}", experiment,
+                    tuple(("val_loss", joined(variant, "rate=0.01")) for variant in (a, b)), compute)
+
+
+def steps_to(experiment, a, b, at=""):
+    """The steps after which a has reached the loss that b ends with, as a fraction of all steps; infinity
+    if a never does."""
+    a, b = joined(a, at), joined(b, at)
+
+    def compute(view):
+        goal, fractions = view("val_loss", b), {}
+        for seed, loss in goal.items():
+            curve = [(k / 10, view(f"val_loss_{10 * k}%", a).get(seed, math.inf))
+                     for k in range(1, 11)]
+            if seed in view("val_loss_100%", a):
+                fractions[seed] = next((part for part, reached in curve if reached <= loss), math.inf)
+        return over_seeds(fractions)
+    return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
+                    (("val_loss_100%", a), ("val_loss", b)), compute)
+
+
+def correlation(experiment, metrics, variants):
+    """Spearman's rank correlation of two metrics over variants, seed by seed."""
+    x, y = metrics
+    variants = [variant_text(variant) for variant in variants]
+
+    def compute(view):
+        columns = [[view(metric, variant) for variant in variants] for metric in metrics]
+        seeds = [seed for seed in columns[0][0] if all(seed in one for column in columns
+                                                       for one in column)]
+        values = {seed: float(stats.spearmanr([one[seed] for one in columns[0]],
+                                              [one[seed] for one in columns[1]]).statistic)
+                  for seed in seeds}
+        return over_seeds(values)
+    return Quantity(f"rank correlation of {x} and {y} over {', '.join(variants)}", experiment,
+                    tuple((metric, variant) for metric in metrics for variant in variants), compute)

@@ -1,0 +1,366 @@
+"""Readings and verdicts: from quantities to true, imprecise, false, not decided, not measured.
+
+A reading compares a quantity, which has a 99 % interval [low, high], with a threshold m:
+
+    above(q, m)    holds if low > m, fails if high <= m, else open
+    below(q, m)    holds if high < m, fails if low >= m, else open
+    within(q, m)   holds if -m < low and high < m, fails if low >= m or high <= -m, else open
+    exact(q, low, high)   no statistics: every value must be in [low, high]; bits and algebra
+    known(truth)   settled by reading a source, not by a run
+
+holds is 1, open 1/2, fails 0; all_of is the minimum, any_of the maximum, no is 1 - x (Kleene's
+logic). A reading is judged in every cell (corpus and size) and holds if it holds in each;
+in_some_cell() asks for one. What was not measured is None: it never holds.
+
+A claim is written down twice: what it `says`, and what is `meant` if one is charitable.
+
+    says    meant           verdict
+    holds                   true
+    fails   holds           imprecise; also if says holds in one cell and fails in another
+    fails   fails, or none  false
+    open, or fails and meant is open: not decided;  None: not measured
+
+A claim read at tuned learning rates is judged at the default rate too. Where the verdicts contradict each
+other, it is imprecise: it depends on the rate. Equivalence: Lakens 2017. The criterion as data: Lakens and
+DeBruine 2021.
+"""
+from dataclasses import dataclass, field
+import math
+import zlib
+
+from claims import inference
+from claims.fact_table import RECIPES, variant_text
+
+HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
+TRUE, IMPRECISE, FALSE = "true", "imprecise", "false"
+UNDECIDED, UNMEASURED, UNTESTED = "not decided", "not measured", "not tested"
+VERDICTS = (TRUE, IMPRECISE, FALSE, UNDECIDED, UNMEASURED, UNTESTED)
+DECIDED = (TRUE, IMPRECISE, FALSE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a leaf came out as in a cell."""
+    reading: object
+    cell: tuple
+    estimate: object
+    value: float
+
+
+class Reading:
+    """A leaf or a combination. text(), leaves(), value(facts, cell)."""
+
+    def cells(self, facts):
+        """The cells in which a leaf was measured."""
+        return sorted({cell for leaf in self.leaves() for cell in leaf.measured(facts)})
+
+    def judge(self, facts):
+        """(value, {cell: value})."""
+        cells = {cell: self.value(facts, cell) for cell in self.cells(facts)}
+        if not cells:
+            return self.value(facts, None), {}
+        return conjunction(cells.values()), cells
+
+    def outcomes(self, facts):
+        return [outcome for leaf in self.leaves() for outcome in leaf.measured(facts).values()]
+
+    def needs(self):
+        """{(experiment, metric, variant)} that the reading rests on."""
+        return {(leaf.quantity.experiment, metric, variant_text(variant)) for leaf in self.leaves()
+                if leaf.quantity for metric, variant in leaf.quantity.needs}
+
+
+def conjunction(values):
+    """Kleene's minimum; None counts only where nothing fails."""
+    values = list(values)
+    if FAILS in values:
+        return FAILS
+    return None if None in values else min(values)
+
+
+def disjunction(values):
+    values = list(values)
+    if HOLDS in values:
+        return HOLDS
+    return None if None in values else max(values)
+
+
+@dataclass(frozen=True)
+class Leaf(Reading):
+    """One quantity against bounds. form is a row of FORMS; the others are its arguments."""
+    form: str
+    quantity: object
+    low: float = -math.inf
+    high: float = math.inf
+
+    def leaves(self):
+        return [self]
+
+    def measured(self, facts):
+        """{cell: Outcome} of the cells in which the quantity has a value."""
+        if self.quantity is None:
+            return {}
+        found = {}
+        for cell in facts.cells(self.quantity.experiment):
+            estimate = self.quantity.estimate(facts, cell)
+            if estimate is not None:
+                found[cell] = Outcome(self, cell, estimate,
+                                      FORMS[self.form](estimate, self.low, self.high))
+        return found
+
+    def value(self, facts, cell):
+        """In this cell; if it was not measured there, in all cells in which it was."""
+        if self.quantity is None:
+            return self.low
+        found = self.measured(facts)
+        if cell in found:
+            return found[cell].value
+        return conjunction(outcome.value for outcome in found.values()) if found else None
+
+    def text(self):
+        if self.form == "known":
+            return "settled by the source" if self.low == HOLDS else "contradicted by the source"
+        name = self.quantity.text
+        if self.form == "within":
+            return f"|{name}| < {self.high:g}"
+        if self.form == "above":
+            return f"{name} > {self.low:g}"
+        if self.form == "below":
+            return f"{name} < {self.high:g}"
+        if self.low == self.high:
+            return f"{name} = {self.low:g} exactly"
+        if self.high == math.inf:
+            return f"{name} >= {self.low:g}, every value"
+        return f"{self.low:g} <= {name} <= {self.high:g}, every value"
+
+
+@dataclass(frozen=True)
+class Combined(Reading):
+    word: str
+    parts: tuple
+
+    def leaves(self):
+        return [leaf for part in self.parts for leaf in part.leaves()]
+
+    def value(self, facts, cell):
+        values = [part.value(facts, cell) for part in self.parts]
+        if self.word == "not":
+            return None if values[0] is None else 1 - values[0]
+        return (conjunction if self.word == "and" else disjunction)(values)
+
+    def text(self):
+        if self.word == "not":
+            return f"not ({self.parts[0].text()})"
+        return f" {self.word} ".join(f"({part.text()})" for part in self.parts)
+
+
+@dataclass(frozen=True)
+class SomeCell(Reading):
+    part: Reading
+
+    def leaves(self):
+        return self.part.leaves()
+
+    def value(self, facts, cell):
+        cells = self.part.cells(facts)
+        return disjunction(self.part.value(facts, one) for one in cells) if cells else None
+
+    def text(self):
+        return f"in some cell: {self.part.text()}"
+
+
+# ---- forms ---------------------------------------------------------------------------------------
+
+def judge_above(estimate, low, high):
+    return HOLDS if estimate.low > low else FAILS if estimate.high <= low else OPEN
+
+
+def judge_below(estimate, low, high):
+    return HOLDS if estimate.high < high else FAILS if estimate.low >= high else OPEN
+
+
+def judge_within(estimate, low, high):
+    if low < estimate.low and estimate.high < high:
+        return HOLDS
+    return FAILS if estimate.low >= high or estimate.high <= low else OPEN
+
+
+def judge_exact(estimate, low, high):
+    """A NaN among the values is not in any range."""
+    return HOLDS if all(low <= value <= high for value in estimate.seeds.values()) else FAILS
+
+
+FORMS = {"above": judge_above, "below": judge_below, "within": judge_within, "exact": judge_exact}
+
+
+def above(quantity, m):
+    return Leaf("above", quantity, low=m)
+
+
+def below(quantity, m):
+    return Leaf("below", quantity, high=m)
+
+
+def within(quantity, m):
+    return Leaf("within", quantity, -m, m)
+
+
+def exact(quantity, low=-math.inf, high=math.inf):
+    return Leaf("exact", quantity, low, high)
+
+
+def known(truth):
+    return Leaf("known", None, HOLDS if truth else FAILS)
+
+
+def all_of(*parts):
+    return Combined("and", parts)
+
+
+def any_of(*parts):
+    return Combined("or", parts)
+
+
+def no(part):
+    return Combined("not", (part,))
+
+
+def in_some_cell(part):
+    return SomeCell(part)
+
+
+# ---- claims --------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Claim:
+    """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
+    in our words. expected: the verdict that the literature suggests, written before any run. out: why
+    it is not tested; such a claim has no readings. canary: the verdict that must come out."""
+    ids: str
+    text: str
+    where: str
+    expected: str
+    says: object = None
+    meant: object = None
+    note: str = ""
+    out: str = ""
+    canary: str = ""
+
+    @property
+    def id(self):
+        return self.ids.split()[0]
+
+    def checksum(self):
+        """Of the rule: what must not change after the facts are known."""
+        text = " | ".join(reading.text() if reading else "-" for reading in (self.says, self.meant))
+        return f"{zlib.crc32(text.encode()):08x}"
+
+    def needs(self):
+        return set().union(*(reading.needs() for reading in (self.says, self.meant) if reading))
+
+    def experiments(self):
+        return sorted({need[0] for need in self.needs()})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: str
+    says: float = None
+    meant: float = None
+    cells: dict = field(default_factory=dict)  # of `says`: {cell: value}
+    said: list = field(default_factory=list)   # outcomes of the leaves of `says`
+    intended: list = field(default_factory=list)
+    why: str = ""
+    seeds_needed: int = None
+
+
+def word_of(says, meant, cells):
+    if says is None:
+        return UNMEASURED
+    if says == HOLDS:
+        return TRUE
+    if says == OPEN:
+        return UNDECIDED
+    if HOLDS in cells.values() or meant == HOLDS:
+        return IMPRECISE
+    return UNDECIDED if meant == OPEN else FALSE
+
+
+def judge_once(claim, facts):
+    says, cells = claim.says.judge(facts)
+    meant = claim.meant.judge(facts)[0] if claim.meant else FAILS
+    if says == FAILS and meant is None:  # a part of the rule is missing: not false yet
+        return UNMEASURED, says, meant, cells
+    return word_of(says, meant, cells), says, meant, cells
+
+
+def judge(claim, facts):
+    """The verdict on a claim."""
+    if claim.out:
+        return Verdict(UNTESTED, why=claim.out)
+    word, says, meant, cells = judge_once(claim, facts)
+    why = why_of(word, says, meant, cells, claim)
+    if any(f"rate={RECIPES[0]}" in need[2] for need in claim.needs()):
+        other = judge_once(claim, facts.with_recipe(RECIPES[1]))[0]
+        if other != word and {other, word} <= set(DECIDED):
+            why = f"depends on the learning rate: {word} at tuned rates, {other} at the default rate"
+            word = IMPRECISE
+        elif other != word and other in DECIDED:
+            why += f" At the default rate: {other}."
+    said = claim.says.outcomes(facts)
+    intended = claim.meant.outcomes(facts) if claim.meant else []
+    return Verdict(word, says, meant, cells, said, intended, why.strip(),
+                   seeds_needed(said + intended) if word == UNDECIDED else None)
+
+
+def cell_name(cell):
+    return f"{cell[0]}, {cell[1]}"
+
+
+def why_of(word, says, meant, cells, claim):
+    """One sentence that explains a verdict which is not plain."""
+    held = [cell_name(cell) for cell, value in cells.items() if value == HOLDS]
+    failed = [cell_name(cell) for cell, value in cells.items() if value == FAILS]
+    if word == IMPRECISE and meant != HOLDS:
+        return f"It holds in {'; '.join(held)} and fails in {'; '.join(failed)}."
+    if word == IMPRECISE:
+        return "As it is said it fails; the weaker sense holds."
+    if word == UNDECIDED:
+        return "The interval contains the threshold."
+    if word == UNMEASURED:
+        return f"Run {', '.join(claim.experiments())} to measure it."
+    return ""
+
+
+def seeds_needed(outcomes):
+    """The seeds that would probably decide every open outcome, or None if that can't be estimated."""
+    most = None
+    for outcome in outcomes:
+        estimate, leaf = outcome.estimate, outcome.reading
+        if outcome.value != OPEN or estimate.kind != "mean" or not estimate.deviation > 0:
+            continue
+        threshold = {"above": leaf.low, "below": leaf.high,
+                     "within": math.copysign(leaf.high, estimate.value)}[leaf.form]
+        if leaf.form == "within" and abs(estimate.value) < leaf.high:
+            needed = seeds_for_equivalence(estimate.value, estimate.deviation, leaf.high)
+        else:
+            needed = inference.seeds_needed(estimate.value - threshold, estimate.deviation, 0)
+        if needed is not None:
+            most = max(most or 0, needed)
+    return most
+
+
+def seeds_for_equivalence(mean, deviation, margin):
+    """The least of these numbers of seeds with which the interval probably lies within the margin."""
+    for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024):
+        if inference.power_of_equivalence(n, mean, deviation, margin) >= inference.POWER:
+            return n
+    return None
+
+
+def rule_is_younger(claim, registered):
+    """Whether the rule was changed or added after the first facts of one of its experiments.
+    registered: {(experiment, claim id): checksum} as it was when those facts were made."""
+    known_experiments = {experiment for experiment, _ in registered}
+    return any(registered.get((experiment, claim.id)) != claim.checksum()
+               for experiment in claim.experiments() if experiment in known_experiments)

@@ -1,0 +1,75 @@
+"""Texts of the page: sentences that are chosen by verdict, objections and what was done about them."""
+
+LEVELS = {"mini": "mini: a trial of the report itself. Its verdicts mean nothing",
+          "quick": "quick: small models, few seeds. Many verdicts need the full report",
+          "full": "full"}
+
+ARTICLES = "Five articles, A to F (there is no E), explain why Transformers use LayerNorm and not " \
+           "BatchNorm. Claims are paraphrased; the number says which claim of the article it is."
+
+# {claim: {verdict: sentence}}; {estimate} is the deciding quantity with its interval.
+MINUTE = {
+    "A14": {"true": "Without a norm training fails ({estimate}).",
+            "imprecise": "A model without a norm trains, but ends higher, each with its own learning rate "
+                         "and initialization ({estimate}).",
+            "false": "A model without a norm trains as well, given its own learning rate and "
+                     "initialization ({estimate})."},
+    "A21": {"true": "BatchNorm drops sharply at batches below 8 ({estimate}).",
+            "imprecise": "BatchNorm does not drop at four sequences, but it does where the batch is one "
+                         "sequence or a few characters ({estimate}).",
+            "false": "BatchNorm bears small batches ({estimate})."},
+    "F20": {"true": "BatchNorm learns less than half of what LayerNorm does on text ({estimate}).",
+            "imprecise": "BatchNorm ends above LayerNorm, but is far from very poor ({estimate}).",
+            "false": "BatchNorm on text is not poor ({estimate})."},
+    "C8": {"true": "BatchNorm's training and inference differ fatally ({estimate}).",
+           "imprecise": "BatchNorm's training and inference differ, not fatally ({estimate}).",
+           "false": "Running statistics serve BatchNorm as well as a batch's own ({estimate})."},
+    "F10": {"true": "With an outlier channel a model without a norm learns nothing ({estimate}).",
+            "imprecise": "An outlier channel costs a model without a norm something ({estimate}).",
+            "false": "It is not true that LayerNorm saves a network from an outlier channel "
+                     "({estimate})."},
+    "X1": {"true": "In training BatchNorm learns to see the future ({estimate}).",
+           "imprecise": "BatchNorm learns to see the future where a batch is one sequence, not in an "
+                        "ordinary batch ({estimate}).",
+           "false": "BatchNorm's leak of the future was not learned ({estimate})."},
+}
+
+
+def in_a_minute(rows):
+    """[(claim, sentence)] from {claim: row of the page}. What is open is said to be open."""
+    found = []
+    for name, sentences in MINUTE.items():
+        row = rows[name]
+        sentence = sentences.get(row["word"])
+        if sentence is None:
+            sentence = f"{row['text']}: {row['word']}" + (" ({estimate})." if row["telling"] else ".")
+        found.append((name, sentence.replace("{estimate}", row["telling"])))
+    return found
+
+
+OBJECTIONS = [
+    ("The learning rate was not tuned for each norm.",
+     "Every norm gets the same grid with tuning seeds; its best rate is frozen and judged with other "
+     "seeds. Claims are judged at the default rate too; where that contradicts, the claim is imprecise."),
+    ("One size proves nothing.", "Core claims are judged at several sizes, and must hold in each cell. "
+     "Large models are not tested, and each verdict says at which size it holds."),
+    ("One corpus, characters only.", "--full takes every text of data/corpora. Sub-word models are not "
+     "tested."),
+    ("A batch of one is not small: BatchNorm's sample is batch times length.",
+     "E3 varies both, at equal numbers of characters."),
+    ("Warm-up and clipping hide instability.", "E8 trains deep models without warm-up; the fraction of "
+     "clipped updates is a metric of E1. Clipping itself stays on."),
+    ("Stale running statistics.", "E2 measures one model by five sources of statistics, and another "
+     "momentum."),
+    ("In training BatchNorm sees the future, so its training loss means something else.",
+     "Gaps between training and validation loss are measured in evaluation mode; E7 measures the leak."),
+    ("Adam hides the scale of gradients.", "Gradient claims are judged on gradients, not on losses."),
+    ("The rate was tuned on the validation text.", "On other seeds, but on the same text. The gain from "
+     "choosing among six rates is common to all norms."),
+    ("Of this many claims some come out by luck.", "Intervals are at 99 %. A test plants 2000 null effects: "
+     "at most 1 % are called."),
+    ("Rules were fitted to the results.", "When an experiment has its first facts, the checksums of its "
+     "rules are kept. The page flags every rule that changed later."),
+    ("Averages of surviving runs flatter.", "Where only some runs of a variant trained, or one diverged, "
+     "the median decides, which such runs enter. Its interval is the whole line below 8 seeds."),
+]

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Measures the claims of five articles on normalization and writes a page that says what came out.
+
+experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> measurements
+  -> FOLDER/facts.csv -> rules -> verdicts.csv -> report.html, and a table in the terminal
+
+Everything is resumable: the same command continues after a kill, and what is known is not run again.
+"""
+import argparse
+from dataclasses import replace
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import system_python  # noqa: E402
+
+system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
+
+from claims import claims, summary  # noqa: E402
+from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
+from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
+from claims.facts import Records, gather, is_missing, measure_all, measure_alone  # noqa: E402
+from claims.lab import TOY, Lab, LabError  # noqa: E402
+from claims.plan import Tuning, grid_line  # noqa: E402
+from model_file import ModelError  # noqa: E402
+from runs import RunError  # noqa: E402
+
+ABLATE = os.path.join(HERE, "ablate.sh")
+CORPORA = os.path.join("data", "corpora")
+FAILED, USAGE = 1, 2
+
+
+def say(text):
+    print(f"report: {text}", file=sys.stderr)
+
+
+def options_of(words):
+    parser = argparse.ArgumentParser(
+        prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__.split("\n\n", maxsplit=1)[0],
+        epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
+    parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
+                        "quick report (minutes)")
+    parser.add_argument("--size", choices=["mini"], help="mini: a trial of the report itself")
+    parser.add_argument("--only", default="", metavar="E3,E8", help="these experiments only")
+    parser.add_argument("--claim", default="", metavar="A21", help="what this claim needs only")
+    parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
+                        help="a text (default: the first of data/corpora; --full: all of them)")
+    parser.add_argument("--out", metavar="DIR", help="the folder (default: runs/report-LEVEL)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
+                        help="runs side by side (default: one per core)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="judge N seeds instead of the planned ones")
+    parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
+    parser.add_argument("--list", action="store_true",
+                        help="write the list of runs, for scripts/ablate.slurm, and run nothing")
+    parser.add_argument("--page", action="store_true", help="draw what is there, and run nothing")
+    parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
+    parser.add_argument("--readme", action="store_true",
+                        help="print what was found, as a section for README.md")
+    options = parser.parse_args(words)
+    options.level = "mini" if options.size else "full" if options.full else "quick"
+    options.out = options.out or os.path.join("runs", f"report-{options.level}")
+    if options.jobs < 1:
+        parser.error("--jobs: must be at least 1")
+    if options.seeds is not None and not 2 <= options.seeds <= 100:
+        parser.error("--seeds: must be from 2 to 100")
+    return options, parser
+
+
+def chosen(options, parser):
+    """The experiments that --only and --claim leave."""
+    names = [name for name in options.only.split(",") if name]
+    if options.claim:
+        claim = claims.find(options.claim)
+        if claim is None:
+            parser.error(f"--claim={options.claim}: no such claim (the page lists them)")
+        if not claim.experiments():
+            parser.error(f"--claim={options.claim}: no experiment decides it "
+                         f"({claim.out or claim.note})")
+        names += claim.experiments()
+    for name in names:
+        if name not in BY_ID:
+            parser.error(f"--only={options.only}: no experiment {name} (there are E1 to E19)")
+    return [one for one in EXPERIMENTS if not names or one.id in names]
+
+
+def corpora_of(options):
+    """{label: path}"""
+    paths = options.corpus
+    if options.level == "mini" and not paths:
+        return {TOY: None}
+    if not paths and os.path.isdir(CORPORA):
+        found = sorted(name for name in os.listdir(CORPORA) if name.endswith(".txt"))
+        found.sort(key=lambda name: name != "tinyshakespeare.txt")
+        paths = [os.path.join(CORPORA, name) for name in (found if options.full else found[:1])]
+    if not paths:
+        raise LabError("data/corpora has no text (make data gets some, or --corpus=FILE)")
+    labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
+    if len(labels) < len(paths):
+        raise LabError("--corpus: two texts have the same name")
+    return labels
+
+
+def plan_all(lab, labels, experiments, options):
+    """([(experiment, size, label, run)], {name: run} of what has to be run). Only the first text is for
+    all experiments; the core ones take every text."""
+    planned, missing = [], {}
+    for place, label in enumerate(labels):
+        for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
+            if experiment.timed and options.level == "mini":
+                continue
+            for size in experiment.sizes(options.level):
+                size = replace(size, seeds=options.seeds or size.seeds)
+                tuned = Tuning(label, lab)
+                runs = list(experiment.runs(size, tuned))
+                planned += [(experiment, size, label, run) for run in runs]
+                for run in [*tuned.wanted, *runs]:
+                    if is_missing(lab, run):
+                        missing.setdefault(lab.name_of(run), run)
+    return planned, missing
+
+
+def write_list(lab, missing, path):
+    """The list of runs, by seed first: whatever has run when somebody stops is a smaller report."""
+    for run in missing.values():
+        if "start" in run.options:
+            lab.make_start(run.options["start"])
+    ordered = sorted(missing.items(), key=lambda item: item[1].seed)
+    write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
+
+
+def run_list(options, lab, path):
+    """Runs the list. The runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
+    words = [ABLATE, f"--grid={path}", f"--out={os.path.join(options.out, 'ablation')}",
+             f"--jobs={options.jobs}"]
+    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin else []
+    with open(os.path.join(options.out, "ablate.log"), "ab") as log, subprocess.Popen(
+            words, stdout=log, env={**os.environ, "TRAIN": os.path.abspath(lab.train)}) as process:
+        try:
+            status = process.wait()
+        except SystemExit:
+            process.terminate()
+            raise
+    if status in (130, 143, 129):
+        sys.exit(status)
+
+
+def run_everything(options, lab, labels, experiments):
+    """Plans and runs until nothing of these experiments is missing. Returns their plan."""
+    before = None
+    while True:
+        planned, missing = plan_all(lab, labels, experiments, options)
+        if options.page or not missing:
+            return planned
+        path = os.path.join(options.out, "wanted.txt")
+        write_list(lab, missing, path)
+        if options.list:
+            print(f"{path}: {len(missing)} runs; those at tuned rates are listed when the grid of rates "
+                  f"has been run\nscripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
+                  f"sbatch --array=1-{len(missing)}%20 scripts/ablate.slurm {options.out}/ablation")
+            sys.exit(0)
+        if before == set(missing):
+            say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
+                "measured")
+            return planned
+        before = set(missing)
+        run_list(options, lab, path)
+
+
+def progress_of(what):
+    """progress(done, all): a line on the terminal with the time left, or one every 20 seconds."""
+    start, said = time.monotonic(), [time.monotonic()]
+
+    def progress(done, total):
+        now = time.monotonic()
+        end = "\r" if sys.stderr.isatty() else "\n"
+        if done == total or now - said[0] > (0.5 if end == "\r" else 20):
+            said[0] = now
+            left = (now - start) / done * (total - done)
+            print(f"report: {what} {done} of {total}, {left:.0f} s left   ",
+                  end="\n" if done == total else end, file=sys.stderr, flush=True)
+    return progress
+
+
+def measured_facts(options, lab, labels, experiments):
+    """(facts, plan): runs what is missing and measures it."""
+    planned = run_everything(options, lab, labels, experiments)
+    asked = {}
+    for _, _, _, run in planned:  # a run is measured once, for all who ask
+        one = asked.setdefault(lab.name_of(run), run)
+        asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
+                                                                             *run.measures])))
+    measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
+    measure_alone(lab, experiments, say)
+    planned, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
+    return gather(lab, planned, EXPERIMENTS), planned
+
+
+def report(options, parser):
+    given = read_facts(options.facts) if options.facts else None
+    experiments, labels = chosen(options, parser), {} if given else corpora_of(options)
+    train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
+    if not os.access(train, os.X_OK):
+        raise LabError(f"{train}: is missing (make builds it)")
+    if os.path.isdir(options.out) and os.listdir(options.out) and \
+            not os.path.isdir(os.path.join(options.out, "texts")):
+        raise LabError(f"{options.out}: is not a report's folder (another --out)")
+    os.makedirs(options.out, exist_ok=True)
+    records = Records(os.path.join(options.out, "measured.jsonl"))
+    lab = Lab(train, options.out, labels, options.level, records)
+    facts, planned = (given, []) if given else measured_facts(options, lab, labels, experiments)
+    return summary.conclude(options, lab, facts, planned)
+
+
+def main():
+    options, parser = options_of(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        return report(options, parser)
+    except (LabError, FactError, ModelError, RunError) as error:
+        say(error)
+        return FAILED
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+        return FAILED
+    except KeyboardInterrupt:
+        say("interrupted; the same command continues")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

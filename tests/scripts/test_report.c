@@ -1,0 +1,166 @@
+/* scripts/report.py: its rules and tables on planted facts (tests/check_report.py), a whole report in
+   miniature, and what it refuses. Skipped where its modules are missing (scripts/deps.sh report
+   installs them). */
+#define _GNU_SOURCE // setenv
+#include "tests/scripts.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(void) {
+    struct ending ending = bash("for python in python3 /usr/bin/python3; do $python -c "
+                                "'import scipy, jinja2, matplotlib' && exit; done; exit 1");
+    if (ending.status) {
+        fputs("[SKIP] report: scipy or jinja2 is not installed (scripts/deps.sh report installs "
+              "them)\n",
+              stderr);
+        cr_skip_test("scipy or jinja2 is not installed");
+    }
+    folder_enter();
+}
+
+TestSuite(report, .init = enter, .fini = folder_leave);
+
+static void expect_done(const char *command) {
+    struct ending ending = bash(command);
+    cr_assert(ending.status == 0, "%s: status %d\n%s%s", command, ending.status, ending.out,
+              ending.err);
+}
+
+/* Starts a report in miniature in FOLDER/r, in a session of its own. FOLDER/status is its exit status
+   when it ends. Its progress is long, so it goes to a file. */
+static void report_start(const char *folder) {
+    char command[512];
+    snprintf(command, sizeof command,
+             "mkdir -p %s && cd %s && rm -f status && { setsid bash -c "
+             "'$SCRIPTS/report.py --size=mini --out=r >out 2>messages; echo $? >status.new; "
+             "mv status.new status' </dev/null >/dev/null 2>&1 & echo $! >session; }",
+             folder, folder);
+    expect_done(command);
+}
+
+/* Waits for its end. A command of a test has a minute, a report may take longer. */
+static void report_finish(const char *folder) {
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd %s; for ((i = 0; i < 300; i++)); do [ ! -e status ] || break; sleep 0.1; done; "
+             "[ -e status ]",
+             folder);
+    for (int tries = 0; tries < 20 && bash(command).status; tries++) continue;
+    snprintf(command, sizeof command,
+             "cd %s; [ \"$(cat status)\" = 0 ] && ! grep -a Traceback messages || "
+             "{ cat status out; tail messages; exit 1; }",
+             folder);
+    expect_done(command);
+}
+
+Test(report, rules_and_tables) {
+    struct ending ending = script("../tests/check_report.py");
+    cr_expect(ending.status == 0, "%s%s", ending.out, ending.err);
+}
+
+/* Every option of every run that could be planned, without updates. */
+Test(report, commands_are_accepted) {
+    text_put(".", "text.txt", "");
+    expect_done("for i in {1..400}; do echo \"some words to learn from, line $i\"; done >text.txt");
+    expect_done(
+        "for python in python3 /usr/bin/python3; do $python $SCRIPTS/../tests/check_report.py "
+        "--commands >commands 2>error && break; done; [ $(wc -l <commands) -gt 50 ]");
+    expect_done(
+        "while read -r words; do case $words in *random*) ;; *) words+=\" text.txt\" ;; esac; "
+        "$TRAIN $words --n-layer=1 --n-embd=16 --batch-size=2 --block-size=8 --quiet --force "
+        "--out=run >out 2>&1 || { echo \"$words\"; cat out; exit 1; }; done <commands");
+}
+
+/* A whole report; its repetition, which runs nothing; and a second one that is killed on its way and
+   started again: the same bytes. */
+Test(report, miniature) {
+    report_start("first"), report_finish("first");
+    expect_done("cd first && $SCRIPTS/../tests/check_report.py r");
+    expect_done("cd first && cp r/report.html r/facts.csv r/verdicts.csv . && "
+                "find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >before");
+    report_start("first"), report_finish("first");
+    expect_done(
+        "cd first && find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >after "
+        "&& cmp before after && for i in report.html facts.csv verdicts.csv; do cmp $i r/$i || "
+        "exit 1; done");
+    report_start("second");
+    expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
+                "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
+                "[ $ended -lt 40 ] || break; sleep 0.02; done; "
+                "kill -KILL -- -$(cat session); [ ! -e r/report.html ]");
+    report_start("second"), report_finish("second");
+    expect_done("for i in report.html facts.csv; do cmp first/$i second/r/$i || exit 1; done");
+}
+
+/* The page follows from the facts, and says when a rule is younger than they are. */
+Test(report, facts_decide) {
+    text_put(".", "make.py",
+             "print('experiment,corpus,size,variant,seed,metric,value')\n"
+             "for seed in range(1, 9):\n"
+             "    for norm, more in ('bn', 0.3), ('ln', 0), ('rms', 0.001):\n"
+             "        loss = 2 + 0.01 * seed + more + 0.002 * (seed % 3)* (norm == 'bn')\n"
+             "        print(f'E1,text,S,norm={norm} rate=tuned,{seed},val_loss,{loss}')\n"
+             "    for copy in 1, 2:\n"
+             "        print(f'canary,text,S,copy={copy},{seed},val_loss,{2 + 0.01 * seed}')\n");
+    expect_done("python3 make.py >facts.csv");
+    expect_done(
+        "$SCRIPTS/report.py --facts=facts.csv --out=a >out && grep -q '^F20 .* not' out && "
+        "grep -q '0.302' a/report.html && ! grep -q 'after their facts were made: ' a/report.html");
+    expect_done(
+        "sed 's/norm=bn rate=tuned,3,val_loss,.*/norm=bn rate=tuned,3,val_loss,9.5/' facts.csv "
+        ">other.csv && $SCRIPTS/report.py --facts=other.csv --out=b >out && "
+        "! grep -q '0.302' b/report.html");
+    expect_done("sed -i 's/^E1,F20,.*/E1,F20,00000000/' a/rules.csv && "
+                "$SCRIPTS/report.py --facts=facts.csv --out=a >out && "
+                "grep -q 'after their facts were made: F20' a/report.html && "
+                "grep '^F20' out | grep -q 'rule changed'");
+    expect_done(
+        "$SCRIPTS/report.py --facts=facts.csv --out=a --readme | grep -q 'claims (quick report)'");
+    expect_done("sed 's/copy=1,1,val_loss,.*/copy=1,1,val_loss,9/' facts.csv >broken.csv");
+    struct ending ending = script("report.py --facts=broken.csv --out=c");
+    cr_expect(ending.status == 1, "status %d", ending.status);
+    expect_part(ending.err, "report: canary K1 failed: ");
+    expect_part(file_text("c/report.html", NULL), "A canary failed (K1)");
+}
+
+Test(report, bad_input) {
+    text_put(".", "short.txt", "too short");
+    text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
+    expect_done("mkdir else && touch else/file");
+    text_put(".", "row.csv",
+             "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,1,val_loss,two\n");
+    static const struct {
+        int status;
+        const char *command, *complaint;
+    } wrong[] = {
+        {2, "report.py --only=E99", "no experiment E99 (there are E1 to E19)"},
+        {2, "report.py --claim=Z1", "--claim=Z1: no such claim"},
+        {2, "report.py --claim=N3", "no experiment decides it"},
+        {2, "report.py --size=huge", "invalid choice: 'huge'"},
+        {2, "report.py --jobs=0", "--jobs: must be at least 1"},
+        {1, "report.py --out=x",
+         "data/corpora has no text (make data gets some, or --corpus=FILE)"},
+        {1, "report.py --corpus=nosuch.txt --out=x",
+         "report: nosuch.txt: No such file or directory"},
+        {1, "report.py --corpus=short.txt --out=x", "short.txt: 9 characters are too few"},
+        {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
+        {1, "report.py --size=mini --out=else",
+         "report: else: is not a report's folder (another --out)"},
+        {1, "report.py --facts=facts.csv --out=x",
+         "facts.csv: line 1 must be experiment,corpus,size,variant,seed,metric,value"},
+        {1, "report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct ending ending = script("%s", wrong[i].command);
+        cr_expect(ending.status == wrong[i].status, "%s: %d", wrong[i].command, ending.status);
+        expect_part(ending.err, wrong[i].complaint);
+        cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
+    }
+    bash("mkdir -p bad/scipy && echo 'raise ImportError(\"No module named scipy\")' "
+         ">bad/scipy/__init__.py");
+    struct ending ending = bash("PYTHONPATH=$PWD/bad $SCRIPTS/report.py --size=mini");
+    cr_expect(ending.status == 1, "status %d", ending.status);
+    expect_part(ending.err, "(scripts/deps.sh report installs it)");
+}
