@@ -11,7 +11,6 @@ SANITIZE :=
 PREFIX   := /usr/local
 CLANG    := clang-16
 FUZZ_SECONDS := 60
-
 MARCH    := -march=$(ARCH)
 OPENMP   := -fopenmp
 ifeq ($(shell uname -s),Darwin)
@@ -36,8 +35,7 @@ OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/d
 ifneq ($(SANITIZE),)
     OPTIMIZE += -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
-# For `make fuzz`, which sets it: what runs is counted, files are noted (tests/fuzz/fuzz.c).
-OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link)
+OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link) # for make fuzz, which counts what runs
 COMPILE  := $(CC) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
@@ -53,7 +51,7 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check fuzz bench data demo ablate plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check fuzz bench data demo ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -88,8 +86,7 @@ $(BUILD)/double/%.o: %.c
 
 help: ## this list
 	@echo 'make            build ./train'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1=\2/p' Makefile | awk -F= '{ \
-	    text = $$0; sub(/^[^=]*=/, "", text); printf "make %-10s %s\n", $$1, text }'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1=\2/p' Makefile | awk -F= '{ i = index($$0, "="); printf "%-16s%s\n", $$1, substr($$0, i + 1) }'
 
 demo: train ## train with three norms on the built-in grammar and draw their loss curves
 	@scripts/demo.sh
@@ -123,6 +120,9 @@ data: ## get real corpora into data/corpora/
 ablate: train ## every norm in every placement on the grammar, three seeds: table and picture
 	@scripts/ablate.sh --seeds=3 --out=runs/ablate -- --max-iters=300 --eval-interval=50 --eval-iters=20
 	@scripts/deps.sh plot && scripts/plot.py runs/ablate
+
+report: train ## what of five articles' claims holds, by measurement (REPORT="--full" for hours of it)
+	@scripts/deps.sh report && scripts/report.py $(REPORT)
 
 plots: ## draw what is in runs/: its runs, and each folder of runs
 	@scripts/deps.sh plot && scripts/plot.py --each runs
