@@ -53,6 +53,14 @@ bool model_has_site(const struct model_config *config, int site) {
     return inner || (attention && row->qkv) || placement_has_norms(row, attention);
 }
 
+bool model_learns(const struct model_config *config, enum norm_role role) {
+    if (placements[config->placement].plain) return false;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        for (int i = 0; (*kind)->param[i].name; i++)
+            if ((*kind)->param[i].role == role && model_has_norm(config, *kind)) return true;
+    return false;
+}
+
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind) {
     for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
         if (model_has_site(config, site) && model_norm(config, site) == kind) return true;
@@ -103,9 +111,9 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     // Xavier's weights: the stream starts with, and the logits have, a variance of about 1.
     bool xavier = m->config.init == INIT_XAVIER;
     double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
-    double gain = placement->gain_embedding ? placement->gain_embedding(m->L) : 1;
-    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, gain * wte);
-    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, gain * wpe);
+    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, initial * wte);
+    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, initial * wpe);
     if (placement->unit) {
         tensor_keep_unit(params, m->wte, UNIT_ROWS);
         tensor_keep_unit(params, m->wpe, UNIT_ROWS);
@@ -138,13 +146,16 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
     m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
+        const struct placement *attention = NULL; // its row
         if (m->layer) layer = &m->layer[l];
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer_options options = sublayer_options_of(m, site, l);
             options.second_in = m->second;
             options.second = second;
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
-            options.shared = &layer->attention.lambda;
+            if (site == SITE_FFN && options.placement == attention) // one row may have one lambda
+                options.shared = &layer->attention.lambda;
+            attention = options.placement;
             sublayer_attach(s, &options, m->stream_out, layout);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;

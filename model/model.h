@@ -51,6 +51,9 @@ bool model_has_final(const struct model_config *config);
 bool model_has_site(const struct model_config *config, int site);
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);
 
+/* Whether some norm has parameters of this role that --affine=on would learn. */
+bool model_learns(const struct model_config *config, enum norm_role role);
+
 struct layer {
     struct sublayer attention, mlp;
 };

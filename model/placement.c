@@ -7,7 +7,7 @@ static double deepnorm_a(size_t L) {
     return pow(2 * (double)L, 0.25);
 }
 
-static double deepnorm_gain(size_t layer, size_t L) {
+static double deepnorm_initial(size_t layer, size_t L) {
     return pow(8 * (double)L, -0.25);
 }
 
@@ -23,7 +23,7 @@ static double inverse_root_of_sublayers(size_t layer) {
     return 1 / sqrt(2 * (double)layer + 2);
 }
 
-static double dsinit_gain(size_t layer, size_t L) {
+static double dsinit_initial(size_t layer, size_t L) {
     return inverse_root(layer);
 }
 
@@ -37,7 +37,7 @@ static double tfixup_embedding(size_t L) {
     return pow(6 * (double)L, -0.25);
 }
 
-static double tfixup_gain(size_t layer, size_t L) {
+static double tfixup_initial(size_t layer, size_t L) {
     return tfixup_embedding(L);
 }
 
@@ -85,11 +85,13 @@ const struct placement placements[] = {
      .out = true, .final = true},
     {"deepnorm", "N(a x + F(x)), a = (2L)^(1/4); v, MLP and proj start (8L)^(-1/4) times smaller",
      "Wang et al. 2022, figure 2 (arXiv:2203.00555)", .post = true, .a = deepnorm_a,
-     .gain = deepnorm_gain},
+     .initial = deepnorm_initial},
     {"mix", "the first --mix-fraction of the layers post, the others pre",
      "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed,
      .options = "mix-fraction"},
-    {"residual", "N(x + F(x)) and r + F(x), r a second stream from x on; x + N(r) before the head",
+    {"residual",
+     "N(x + F(x)) and r + F(x), r a second stream, the embedding at first; x + N(r) before the "
+     "head",
      "Xie et al. 2023, ResiDual (arXiv:2304.14802)", .post = true, .final = true, .dual = true},
     {"keel", "N(a x + F(N(x))), a = 2L, the number of sub-layers",
      "Chen and Wei 2026, equation 8, KEEL (arXiv:2601.19895)", .pre = true, .post = true,
@@ -98,8 +100,9 @@ const struct placement placements[] = {
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
     {"siamese",
-     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), r a second stream; N(x + N(r)) before the "
-     "head",
+     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), r a second stream, the embedding at "
+     "first; N "
+     "after the embedding, N(x + N(r)) before the head",
      "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
      .final = true, .embedding = true, .dual = true, .reads = true, .b = inverse_root_of_sublayers},
     {"hybrid", "attention N(x + F(x)) with norms of q, k and v, MLP x + F(x), N before the head",
@@ -125,22 +128,25 @@ const struct placement placements[] = {
      .options = "lambda-start"},
     {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(-1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
-     .gain = tfixup_gain, .gain_embedding = tfixup_embedding},
+     .initial = tfixup_initial, .initial_embedding = tfixup_embedding},
     {"dsinit", "N(x + F(x)); the weights of layer l = 1, 2, ... L start sqrt(l) times smaller",
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
-     .gain = dsinit_gain, .gain_qk = true},
+     .initial = dsinit_initial, .initial_qk = true},
     {"admin",
-     "N(omega x + F(x)), omega C numbers: the deviation of what was added before, in the first "
-     "batch",
+     "N(omega x + F(x)), omega C numbers; omega^2 at first: 1 + the variances, in the first batch, "
+     "of "
+     "all F before",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true,
      .lambda =
          {LAMBDA_STREAM, true, {"attention_ratio_change", "fc_ratio_change"}, .profiled = true}},
     {"ngpt",
-     "N(x + a (N(F(x)) - x)), N without gamma; q, k = g N(q), g N(k); a, g learned; unit weights",
+     "N(x + lambda (N(F(x)) - x)), N without gamma; g N(q), g N(k), g for hidden units and logits; "
+     "lambda (0.05 at first) and g learned; weights of unit length",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
      .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
      .unit = true,
-     .lambda = {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, ngpt_alpha, ngpt_scale}},
+     .lambda = {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, ngpt_alpha, ngpt_scale},
+     .options = "lambda-start"},
     {.name = NULL},
 };
 

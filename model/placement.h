@@ -32,12 +32,12 @@ struct placement {
     bool qkv;   // queries, keys and values are
     bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
     bool unit;  // the weight matrices keep unit length along the stream's channels (unit.h)
-    double (*a)(size_t L);                  // of L layers
-    double (*s)(size_t layer);              // in layer 0, 1, ...
-    double (*b)(size_t layer);              // of dual rows
-    double (*gain)(size_t layer, size_t L); // factor of initial weights: v, the MLP and both proj
-    bool gain_qk;                           // q and k too
-    double (*gain_embedding)(size_t L);     // and of the embeddings' initial weights
+    double (*a)(size_t L);                     // of L layers
+    double (*s)(size_t layer);                 // in layer 0, 1, ...
+    double (*b)(size_t layer);                 // of dual rows
+    double (*initial)(size_t layer, size_t L); // factor of the first weights of v, the MLP, proj
+    bool initial_qk;                           // q and k too
+    double (*initial_embedding)(size_t L);     // and of the embeddings' initial weights
     struct {
         enum lambda_form form;
         bool vector;         // C numbers, else one

@@ -12,24 +12,24 @@ static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "at
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
 
 /* Standard deviations of initial weights. GPT-2's: 0.02, of projections into the stream 0.02 /
-   sqrt(2L), unless the placement has a gain of its own (Radford et al. 2019, section 2.3).
+   sqrt(2L), unless the placement has an `initial` factor of its own (Radford et al. 2019, section 2.3).
    Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
    12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
     double out = (double)(o->heads ? s->C : s->E);
-    return s->gain / s->gain_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
+    return s->initial / s->initial_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
 }
 
 static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    if (o->xavier) return s->gain * sqrt(2 / (double)(s->H + s->C));
-    return o->placement->gain ? s->gain * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+    if (o->xavier) return s->initial * sqrt(2 / (double)(s->H + s->C));
+    return o->placement->initial ? s->initial * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
 }
 
 /* The factors of the initial weights. */
-static void set_gain(struct sublayer *s, const struct sublayer_options *o) {
+static void set_initial(struct sublayer *s, const struct sublayer_options *o) {
     const struct placement *placement = o->placement;
-    s->gain = placement->gain ? placement->gain(o->layer, o->depth) : 1;
-    s->gain_v = o->heads && !placement->gain_qk ? s->gain : 1;
+    s->initial = placement->initial ? placement->initial(o->layer, o->depth) : 1;
+    s->initial_v = o->heads && !placement->initial_qk ? s->initial : 1;
 }
 
 /* The learned factor of the sum, if the placement has one. */
@@ -44,7 +44,7 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
     if (s->lambda.form == LAMBDA_NONE) return;
     if (placement->lambda.scale) s->lambda.scale = placement->lambda.scale(s->C);
     bool one = !placement->lambda.name[1]; // of the two sub-layers
-    bool shares = one && !o->heads && o->shared && o->shared->form == s->lambda.form;
+    bool shares = one && !o->heads && o->shared;
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
              placement->lambda.name[o->heads || one ? 0 : 1]);
     s->profiled = placement->lambda.profiled;
@@ -116,7 +116,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
-    set_gain(s, o);
+    set_initial(s, o);
     attach_norms(s, o, names->norm, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
@@ -184,9 +184,9 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
 }
 
 void sublayer_initialize(const struct sublayer *s) {
-    if (s->gain_v == 1) return;
+    if (s->initial_v == 1) return;
     real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), after q's and k's
-    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->gain_v;
+    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->initial_v;
 }
 
 void sublayer_prepare(const struct sublayer *s) {

@@ -27,7 +27,8 @@ struct sublayer {
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
     double a, b, s_factor;
-    double gain, gain_v;  // of the initial weights of matrices, and of v beyond that of q and k
+    double initial,
+        initial_v;        // of the initial weights of matrices, and of v beyond that of q and k
     struct lambda lambda; // of the sum, or LAMBDA_NONE
     bool profiled;        // lambda's initial value comes from the first batch
     struct norm pre, out, post, second_norm;
@@ -50,7 +51,7 @@ struct sublayer {
     real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
-    real *projected;  // (B,T,C) proj's output, kept only for OUT
+    real *projected;  // (B,T,C) proj's output, kept for OUT, or where lambda multiplies it
     real *sum;        // (B,T,C) a x + b drop(OUT(projected)), or with lambda
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2

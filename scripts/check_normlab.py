@@ -75,7 +75,8 @@ def variants():
         yield f"--norm=bn --bn-axis=batch --placement={placement} --qk-norm=on"
         yield f"--final-norm=on --placement={placement} --dropout=0.2"
         yield f"--final-norm=off --placement={placement} --init=gpt2"
-    for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix"):
+    for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix", "skipinit rezero",
+                 "layerscale rezero", "rezero skipinit", "layerscale admin"):
         attn, ffn = pair.split()
         yield f"--norm=bn --placement=sandwich --placement-attn={attn} --placement-ffn={ffn}"
     yield "--norm=ln --placement=hybrid --qk-norm=none --v-norm=bn --placement-ffn=pre"

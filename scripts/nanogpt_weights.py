@@ -50,11 +50,13 @@ def check_recipe(path, texts, nanogpt):
     gelu = "gelu-tanh" if hasattr(nanogpt, "new_gelu") else "gelu"  # tanh until May 2023
     wanted = {"norm": ("ln",), "placement": ("pre",), "placement-attn": ("auto", "pre"),
               "placement-ffn": ("auto", "pre"), "final-norm": ("auto", "on"),
-              "affine": ("on",), "act": (gelu,)}
+              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",),
+              "norm-attn": ("auto", "ln"), "norm-ffn": ("auto", "ln"), "norm-final": ("auto", "ln"),
+              **{inner: ("off", "none") for inner in ("qk-norm", "v-norm", "ffn-norm")}}
     for name, values in wanted.items():
         if texts.get(name, values[0]) not in values:
             raise ModelError(f"{path}: is a model of {name}={texts[name]}; nanoGPT's are of "
-                             f"{name}={values[-1]}", USAGE)
+                             f"{name}={values[0]}", USAGE)
     if number_of(texts, "norm-eps", 1e-5) != 1e-5:
         raise ModelError(f"{path}: is a model of norm-eps={texts['norm-eps']}; nanoGPT's are of 1e-5",
                          USAGE)

@@ -28,7 +28,7 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
-import normlab_gains
+import normlab_lambda
 import normlab_ngpt
 import normlab_placements
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
@@ -280,14 +280,14 @@ class Layer(nn.Module):
                 self.attn = Attention(config)
         self.mlp = MLP(config)
         for site, place in zip(("attn", "mlp"), self.places):
-            normlab_gains.attach(self, place, site, config.n_embd)
+            normlab_lambda.attach(self, place, site, config.n_embd)
 
     def forward(self, x, r, valid=None):
         """x (B,T,C) after the layer, and r (B,T,C): x again, or the second stream."""
         for site, place, names in zip(("attn", "mlp"), self.places, self.norms):
             F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (site, *names))
-            if place in normlab_gains.GAINS:
-                x = r = normlab_gains.sublayer(self, place, site, x, F, norms)
+            if place in normlab_lambda.LAMBDAS:
+                x = r = normlab_lambda.sublayer(self, place, site, x, F, norms)
             else:
                 x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
         return x, r

@@ -8,7 +8,7 @@ returns x and r, the second stream. Its N are all norms of the sub-layer, in the
 """
 import math
 
-import normlab_gains
+import normlab_lambda
 
 PLACEMENTS = {
     "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
@@ -20,7 +20,7 @@ PLACEMENTS = {
     "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
     "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
     "bare": ([], True, lambda x, F, N, M, D, L, l: x + D(F(x))),
-    **normlab_gains.PLACEMENTS,
+    **normlab_lambda.PLACEMENTS,
     "ngpt": (["", "_post"], False, None),  # normlab_ngpt.py
 }
 

@@ -14,19 +14,7 @@ WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-
 # What it means that an option with a file's name has no value.
 ABSENT = {"corpus": "grammar", "start": "random"}
 
-# With the value "auto", ./train computes these from other options and stores the result.
-DERIVED = {
-    "min-lr": lambda options: options["learning-rate"] / 10,
-    "lr-decay-iters": lambda options: options["max-iters"],
-    "norm-groups": lambda options: options["n-head"],
-    "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
-}
-
 NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
-
-
-def with_norm(*names):
-    return lambda options: any(options.get(option) in names for option in NORM_OPTIONS)
 
 
 def placement_of(options, site):
@@ -39,8 +27,11 @@ def with_placement(*names):
     return lambda options: any(placement_of(options, site) in names for site in ("attn", "ffn"))
 
 
+QK_NORM = ("hybrid", "hybrid-star", "ngpt")  # placements that normalize queries and keys
+
+
 def with_qkv_norm(options):
-    return placement_of(options, "attn") in ("hybrid", "hybrid-star") or any(
+    return placement_of(options, "attn") in QK_NORM or any(
         options.get(option, "off") not in ("off", "none") for option in ("qk-norm", "v-norm"))
 
 
@@ -61,13 +52,20 @@ def with_norms(options):
         with_site(site)(options) for site in INNER)
 
 
+def with_norm(*names):
+    """Whether one of these norms is at some site."""
+    sites = {"norm": with_norms, "norm-attn": with_site("attn"), "norm-ffn": with_site("ffn")}
+    return lambda options: any(options.get(option) in names and sites.get(option, bool)(options)
+                               for option in NORM_OPTIONS)
+
+
 def with_learned_scale(options):
     return options.get("qk-scale") == "learned"
 
 
 def usual_scale(options):
     kind = options["qk-norm"]
-    if kind == "on":
+    if kind == "on" or kind == "off" and placement_of(options, "attn") in QK_NORM:
         kind = options["norm-attn"] if options["norm-attn"] != "auto" else options["norm"]
     longest = max(2, options["block-size"])
     return math.log2(longest ** 2 - longest) if kind == "l2" else \
@@ -100,7 +98,7 @@ CONDITIONS = {
     "pad-stats": with_items,
     "bucket": with_items,
     "mix-fraction": with_placement("mix"),
-    "lambda-start": with_placement("rezero", "skipinit", "layerscale"),
+    "lambda-start": with_placement("rezero", "skipinit", "layerscale", "ngpt"),
     "norm": with_norms,
     "norm-attn": with_site("attn"),
     "norm-ffn": with_site("ffn"),

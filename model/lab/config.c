@@ -153,7 +153,7 @@ static const struct option rows_before_norms[] = {
      .metavar = "on|off|NORM",
      .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .needs = "!placement=ngpt", .help = "learn gamma and beta in norms"},
+     .help = "learn gamma and beta in norms"},
 };
 
 /* The norms' own options come here: norm_row() makes their rows. */
@@ -221,7 +221,6 @@ static const struct option rows_after_norms[] = {
      .help = "decoupled weight decay of matrices"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
-     .needs = "affine=on",
      .help = "weight decay of the norms' gamma too: towards 0, or towards 1 (in scale sqrt(C)), as "
              "if gamma - 1 were learned"},
     {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),

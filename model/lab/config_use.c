@@ -69,39 +69,68 @@ static struct usage usage_in_placements(const char *option, const struct config 
     return usage;
 }
 
-/* Options that choose a norm, which matters where the placement has one. */
-static const struct {
-    const char *option, *where;
-    int first, last; // the sites whose norm it chooses; of several, those without one of their own
-} norm_choices[] = {
-    {"norm", "with a norm at some site", SITE_ATTENTION, SITE_FINAL},
-    {"norm-attn", "with a norm in the attention sub-layers", SITE_ATTENTION, SITE_ATTENTION},
-    {"norm-ffn", "with a norm in the MLP sub-layers", SITE_FFN, SITE_FFN},
-    {"norm-final", "with a norm before the head or after the embedding", SITE_FINAL, SITE_FINAL},
-};
+/* Conditions of options that are not a matter of one row. */
 
-/* The option's row of norm_choices, or -1. */
-static int norm_choice_of(const char *option) {
-    for (int i = 0; i < (int)(sizeof norm_choices / sizeof *norm_choices); i++)
-        if (!strcmp(option, norm_choices[i].option)) return i;
-    return -1;
+static bool norm_used(const struct config *config) {
+    for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
+        if (model_has_site(&config->model, site) && !config->model.site_norm[site]) return true;
+    return false;
 }
 
-static bool norm_choice_used(const struct model_config *model, int choice) {
-    const int first = norm_choices[choice].first, last = norm_choices[choice].last;
-    for (int site = first; site <= last; site++)
-        if (model_has_site(model, site) && !(first < last && model->site_norm[site])) return true;
-    return false;
+static bool norm_attn_used(const struct config *config) {
+    return model_has_site(&config->model, SITE_ATTENTION);
+}
+
+static bool norm_ffn_used(const struct config *config) {
+    return model_has_site(&config->model, SITE_FFN);
+}
+
+static bool norm_final_used(const struct config *config) {
+    return model_has_site(&config->model, SITE_FINAL);
+}
+
+static bool extent_used(const struct config *config) {
+    return model_inner_norm(&config->model, INNER_QK)->forward ||
+           model_inner_norm(&config->model, INNER_V)->forward;
+}
+
+static bool affine_used(const struct config *config) {
+    return model_learns(&config->model, NORM_GAMMA) || model_learns(&config->model, NORM_BETA);
+}
+
+static bool decay_gamma_used(const struct config *config) {
+    return config->model.norms.affine && config->adam.weight_decay > 0 &&
+           model_learns(&config->model, NORM_GAMMA);
+}
+
+static const struct condition {
+    const char *option, *where;
+    bool (*holds)(const struct config *config);
+} conditions[] = {
+    {"norm", "with a site whose norm no other option chooses", norm_used},
+    {"norm-attn", "with a norm in the attention sub-layers", norm_attn_used},
+    {"norm-ffn", "with a norm in the MLP sub-layers", norm_ffn_used},
+    {"norm-final", "with a norm before the head or after the embedding", norm_final_used},
+    {"qk-norm-over", "with --qk-norm or --v-norm", extent_used},
+    {"affine", "with a norm that learns gamma or beta", affine_used},
+    {"decay-gamma", "with weight decay and a norm that learns gamma", decay_gamma_used},
+};
+
+/* The option's row of conditions, or NULL. */
+static const struct condition *condition_of(const char *option) {
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+        if (!strcmp(option, conditions[i].option)) return &conditions[i];
+    return NULL;
 }
 
 /* When the option has an effect. If most norms use it, only `in_full` names them. */
 static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
     const struct usage norms = usage_in_norms(o->name, NULL);
     const struct usage placing = usage_in_placements(o->name, NULL);
-    const int choice = norm_choice_of(o->name);
+    const struct condition *condition = condition_of(o->name);
     text[0] = 0;
-    if (choice >= 0 && in_full)
-        snprintf(text, size, "%s", norm_choices[choice].where);
+    if (condition && in_full)
+        snprintf(text, size, "%s", condition->where);
     else if (norms.users && (in_full || norms.users <= norms.others))
         snprintf(text, size, "%s", norms.text);
     else if (placing.users)
@@ -120,8 +149,8 @@ bool config_has_effect(const struct config *config, const struct option *o) {
     const struct usage placing = usage_in_placements(o->name, config);
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
-    const int choice = norm_choice_of(o->name);
-    if (choice >= 0) return norm_choice_used(&config->model, choice);
+    const struct condition *condition = condition_of(o->name);
+    if (condition) return condition->holds(config);
     if (norms.users) return norms.used;
     if (placing.users) return placing.used;
     return !o->needs || options_hold(config_options, config, o->needs);
@@ -135,6 +164,8 @@ bool config_unused(const struct config *config, int argc, char **argv, char *tex
         if (config_has_effect(config, o) || used >= size) continue;
         char why[OPTION_FORM];
         describe_condition(o, why, sizeof why, true);
+        if (norm_uses(norm_kinds[config->model.norm], o->name)) // and yet it has no effect
+            snprintf(why, sizeof why, "%s", condition_of("norm")->where);
         used += (size_t)snprintf(text + used, size - used, "%s--%s (only %s)", used ? ", " : "",
                                  o->name, why);
     }

@@ -183,7 +183,7 @@ Test(placement, siamese_couples_the_stream_of_post_with_that_of_pre) {
 Test(placement, factors_of_the_depth) {
     const struct placement *deepnorm = placement_find("deepnorm");
     cr_expect_float_eq(deepnorm->a(8), 2, 1e-12);
-    cr_expect_float_eq(deepnorm->gain(0, 2), 0.5, 1e-12);
+    cr_expect_float_eq(deepnorm->initial(0, 2), 0.5, 1e-12);
     cr_expect_float_eq(placement_find("keel")->a(6), 12, 1e-12);
     cr_expect_float_eq(placement_find("lns")->s(3), 0.5, 1e-12);
     cr_expect_float_eq(placement_find("siamese")->b(1), 0.5, 1e-12);

@@ -31,9 +31,28 @@ Test(placement_rows, rows_by_sub_layer) {
     model_free(&model);
     config.site_placement[SITE_FFN] = 1 + placement_index("deepnorm");
     model_init(&model, &config, SMALL_V, SMALL_B, 1);
-    cr_expect_float_eq(model.layer[0].attention.gain, 1, 1e-12);
-    cr_expect_float_eq(model.layer[0].mlp.gain, pow(32, -0.25), 1e-12);
+    cr_expect_float_eq(model.layer[0].attention.initial, 1, 1e-12);
+    cr_expect_float_eq(model.layer[0].mlp.initial, pow(32, -0.25), 1e-12);
     model_free(&model);
+}
+
+/* One row's lambda may be that of both sub-layers; another row's is another number. */
+Test(placement_rows, lambdas_are_shared_within_a_row_only) {
+    static const char *const attention[] = {"rezero", "skipinit", "layerscale", "pre"};
+    for (int i = 0; i < 4; i++) {
+        struct model_config config = small_config(norm_index("ln"), placement_index(attention[i]));
+        config.site_placement[SITE_FFN] = 1 + placement_index("rezero");
+        struct model model;
+        model_init(&model, &config, SMALL_V, SMALL_B, 1);
+        const struct layer *layer = &model.layer[0];
+        bool same = layer->attention.lambda.param.value == layer->mlp.lambda.param.value;
+        cr_expect(same == (i == 0), "%s", attention[i]);
+        int found = 0;
+        for (size_t k = 0; k < model.lists.param.count; k++)
+            found += !strcmp(model.lists.param.tensor[k].name, "transformer.h.0.resweight");
+        cr_expect(found == 1, "%s: resweight %d times", attention[i], found);
+        model_free(&model);
+    }
 }
 
 /* A mixture's gradients are those of its parts: the same loss and gradients as the placement that has
