@@ -213,6 +213,8 @@ def report(options, parser):
     os.makedirs(options.out, exist_ok=True)
     records = Records(os.path.join(options.out, "measured.jsonl"))
     lab = Lab(train, options.out, labels, options.level, records)
+    if not given:
+        lab.check_program()
     facts, planned = (given, []) if given else measured_facts(options, lab, labels, experiments)
     return summary.conclude(options, lab, facts, planned)
 

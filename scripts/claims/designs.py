@@ -184,7 +184,7 @@ def outlier_runs(size, tuned):
 def outlier_starts(size, tuned, norm):
     """Runs that start from weights whose positions have a channel multiplied by 1 or by 1000."""
     rate = tuned(size, norm=norm)
-    if rate is None or not tuned.lab.knows("--start"):
+    if rate is None:
         return
     for factor, seed in ((factor, seed) for factor in (1, 1000) for seed in size.judged()):
         run = run_of(size, tuned.label, {"norm": norm, "start": f"x{factor}"}, seed, ("ending",),

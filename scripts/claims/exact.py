@@ -80,8 +80,6 @@ def normalized_by_hand(x, eps=1e-5):
 
 def vectors(lab):
     """E11."""
-    if not lab.knows("--dump"):
-        return []
     rows, generator = [], np.random.default_rng(7)
     given = {"article": ARTICLE, "equal": [5.0] * 4}
     for norm in ("ln", "rms"):

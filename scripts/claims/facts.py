@@ -15,7 +15,7 @@ import zlib
 
 from claims.exact import ALONE
 from claims.fact_table import Facts
-from claims.instruments import DUMPING, INSTRUMENTS
+from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from runs import RunError
 
@@ -92,8 +92,6 @@ def measure_run(lab, run, say):
     """Measures what is not known of a run that has ended."""
     name, folder = lab.name_of(run), lab.folder_of(run)
     for measure in wanted(lab, run) if lab.ended(run) else ():
-        if measure in DUMPING and not lab.knows("--dump"):
-            continue
         diverged = measure != "ending" and measure != "curve" and \
             not math.isfinite(lab.loss_of(run))
         try:
@@ -108,7 +106,6 @@ def measure_run(lab, run, say):
 def measure_all(lab, runs, jobs, say, progress):
     """Measures runs side by side. progress(done, all) is called after each."""
     todo = [run for run in runs if wanted(lab, run) and lab.ended(run)]
-    lab.knows("--dump")
     with ThreadPoolExecutor(jobs) as pool:
         for done, _ in enumerate(pool.map(lambda run: measure_run(lab, run, say), todo), 1):
             progress(done, len(todo))

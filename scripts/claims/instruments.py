@@ -292,6 +292,5 @@ def profile(lab, folder, run):
             **{f"log2_{name}": float(np.log2(value)) for name, value in parts.items() if value > 0}}
 
 
-DUMPING = {instrument.__name__: instrument for instrument in (
-    dependence, pad_change, rereading, outlier, convexity, noise, kept, shards, drift)}
-INSTRUMENTS = {**DUMPING, "profile": profile}
+INSTRUMENTS = {instrument.__name__: instrument for instrument in (
+    dependence, pad_change, rereading, outlier, convexity, noise, kept, shards, drift, profile)}

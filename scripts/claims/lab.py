@@ -75,7 +75,7 @@ class Lab:
     def __init__(self, train, folder, corpora, level, records):
         self.train, self.folder, self.level = train, folder, level
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
-        self.records, self.help, self.starts = records, None, {}
+        self.records, self.starts = records, {}
         os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
         for label in corpora:
             if label == TOY:
@@ -194,8 +194,9 @@ class Lab:
             self.call(f"--evaluate={model}", f"--dump={arrays}", *words)
             return model_file.read(arrays)[2]
 
-    def knows(self, option):
-        """Whether ./train has this option."""
-        if self.help is None:
-            self.help = self.call("--help=all")
-        return f" {option}=" in self.help
+    def check_program(self):
+        """./train must have what the measurements call."""
+        known = self.call("--help=all")
+        for option in ("--dump", "--start"):
+            if f" {option}=" not in known:
+                raise LabError(f"{self.train}: has no {option}, so it is older than the report (make)")

@@ -158,9 +158,14 @@ Test(report, bad_input) {
         expect_part(ending.err, wrong[i].complaint);
         cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
     }
+    struct ending ending;
+    bash("printf '#!/bin/sh\necho \"  --norm=NORM\"\n' >old && chmod +x old");
+    ending = bash("TRAIN=$PWD/old $SCRIPTS/report.py --size=mini --out=z");
+    cr_expect(ending.status == 1, "status %d", ending.status);
+    expect_part(ending.err, "old: has no --dump, so it is older than the report (make)");
     bash("mkdir -p bad/scipy && echo 'raise ImportError(\"No module named scipy\")' "
          ">bad/scipy/__init__.py");
-    struct ending ending = bash("PYTHONPATH=$PWD/bad $SCRIPTS/report.py --size=mini");
+    ending = bash("PYTHONPATH=$PWD/bad $SCRIPTS/report.py --size=mini");
     cr_expect(ending.status == 1, "status %d", ending.status);
     expect_part(ending.err, "(scripts/deps.sh report installs it)");
 }
