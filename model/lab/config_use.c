@@ -90,8 +90,8 @@ static bool norm_final_used(const struct config *config) {
 }
 
 static bool extent_used(const struct config *config) {
-    return model_inner_norm(&config->model, INNER_QK)->forward ||
-           model_inner_norm(&config->model, INNER_V)->forward;
+    return config->model.qk_norm != INNER_NORM_OFF || config->model.v_norm != INNER_NORM_OFF ||
+           model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
 }
 
 static bool affine_used(const struct config *config) {
