@@ -168,8 +168,8 @@ Test(start_from, running_statistics_are_read_if_there_are_any) {
     expect_same_arrays("out/model.safetensors", "with/model.safetensors");
     for (size_t i = 0; i < foreign.count; i++)
         if (!strstr(foreign.name[i], "running_") && !strstr(foreign.name[i], "num_batches")) {
-            strcpy(foreign.name[kept], foreign.name[i]);
-            memcpy(foreign.value[kept], foreign.value[i], sizeof *foreign.value);
+            memmove(foreign.name[kept], foreign.name[i], sizeof *foreign.name);
+            memmove(foreign.value[kept], foreign.value[i], sizeof *foreign.value);
             foreign.array[kept] = foreign.array[i];
             foreign.array[kept].name = foreign.name[kept];
             foreign.array[kept].data = foreign.value[kept];
