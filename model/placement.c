@@ -124,7 +124,7 @@ const struct placement placements[] = {
      "x + lambda F(N(x)), lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24), N "
      "before the head",
      "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
-     .lambda = {LAMBDA_BRANCH, true, {"gamma_1", "gamma_2"}, layerscale_start},
+     .lambda = {LAMBDA_BRANCH, true, {"gamma_1", "gamma_2"}, .start = layerscale_start},
      .options = "lambda-start"},
     {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
@@ -145,7 +145,8 @@ const struct placement placements[] = {
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
      .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
      .unit = true,
-     .lambda = {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, ngpt_alpha, ngpt_scale},
+     .lambda =
+         {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, .start = ngpt_alpha, .scale = ngpt_scale},
      .options = "lambda-start"},
     {.name = NULL},
 };

@@ -146,8 +146,7 @@ const char *pair_options(const struct pair *pair) {
     static const char *const inner[] = {
         [INNER_NONE] = "",
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
-        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width "
-                        "--qk-scale=learned",
+        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned",
     };
     static char options[128];
     snprintf(options, sizeof options, "--norm=%s --placement=%s%s", norm_kinds[pair->norm]->name,

@@ -93,7 +93,7 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
 /* The norms of queries, keys and values, of rows by head or over the whole width. */
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
     size_t N = tokens_of(d), C = qkv->C, heads = qkv->over_width ? 0 : qkv->heads;
-    for (size_t i = 0; i < QKV_PARTS; i++) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         const struct norm *norm = &qkv->norm[i];
         if (!norm->name[0]) continue;
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");

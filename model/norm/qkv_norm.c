@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whether the part is multiplied by the learned scale. */
-static bool is_scaled(const struct qkv_norm *qkv, size_t part) {
+static bool is_scaled(const struct qkv_norm *qkv, enum qkv_part part) {
     return qkv->scaled && part == QKV_Q;
 }
 
@@ -22,7 +22,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
                              .rows = options->over_width ? 1 : heads,
                              .scaled = options->scale != 0};
     of_rows.T *= qkv->rows;
-    for (int i = 0; i < QKV_PARTS; i++) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         char site[64] = "";
         if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
         norm_attach(&qkv->norm[i], options->kind[i], options->over_width ? norms : &of_head, site,
@@ -43,7 +43,7 @@ bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part) {
 
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
     bool pools = false;
-    for (int i = 0; i < QKV_PARTS; i++) pools |= qkv_norm_part_pools(qkv, i);
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) pools |= qkv_norm_part_pools(qkv, i);
     return pools;
 }
 
@@ -98,7 +98,7 @@ const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part
 }
 
 /* Its backward: from dy (ROWS,C). */
-static const real *differentiated(const struct qkv_norm *qkv, size_t part,
+static const real *differentiated(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *dx,
                                   const real *dy) {
     const struct tokens as = as_rows(qkv, tokens);
@@ -115,7 +115,7 @@ static const real *differentiated(const struct qkv_norm *qkv, size_t part,
 
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
     const size_t C = qkv->C;
-    for (size_t i = 0; i < QKV_PARTS; i++) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
         gather(qkv, false, rows.end - rows.begin, qkv->raw[i] + rows.begin * C, block + i * C);
         profile_lap(PROFILE_NORM);
@@ -124,12 +124,13 @@ void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *bl
 
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens) {
     const struct tokens as = as_rows(qkv, tokens);
-    for (int i = 0; i < QKV_PARTS; i++) norm_statistics(&qkv->norm[i], &as, qkv->raw[i]);
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
+        norm_statistics(&qkv->norm[i], &as, qkv->raw[i]);
 }
 
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch) {
-    for (size_t i = 0; i < QKV_PARTS; i++) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
         const real *y = qkv_norm_part_forward(qkv, i, tokens, rows, scratch);
         scatter(qkv, is_scaled(qkv, i), rows.end - rows.begin, block + i * qkv->C, y);
@@ -143,13 +144,13 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
     const struct tokens as = as_rows(qkv, tokens);
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
     const size_t C = qkv->C;
-    for (size_t i = 0; i < QKV_PARTS; i++)
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
         if (qkv_norm_part_pools(qkv, i))
             gather(qkv, is_scaled(qkv, i), own.end - own.begin, dnormed[i] + own.begin * C,
                    dqkv + own.begin * 3 * C + i * C);
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (int i = 0; i < QKV_PARTS; i++)
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
         norm_gradient_statistics(&qkv->norm[i], &as, dnormed[i], qkv->raw[i]);
 }
 
@@ -167,7 +168,7 @@ static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, co
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *const dnormed[QKV_PARTS], real *scratch) {
     const size_t C = qkv->C, M = rows.end - rows.begin;
-    for (size_t i = 0; i < QKV_PARTS; i++) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
         real *columns = block + i * C, *gathered = scratch + ROWS * C;
         if (is_scaled(qkv, i))
@@ -182,6 +183,6 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
 }
 
 void qkv_norm_gradient(const struct qkv_norm *qkv, size_t N) {
-    for (int i = 0; i < QKV_PARTS; i++) norm_gradient(&qkv->norm[i], N * qkv->rows);
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) norm_gradient(&qkv->norm[i], N * qkv->rows);
     if (qkv->scaled) team_add_blocks(N, qkv->heads, qkv->scale.grad, qkv->scale_sum);
 }
