@@ -30,8 +30,8 @@ static void overfit(const struct model_config *config, uint64_t seed, double *fi
     model_free(&model);
 }
 
-/* Norms that saturate may leave a model on a plateau, and rounding decides which weights do: then other
-   initial weights are tried. A norm that does not learn fails with all of them. */
+/* Norms that saturate may leave a model on a plateau, and rounding decides which weights do: then
+   other initial weights are tried. A norm that does not learn fails with all of them. */
 ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     struct model_config config = pair_config(pair);
     config.n_embd = 32;
