@@ -45,8 +45,8 @@ const struct placement *model_placement(const struct model_config *config, int s
 /* Where a learned scale of the logits starts unless a number is given. */
 double model_qk_scale_start(const struct model_config *config);
 
-/* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL: before
-   the head or after the embedding), and whether one of this kind is at any site. */
+/* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL:
+   before the head or after the embedding), and whether one of this kind is at any site. */
 bool model_has_final(const struct model_config *config);
 bool model_has_site(const struct model_config *config, int site);
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);

@@ -154,8 +154,8 @@ static void probe_stream_in(const struct model *m, const struct pass *pass, cons
     }
 }
 
-/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same, and
-   the probed gradient is that of both streams' start. */
+/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same,
+   and the probed gradient is that of both streams' start. */
 static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
                                   real *dstream_in) {
     const bool same = !norm_present(&m->embedding_norm);

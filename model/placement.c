@@ -27,8 +27,8 @@ static double dsinit_initial(size_t layer, size_t L) {
     return inverse_root(layer);
 }
 
-/* Huang et al. want each of the n blocks to change the output by as much as 1 / n after a step, with
-   x, v and w for the sizes of the stream and of a block's two weights:
+/* Huang et al. want each of the n blocks to change the output by as much as 1 / n after a step,
+   with x, v and w for the sizes of the stream and of a block's two weights:
      n (v^2 x^2 + w^2 x^2 + v^2 w^2) = 1
    x = v = w gives the (9N)^(-1/4) of their decoders of N layers of three blocks, and (6L)^(-1/4) of
    L layers of attention and MLP. (Their encoders' 0.67 N^(-1/4) is the solution for two blocks a

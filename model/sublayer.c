@@ -12,9 +12,9 @@ static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "at
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
 
 /* Standard deviations of initial weights. GPT-2's: 0.02, of projections into the stream 0.02 /
-   sqrt(2L), unless the placement has an `initial` factor of its own (Radford et al. 2019, section 2.3).
-   Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010, equation
-   12, as a normal distribution). */
+   sqrt(2L), unless the placement has an `initial` factor of its own (Radford et al. 2019, section
+   2.3). Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010,
+   equation 12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
     double out = (double)(o->heads ? s->C : s->E);
     return s->initial / s->initial_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
@@ -53,8 +53,8 @@ static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
     lambda_attach(&s->lambda, name, start, shares ? o->shared : NULL, layout);
 }
 
-/* The norms of the placement. The first norm of a sub-layer has nanoGPT's name, `of`, the others say
-   where they stand. */
+/* The norms of the placement. The first norm of a sub-layer has nanoGPT's name, `of`, the others
+   say where they stand. */
 static void attach_norms(struct sublayer *s, const struct sublayer_options *o, const char *of,
                          const struct layout *layout) {
     const struct placement *placement = o->placement;

@@ -167,8 +167,8 @@ static inline double sublayer_stream_factor(const struct sublayer *s, size_t c) 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
 
-/* sublayer_forward() of the first batch, in which a profiled lambda gets its initial value, the root
-   of *variance. Then *variance is that of the sum's parts. See sublayer_profile.c. */
+/* sublayer_forward() of the first batch, in which a profiled lambda gets its initial value, the
+   root of *variance. Then *variance is that of the sum's parts. See sublayer_profile.c. */
 void sublayer_profile(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch, double *variance);
 

@@ -2,12 +2,12 @@
 
      sum_i = omega_i x + F_i,  omega_1 = 1,  omega_{i+1}^2 = Var[omega_i x] + Var[F_i]
 
-   in the order of one forward pass. After a norm x has a variance of 1, so omega_i^2 is the variance
-   of the first input plus those of all F before: each F then has the part in the stream that it would
-   have without norms. The variances are over all elements of the valid tokens.
+   in the order of one forward pass. After a norm x has a variance of 1, so omega_i^2 is the
+   variance of the first input plus those of all F before: each F then has the part in the stream
+   that it would have without norms. The variances are over all elements of the valid tokens.
 
-   Liu et al. 2020 (arXiv:2004.08249), as in the authors' code. The paper itself writes omega_i as the
-   root of the sum. */
+   Liu et al. 2020 (arXiv:2004.08249), as in the authors' code. The paper itself writes omega_i as
+   the root of the sum. */
 #include "model/sublayer.h"
 #include <math.h>
 
