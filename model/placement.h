@@ -22,7 +22,8 @@
    The two sub-layers of a layer may have different rows, and so may the layers: a row may name
    those of its attention and its MLP, or have a function that chooses a row by layer. A `qkv` row
    has norms of queries, keys and values in all layers, unless options choose others
-(model_inner_norm()). */ struct placement {
+   (model_inner_norm()). */
+struct placement {
     const char *name;    // as in --placement=NAME
     const char *formula; // in a line
     const char *source;  // the paper, in a line

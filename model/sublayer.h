@@ -27,8 +27,8 @@ struct sublayer {
     size_t heads;                        // of attention; 0: this is the MLP
     const struct activation *activation; // of the MLP
     double a, b, s_factor;
-    double initial,
-        initial_v;        // of the initial weights of matrices, and of v beyond that of q and k
+    double initial;       // factor of the initial weights of matrices
+    double initial_v;     // of v, beyond that of q and k
     struct lambda lambda; // of the sum, or LAMBDA_NONE
     bool profiled;        // lambda's initial value comes from the first batch
     struct norm pre, out, post, second_norm;

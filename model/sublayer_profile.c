@@ -6,8 +6,7 @@
    variance of the first input plus those of all F before: each F then has the part in the stream
    that it would have without norms. The variances are over all elements of the valid tokens.
 
-   Liu et al. 2020 (arXiv:2004.08249), as in the authors' code. The paper itself writes omega_i as
-   the root of the sum. */
+   Liu et al. 2020 (arXiv:2004.08249), as in the authors' code. */
 #include "model/sublayer.h"
 #include <math.h>
 

@@ -5,7 +5,7 @@
 
    With several groups x is (N,groups,C), and the sum is over the groups too.
 
-   Loshchilov et al. 2024, nGPT, section 2.5 (arXiv:2410.01131), on why p is learned instead of g:
+   Loshchilov et al. 2024, nGPT (arXiv:2410.01131), on why p is learned instead of g:
    Adam's steps are as large as the learning rate, whatever the size of a parameter. */
 #include "model/layer/gain.h"
 #include "model/math/profile.h"

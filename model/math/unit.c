@@ -7,7 +7,7 @@
    weights as they are. A row or column belongs to one thread, and its sum is taken in the same
    order for any number of threads.
 
-   Loshchilov et al. 2024, nGPT, section 2.6 (arXiv:2410.01131), and the authors' code
+   Loshchilov et al. 2024, nGPT (arXiv:2410.01131), and the authors' code
    (normalize_matrices() in train.py). */
 #include "model/math/unit.h"
 #include "model/math/reduce.h"

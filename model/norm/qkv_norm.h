@@ -69,7 +69,8 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 
 /* The norm of q, k or v of a block of tokens `rows`, computed from raw[part]: u, without the
    learned scale. In y (rows,C), which it returns; or in raw[part] itself, if the norm is the
-identity. */ const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
+   identity. */
+const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *y);
 
 /* From all of dqkv (B,T,3C), the gradients of q^, k^ and v^, for norms that pool over tokens:
