@@ -1,5 +1,6 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
+#include "model/layer/embedding.h"
 #include "model/math/simd.h"
 #include "model/math/unit.h"
 #include <math.h>
@@ -38,6 +39,16 @@ double model_qk_scale_start(const struct model_config *config) {
     return unit ? log2(T * T - T) : sqrt((double)config->n_head / (double)config->n_embd);
 }
 
+size_t model_kv_heads(const struct model_config *config) {
+    return (size_t)(config->n_kv_head > 0 ? config->n_kv_head : config->n_head);
+}
+
+size_t model_ffn_width(const struct model_config *config) {
+    const size_t C = (size_t)config->n_embd;
+    if (config->ffn_width > 0) return (size_t)config->ffn_width;
+    return activations[config->activation].gated ? (8 * C / 3 + 31) / 32 * 32 : 4 * C;
+}
+
 bool model_has_final(const struct model_config *config) {
     if (config->final_norm != FINAL_NORM_AUTO) return config->final_norm == FINAL_NORM_ON;
     return placements[config->placement].final;
@@ -74,7 +85,10 @@ static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = {
         .norm_options = config->norms,
-        .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
+        .qkv_norm = {.C = m->C,
+                     .heads = (size_t)config->n_head,
+                     .kv_heads = model_kv_heads(config),
+                     .kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
                               [QKV_K] = model_inner_norm(config, INNER_QK),
                               [QKV_V] = model_inner_norm(config, INNER_V)},
                      .over_width = config->qk_norm_over == EXTENT_WIDTH,
@@ -82,6 +96,10 @@ static struct sublayer_options common_options(const struct model *m) {
         .ffn_norm = model_inner_norm(config, INNER_FFN),
         .activation = &activations[config->activation],
         .C = m->C,
+        .kv_heads = model_kv_heads(config),
+        .hidden = model_ffn_width(config),
+        .rope = m->rope,
+        .softcap = config->attn_softcap,
         .depth = m->L,
         .xavier = config->init == INIT_XAVIER,
         .lambda_start = config->lambda_start,
@@ -104,20 +122,50 @@ static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, 
     norm_attach(norm, kind, &options, wanted ? name : "", m->C, layout);
 }
 
+/* The standard deviations of initial embeddings. Xavier's: the stream starts with, and the logits
+   have, a variance of about 1. */
+static double wte_deviation(const struct model *m) {
+    const struct placement *placement = &placements[m->config.placement];
+    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
+    return initial * (m->config.init == INIT_XAVIER ? 1 / sqrt((double)m->C) : 0.02);
+}
+
+static double wpe_deviation(const struct model *m) {
+    const struct placement *placement = &placements[m->config.placement];
+    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
+    return initial * (m->config.init == INIT_XAVIER ? 1 : 0.02);
+}
+
+/* Fixed positions have the size that learned ones have at first. */
+static void lay_out_positions(struct model *m, const struct layout *layout) {
+    const bool unit = placements[m->config.placement].unit;
+    struct tensor_list *params = &layout->lists->param;
+    switch (m->config.position) {
+    case POSITION_LEARNED:
+        m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe_deviation(m));
+        if (unit) tensor_keep_unit(params, m->wpe, UNIT_ROWS);
+        break;
+    case POSITION_SINUSOIDAL:
+        m->wpe.value = arena_reals(layout->arena, m->T * m->C);
+        if (m->wpe.value)
+            embedding_sinusoids(m->T, m->C, unit ? 1 / sqrt((double)m->C) : wpe_deviation(m),
+                                m->wpe.value);
+        break;
+    case POSITION_ROPE:
+        rope_attach(&m->rope, m->T, m->C / (size_t)m->config.n_head, m->config.rope_theta,
+                    layout->arena);
+        break;
+    case POSITION_NONE: break;
+    }
+}
+
 static void lay_out_embedding(struct model *m, const struct layout *layout) {
     const struct placement *placement = &placements[m->config.placement];
     struct tensor_list *params = &layout->lists->param;
     size_t size = layout->B * layout->T * m->C;
-    // Xavier's weights: the stream starts with, and the logits have, a variance of about 1.
-    bool xavier = m->config.init == INIT_XAVIER;
-    double wte = xavier ? 1 / sqrt((double)m->C) : 0.02, wpe = xavier ? 1 : 0.02;
-    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
-    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, initial * wte);
-    m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, initial * wpe);
-    if (placement->unit) {
-        tensor_keep_unit(params, m->wte, UNIT_ROWS);
-        tensor_keep_unit(params, m->wpe, UNIT_ROWS);
-    }
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte_deviation(m));
+    if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
+    lay_out_positions(m, layout);
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -179,11 +227,17 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->joined = dual ? arena_reals(arena, N * m->C) : NULL;
     m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
     m->head_in = m->final_out ? m->final_out : m->joined ? m->joined : m->stream_out;
-    linear_tie(&m->head, m->wte, m->C, m->V, arena);
+    if (m->config.head == HEAD_TIED)
+        linear_tie(&m->head, m->wte, m->C, m->V, arena);
+    else
+        linear_attach(&m->head, "lm_head", m->C, m->V, false, wte_deviation(m), layout);
+    if (placement->unit && m->config.head == HEAD_UNTIED)
+        tensor_keep_unit(&layout->lists->param, m->head.weight, UNIT_ROWS);
     // The stream has the length sqrt(C), where nGPT has 1: its s_z is this gain times sqrt(C).
-    if (placements[m->config.placement].gains)
+    if (placement->gains)
         gain_attach(&m->logit_gain, "sz", m->V, 1, 1 / sqrt((double)m->C), 1, layout);
-    m->logits = arena_reals(arena, m->threads_max * ROWS * row);
+    m->logits =
+        arena_reals(arena, m->threads_max * (gain_present(&m->logit_gain) ? 2 : 1) * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, N);
     m->correct = arena_take(arena, N, 1);

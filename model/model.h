@@ -1,5 +1,5 @@
-/* The Transformer: embeddings, L layers of attention and MLP, final norm, head tied to the token
-   embedding, cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares its tensors
+/* The Transformer: embeddings, L layers of attention and MLP, final norm, head (by default tied to the
+   token embedding), cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares its tensors
    and takes its memory; model_pass.c computes. */
 #ifndef MODEL_H
 #define MODEL_H
@@ -16,6 +16,8 @@ enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or 
 enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
 enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
+enum { POSITION_LEARNED, POSITION_ROPE, POSITION_SINUSOIDAL, POSITION_NONE };
+enum { HEAD_TIED, HEAD_UNTIED };
 
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
@@ -27,9 +29,15 @@ struct model_config {
     int64_t qk_scale;                    // QK_SCALE_...
     double qk_scale_start;               // of a learned one, not 0
     int64_t n_layer, n_head, n_embd, block_size;
-    int64_t init;             // of the weights: INIT_...
-    int64_t bias, final_norm; // biases of linear layers
-    int64_t pad_stats;        // whether pads are tokens to norms
+    int64_t n_kv_head;                  // heads of keys and values; not positive: n_head
+    int64_t ffn_width;                  // hidden units of the MLP; not positive: model_ffn_width()
+    int64_t position, head;             // POSITION_..., HEAD_...
+    double rope_theta;                  // of POSITION_ROPE
+    double logit_softcap, attn_softcap; // 0: none
+    double z_loss;                      // its weight
+    int64_t init;                       // of the weights: INIT_...
+    int64_t bias, final_norm;           // biases of linear layers
+    int64_t pad_stats;                  // whether pads are tokens to norms
     double dropout, mix_fraction;
     double lambda_start; // of a placement's lambda; negative: as the placement says
     struct norm_options norms;
@@ -41,6 +49,11 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
 
 /* The row of placements that was chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);
+
+/* Heads of keys and values, and hidden units of the MLP: what was chosen, or n_head; and 4 n_embd, or
+   with a gate 8/3 n_embd, rounded up to a multiple of 32, which has about as many weights. */
+size_t model_kv_heads(const struct model_config *config);
+size_t model_ffn_width(const struct model_config *config);
 
 /* Where a learned scale of the logits starts unless a number is given. */
 double model_qk_scale_start(const struct model_config *config);
@@ -65,7 +78,8 @@ struct model {
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe;                          // (V,C), (T,C)
+    struct param wte, wpe;                          // (V,C), (T,C) as embedding.h has it
+    struct rope rope;                               // of every attention
     struct layer *layer;                            // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
@@ -79,7 +93,7 @@ struct model {
     real *joined;           // (B,T,C) stream_out and r, or its norm; NULL without r
     real *final_out;        // (B,T,C) of the final norm; NULL without it
     real *head_in;          // (B,T,C) what the head reads (not owned)
-    real *logits;           // (threads,ROWS,vec_padded(V))
+    real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
     real *losses;           // (B,T)
     unsigned char *correct; // (B,T), of model_loss()
     // gradients

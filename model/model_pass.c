@@ -7,12 +7,13 @@
      L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
      head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), and
        second stream FINAL(stream_out + SECOND(r))|  dr = SECOND'(dstream_out)
-     logits = g (head_in wte^T), losses          | dz = g dlogits: dhead_in = dz wte,
-                                                 |   dwte += dz^T head_in
+     logits = cap(g (head_in whead^T)), losses          | dz = g cap'(dlogits): dhead_in = dz whead,
+                                                 |   dwhead += dz^T head_in
 
    EMBEDDING, SECOND and FINAL are norms, or the identity. The second stream r starts as `embedded`
-   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. The
-   head's weight is that of the token embedding, so dwte has two parts. Threads wait for one another
+   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. cap is
+   that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has two
+   parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
      - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
@@ -24,6 +25,7 @@
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
 #include "model/layer/residual.h"
+#include "model/layer/softcap.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"
@@ -35,7 +37,9 @@
    costs more in waiting than it saves. */
 static int team_size(const struct model *m, size_t N) {
     const double operations_min = 8e6;
-    double weights = (double)m->L * 12 * (double)(m->C * m->C) + (double)(m->V * m->C);
+    const struct layer *layer = &m->layer[0];
+    size_t width = layer->attention.E + layer->attention.H + layer->mlp.E + layer->mlp.H;
+    double weights = (double)m->C * (double)(m->L * width + m->V);
     double operations = (double)N * (6 * weights + 12 * (double)(m->L * m->C * m->T));
     double worth = operations / operations_min;
     size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
@@ -230,27 +234,39 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, ids, &pass);
 }
 
-/* The logits (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the
-   calling thread's buffer. */
+/* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling thread's
+   buffer. */
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
-    size_t row = vec_padded(m->V);
-    real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
+    size_t row = vec_padded(m->V), buffers = gain_present(&m->logit_gain) ? 2 : 1;
+    real *z = m->logits + (size_t)omp_get_thread_num() * buffers * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_of(m->head.transposed, row), matrix_of(logits, row), matrix_zeros());
+           matrix_of(m->head.transposed, row), matrix_of(z, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
+    return z;
+}
+
+/* The logits (M,V) from z, like it in the calling thread's buffer: z itself where nothing else needs
+   it, or the rows after it. */
+static real *logits_forward(const struct model *m, size_t M, real *z) {
+    size_t row = vec_padded(m->V);
+    real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;
+    if (logits != z) gain_forward(&m->logit_gain, M, logits, row, z, row);
+    if (m->config.logit_softcap > 0)
+        softcap_forward((real)m->config.logit_softcap, M * row, logits, logits);
     return logits;
 }
 
-/* Multiplies logits z (M,V) by their learned factors, if there are any; logits may be z. */
-static void logit_gain_forward(const struct model *m, size_t M, real *logits, const real *z) {
+/* dlogits (M,V) of row block `block` becomes the gradient of z. */
+static void logits_backward(const struct model *m, size_t block, size_t M, real *dlogits,
+                            const real *logits, const real *z) {
     size_t row = vec_padded(m->V);
-    if (gain_present(&m->logit_gain)) gain_forward(&m->logit_gain, M, logits, row, z, row);
+    for (size_t n = 0; m->config.logit_softcap > 0 && n < M; n++)
+        softcap_backward((real)m->config.logit_softcap, m->V, dlogits + n * row, logits + n * row);
+    if (gain_present(&m->logit_gain)) gain_backward(&m->logit_gain, block, M, dlogits, row, z, row);
 }
 
 const real *model_logits(struct model *m, size_t n) {
-    real *logits = head_forward(m, n, 1);
-    logit_gain_forward(m, 1, logits, logits);
-    return logits;
+    return logits_forward(m, 1, head_forward(m, n, 1));
 }
 
 static void loss_work(void *argument) {
@@ -258,12 +274,12 @@ static void loss_work(void *argument) {
     struct model *m = work->m;
     const struct batch *batch = work->batch;
     struct range own = team_part(batch->B * batch->T, ROWS);
+    const struct loss loss = {.V = m->V};
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
-        real *logits = head_forward(m, n, M);
-        logit_gain_forward(m, M, logits, logits);
+        real *logits = logits_forward(m, M, head_forward(m, n, M));
         loss_correct(M, m->V, m->correct + n, logits, batch->targets + n);
-        loss_cross_entropy(M, m->V, m->losses + n, NULL, logits, batch->targets + n, 0);
+        loss_cross_entropy(&loss, M, m->losses + n, NULL, logits, batch->targets + n);
     }
     profile_lap(PROFILE_LOSS);
     team_barrier();
@@ -281,24 +297,23 @@ size_t model_correct(const struct model *m, const struct batch *batch) {
     return correct;
 }
 
-/* The losses, dhead_in (N,C), and the head's part of dwte. */
+/* The losses, dhead_in (N,C), and the gradient of the head's weight. */
 static void head_backward(struct model *m, size_t N, real *dhead_in, const int32_t *targets,
                           real scale) {
     size_t row = vec_padded(m->V), C = m->C;
+    const struct loss loss = {m->V, scale, (real)m->config.z_loss};
     for (size_t first = 0; first < N; first += HEAD_ROWS) {
         size_t count = size_min(N - first, HEAD_ROWS);
         struct range own = team_part(count, ROWS);
         team_barrier();
         for (size_t i = own.begin; i < own.end; i += ROWS) {
             size_t M = team_row_block(i, own).end - i, n = first + i;
-            real *z = head_forward(m, n, M), *dlogits = m->dlogits + i * row;
-            bool gain = gain_present(&m->logit_gain); // then the gradient needs z itself
-            logit_gain_forward(m, M, dlogits, z);
-            loss_cross_entropy(M, m->V, m->losses + n, dlogits, gain ? dlogits : z, targets + n,
-                               scale);
+            real *z = head_forward(m, n, M), *logits = logits_forward(m, M, z);
+            real *dlogits = m->dlogits + i * row;
+            loss_cross_entropy(&loss, M, m->losses + n, dlogits, logits, targets + n);
             profile_lap(PROFILE_LOSS);
-            if (gain) gain_backward(&m->logit_gain, n / ROWS, M, dlogits, row, z, row);
-            matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
+            logits_backward(m, n / ROWS, M, dlogits, logits, z);
+            matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->head.weight.value, C),
                    matrix_of(dhead_in + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
         }

@@ -13,10 +13,11 @@ static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"
 
 /* Standard deviations of initial weights. GPT-2's: 0.02, of projections into the stream 0.02 /
    sqrt(2L), unless the placement has an `initial` factor of its own (Radford et al. 2019, section
-   2.3). Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (Glorot and Bengio 2010,
+   2.3). Xavier's: sqrt(2 / (in + out)), q, k and v being three matrices (C,C), and a gate one of its
+   own (Glorot and Bengio 2010,
    equation 12, as a normal distribution). */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    double out = (double)(o->heads ? s->C : s->E);
+    double out = (double)(o->heads ? s->C : s->H);
     return s->initial / s->initial_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
 }
 
@@ -99,9 +100,13 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     size_t N = layout->B * layout->T, C = o->C;
     char name[64];
     *s = (struct sublayer){.C = C,
-                           .E = o->heads ? 3 * C : 4 * C,
-                           .H = o->heads ? C : 4 * C,
+                           .E = o->heads ? C + 2 * (C / o->heads) * o->kv_heads
+                                         : activation_inputs(o->activation, o->hidden),
+                           .H = o->heads ? C : o->hidden,
                            .heads = o->heads,
+                           .kv_heads = o->kv_heads,
+                           .rope = o->rope,
+                           .softcap = (real)o->softcap,
                            .activation = o->activation,
                            .a = placement->a ? placement->a(o->depth) : 1,
                            .b = placement->b ? placement->b(o->layer) : 1,
@@ -122,8 +127,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
     // timm's names
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
-    if (o->heads)
-        qkv_norm_attach(&s->qkv_norm, &o->qkv_norm, &o->norm_options, name, C, o->heads, layout);
+    if (o->heads) qkv_norm_attach(&s->qkv_norm, &o->qkv_norm, &o->norm_options, name, layout);
     const struct norm_kind *ffn = o->heads ? norm_find("none") : o->ffn_norm;
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
     norm_attach(&s->ffn_norm, ffn, &o->norm_options, ffn->forward ? name : "", s->H, layout);
@@ -148,7 +152,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
     size_t size = ROWS * (s->H + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
-    size_t attention = s->heads ? attention_scratch(T, s->C, s->heads) : 0;
+    const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
+    size_t attention = s->heads ? attention_scratch(&of) : 0;
     w->C = s->C;
     w->E = s->E;
     w->H = s->H;
@@ -158,7 +163,7 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     for (int i = 0; s->heads && i < QKV_PARTS; i++)
-        w->needs_dqkv[i] |= qkv_norm_part_pools(&s->qkv_norm, i);
+        if (qkv_norm_part_pools(&s->qkv_norm, i)) w->needs_dqkv[i] = s->qkv_norm.at[i].width;
     w->needs_dnormed |= sublayer_keeps_dnormed(s);
     w->needs_djoined |= norm_pools(&s->second_norm);
     w->needs_normed |= sublayer_has_normed(s);
@@ -178,15 +183,16 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
     if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
     for (int i = 0; i < QKV_PARTS; i++)
-        if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * C);
+        if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * w->needs_dqkv[i]);
     w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
     w->threads = arena_reals(arena, threads * w->thread_size);
 }
 
 void sublayer_initialize(const struct sublayer *s) {
     if (s->initial_v == 1) return;
-    real *v = s->in.weight.value + 2 * s->C * s->C; // (C,C), after q's and k's
-    for (size_t i = 0; i < s->C * s->C; i++) v[i] *= (real)s->initial_v;
+    const struct qkv_columns *at = &s->qkv_norm.at[QKV_V]; // rows of the weight, after q's and k's
+    real *v = s->in.weight.value + at->first * s->C;
+    for (size_t i = 0; i < at->width * s->C; i++) v[i] *= (real)s->initial_v;
 }
 
 void sublayer_prepare(const struct sublayer *s) {

@@ -1,10 +1,11 @@
 /* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where F is attention,
 
-     F(x) = proj(attention(QKV(in(x))))  in: C -> 3C, QKV norms of queries, keys, values, if any
+     F(x) = proj(attention(R QKV(in(x))))  in: C -> E = C + 2 KV HS, QKV norms of queries, keys and
+                                           values, if any; R rotates queries and keys, see rope.h
 
    or the MLP,
 
-     F(x) = proj(FFN(act(in(x))))        in: C -> 4C, FFN a norm, if any
+     F(x) = proj(FFN(act(in(x))))          in: C -> E = H, or 2H with a gate; FFN a norm, if any
 
    The sum may have a learned factor, see lambda.h, and so may q, k and the MLP's in(x), see gain.h.
 
@@ -17,14 +18,17 @@
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
 #include "model/layer/linear.h"
+#include "model/layer/rope.h"
 #include "model/norm/norm.h"
 #include "model/norm/qkv_norm.h"
 #include "model/placement.h"
 
 struct sublayer {
     size_t C;
-    size_t E, H;                         // widths: 3C and C of attention, 4C and 4C of the MLP
-    size_t heads;                        // of attention; 0: this is the MLP
+    size_t E, H;                         // widths of what `in` writes and of what `proj` reads
+    size_t heads, kv_heads;              // of attention; 0: this is the MLP
+    struct rope rope;                    // of attention
+    real softcap;                        // of attention's scores, or 0
     const struct activation *activation; // of the MLP
     double a, b, s_factor;
     double initial;       // factor of the initial weights of matrices
@@ -48,7 +52,7 @@ struct sublayer {
     // the MLP's act(expanded) are computed again.
     real *joined;     // (B,T,C) x + SECOND(r), if r is read
     real *expanded;   // (B,T,E) in(s PRE(x)), q, k and v in it normalized
-    real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies
+    real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies, rotated
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept for OUT, or where lambda multiplies it
@@ -64,9 +68,9 @@ struct sublayer_scratch {
     real *dout;       // (B,T,C) drop(b dsum + dsecond), or with lambda
     real *dprojected; // (B,T,C) OUT'(dout)
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
-    real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
-    real *dexpanded;  // (B,T,3C) of attention, (ring,4C) of the MLP
-    real *dqkv[QKV_PARTS]; // (B,T,C) gradients of q^, k^ and v^, if their norms pool
+    real *proj_in;    // (ring,H) what the MLP's proj reads, computed again
+    real *dexpanded;  // (B,T,E) of attention, (ring,E) of the MLP
+    real *dqkv[QKV_PARTS]; // (B,T,width) gradients of q^, k^ and v^, if their norms pool
     real *dnormed;         // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
     real *djoined;         // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
     real *normed;          // (ring,C) s PRE(x), computed again
@@ -75,7 +79,8 @@ struct sublayer_scratch {
     // what the sub-layers need
     size_t C, E, H;
     bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in;
-    bool needs_dqkv[QKV_PARTS], needs_dnormed, needs_djoined, needs_normed;
+    size_t needs_dqkv[QKV_PARTS]; // widths
+    bool needs_dnormed, needs_djoined, needs_normed;
 };
 
 /* The calling thread's own scratch. */
@@ -99,9 +104,13 @@ struct sublayer_options {
     struct norm_options norm_options;
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
-    const struct lambda *shared;   // attention's lambda, for the MLP
-    bool xavier;                   // initial weights; else GPT-2's
-    double lambda_start;           // lambda's initial value; negative: the placement's
+    size_t kv_heads;               // of attention
+    size_t hidden;                 // H of the MLP
+    struct rope rope;
+    double softcap;              // of attention's scores; 0: none
+    const struct lambda *shared; // attention's lambda, for the MLP
+    bool xavier;                 // initial weights; else GPT-2's
+    double lambda_start;         // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;

@@ -9,8 +9,8 @@
     SECOND | SECOND pools over tokens  | statistics of r           | their gradients
      PRE   | PRE pools over tokens     | statistics of x, or of    | their gradients
            |                           | x + SECOND(r)             |
-     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients, and those of
-           | tokens, or gain of q, k   |                           | the gain
+     INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
+           | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
            | whole sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
@@ -31,8 +31,7 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     switch (stage) {
     case STAGE_SECOND: return norm_pools(&s->second_norm);
     case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER:
-        return s->heads && (qkv_norm_pools(&s->qkv_norm) || gain_present(&s->in_gain));
+    case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
     case STAGE_OUT: return norm_pools(&s->out);
     case STAGE_POST: return norm_pools(&s->post);
@@ -54,7 +53,7 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     case STAGE_PROJ:
         if (s->heads) {
             team_barrier();
-            stage_attention_forward(c, team_part(tokens->B * s->heads, 1));
+            stage_attention_forward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
             team_barrier();
         }
         norm_statistics(&s->ffn_norm, tokens, s->inner);
@@ -75,14 +74,13 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
         norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dproj_in, s->inner);
         if (s->heads) {
             team_barrier();
-            stage_attention_backward(c, team_part(tokens->B * s->heads, 1));
+            stage_attention_backward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
             team_barrier();
         }
         break;
     case STAGE_INNER:
-        stage_qk_gain_backward(c, team_part(tokens->B * tokens->T, ROWS));
-        if (s->heads)
-            qkv_norm_gradient_statistics(&s->qkv_norm, tokens, c->w->dqkv, c->w->dexpanded);
+        if (s->heads && qkv_norm_pools(&s->qkv_norm))
+            stage_qkv_statistics_backward(c, team_part(tokens->B * tokens->T, ROWS));
         break;
     case STAGE_PRE:
         norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, sublayer_branch(s));

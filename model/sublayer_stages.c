@@ -6,7 +6,7 @@
      ------+--------------------------------------+-----------------------------------------------
      PRE   | expanded = in(s PRE(x))              | dx = a dsum + PRE'(dnormed)
      INNER | MLP: inner = act(expanded)           | MLP: dexpanded = act'(dinner)
-           | attention: q, k, v = QKV(q, k, v)    | attention: dq, dk, dv = QKV'(dq, dk, dv)
+           | attention: q, k, v = R QKV(q, k, v)  | attention: dq, dk, dv = QKV'(R' (dq, dk, dv))
            |                                      | both: dnormed = s in'(dexpanded)
        -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
      PROJ  | projected = proj(FFN(inner))         | MLP: dinner = FFN'(dproj_in)
@@ -15,9 +15,10 @@
 
    Attention itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ.
    q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
-   norms of attention; the other has none there.
+   norms of attention; the other has none there. R rotates q and k by their positions (rope.h), or is
+   the identity.
 
-   With learned factors g (gain.h): q, k = g QK(q), g QK(k), or inner = act(g expanded), and in
+   With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
    backward dq = g dq and so on.
 
    With a learned lambda (lambda.h): sum = A x + B drop(OUT(projected)), dout = drop(B dsum), and
@@ -114,10 +115,10 @@ static const real *normed_forward(const struct sublayer_call *c, struct range ro
     return y;
 }
 
-/* y (M,4C) = act(expanded). */
+/* y (M,H) = act(expanded). */
 static void act_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
-    s->activation->forward(count(rows) * s->E, y, s->expanded + rows.begin * s->E);
+    activation_forward(s->activation, count(rows), s->H, y, s->expanded + rows.begin * s->E);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
@@ -127,8 +128,10 @@ static struct attention attention_of(const struct sublayer_call *c) {
     return (struct attention){.T = T,
                               .C = s->C,
                               .NH = s->heads,
+                              .KV = s->kv_heads,
                               .qkv = s->expanded,
                               .softmax = s->softmax,
+                              .softcap = s->softcap,
                               .dropout = sublayer_dropout(s, c->pass, "attention"),
                               .first = c->pass->rows.begin % T};
 }
@@ -164,14 +167,24 @@ static void in_gain_forward(const struct sublayer_call *c, struct range rows) {
     gain_forward(&s->in_gain, M, expanded, s->E, ungained, width);
 }
 
-/* q, k, v = QKV(q, k, v), and with learned factors g q, g k, v; or inner = act(g expanded) */
-static void inner_forward(const struct sublayer_call *c, struct range rows) {
+/* q, k, v = R QKV(q, k, v), and with learned factors g q, g k, v */
+static void qkv_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    if (s->heads)
-        qkv_norm_forward(&s->qkv_norm, &c->pass->tokens, rows, s->expanded + rows.begin * s->E,
-                         c->scratch);
+    const struct tokens *tokens = &c->pass->tokens;
+    real *qkv = s->expanded + rows.begin * s->E;
+    qkv_norm_forward(&s->qkv_norm, tokens, rows, qkv, c->scratch);
+    rope_forward(&s->rope, tokens->T, rows, s->heads + s->kv_heads, qkv, s->E);
     in_gain_forward(c, rows);
-    if (!s->heads) act_forward(c, rows, inner_at(c, rows.begin));
+}
+
+/* The same, or inner = act(g expanded). */
+static void inner_forward(const struct sublayer_call *c, struct range rows) {
+    if (c->s->heads) {
+        qkv_forward(c, rows);
+        return;
+    }
+    in_gain_forward(c, rows);
+    act_forward(c, rows, inner_at(c, rows.begin));
 }
 
 /* inner = attention(q, k, v) */
@@ -289,12 +302,19 @@ static void in_gain_backward(const struct sublayer_call *c, struct range rows, r
                       width);
 }
 
-/* dq, dk = g dq, g dk */
-void stage_qk_gain_backward(const struct sublayer_call *c, struct range own) {
-    if (!gain_present(&c->s->in_gain)) return;
-    for (size_t n = own.begin; n < own.end; n += ROWS)
-        in_gain_backward(c, team_row_block(n, own), c->w->dexpanded + n * c->s->E);
+/* dq, dk = R' g dq, R' g dk, in dexpanded (M,E) */
+static void qk_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    real *dqkv = c->w->dexpanded + rows.begin * s->E;
+    in_gain_backward(c, rows, dqkv);
+    rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->kv_heads, dqkv, s->E);
+}
+
+void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own) {
+    const struct sublayer *s = c->s;
+    for (size_t n = own.begin; n < own.end; n += ROWS) qk_backward(c, team_row_block(n, own));
     team_barrier();
+    qkv_norm_gradient_statistics(&s->qkv_norm, &c->pass->tokens, c->w->dqkv, c->w->dexpanded);
 }
 
 /* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = g act'(dinner); then dnormed = s in'(dexpanded) */
@@ -302,14 +322,15 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
     real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
-    if (s->heads)
+    if (s->heads) {
+        if (!qkv_norm_pools(&s->qkv_norm)) qk_backward(c, rows); // else it is done
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
-    else {
+    } else {
         bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
-        s->activation->backward(M * s->E, dexpanded,
-                                has_ffn ? ffn_scratch(c, 0) : c->w->proj_in + ring_row(c, n) * s->H,
-                                has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
-                                s->expanded + n * s->E);
+        activation_backward(s->activation, M, s->H, dexpanded,
+                            has_ffn ? ffn_scratch(c, 0) : c->w->proj_in + ring_row(c, n) * s->H,
+                            has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
+                            s->expanded + n * s->E);
         profile_lap(PROFILE_ELEMENTWISE);
         in_gain_backward(c, rows, dexpanded);
     }

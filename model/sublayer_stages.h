@@ -37,9 +37,10 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 void stage_attention_forward(const struct sublayer_call *c, struct range heads);
 void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
-/* In `dexpanded`, the gradients of q and k become those of what their gain multiplied: for the
-   calling thread's own rows, and then it waits for the others. */
-void stage_qk_gain_backward(const struct sublayer_call *c, struct range own);
+/* Where norms of q, k or v pool over tokens: in `dexpanded`, the gradients of q and k become those of
+   the norms' outputs, for the calling thread's own rows; then all threads compute what these norms
+   must know of all gradients. */
+void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own);
 
 /* dW += the slab's part, for `proj` and for `in`. Every thread of the team calls them, after a
    barrier, when the operands of the slab's rows are complete. */

@@ -75,6 +75,18 @@ def variants():
         yield f"--norm=bn --bn-axis=batch --placement={placement} --qk-norm=on"
         yield f"--final-norm=on --placement={placement} --dropout=0.2"
         yield f"--final-norm=off --placement={placement} --init=gpt2"
+    presets = ("gpt2", "llama", "gemma2", "olmo2", "qwen3")
+    for block in (*("--preset=" + preset for preset in presets),
+                  "--act=reglu --position=sinusoidal --head=untied", "--act=relu2 --position=none",
+                  "--act=geglu --ffn-width=14 --rope-theta=20 --position=rope",
+                  "--act=silu --attn-softcap=0.5 --logit-softcap=0.3"):
+        for kv_heads in (1, 2):
+            for norms in ("--norm=ln", "--norm=bn --qk-norm=on", "--norm=cln --items --v-norm=on",
+                          "--norm=rms --qk-norm=gn --qk-norm-over=width --qk-scale=learned",
+                          "--norm=pn --qk-norm=on --ffn-norm=on --placement=peri"):
+                yield f"{block} {norms} --n-kv-head={kv_heads}"
+        for placement in placements:
+            yield f"{block} --placement={placement}"
     for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix", "skipinit rezero",
                  "layerscale rezero", "rezero skipinit", "layerscale admin"):
         attn, ffn = pair.split()

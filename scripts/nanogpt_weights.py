@@ -12,7 +12,7 @@ WTE, WPE, HEAD = "transformer.wte.weight", "transformer.wpe.weight", "lm_head.we
 
 def plain_names(arrays):
     """The arrays under nanoGPT's names: without torch.compile's prefix and without Adam's moments.
-    A tied head gets both of its names."""
+    A head of one name gets both."""
     names = {name[len("_orig_mod."):] if name.startswith("_orig_mod.") else name: array
              for name, array in arrays.items() if not name.startswith("optimizer.")}
     for one, other in ((WTE, HEAD), (HEAD, WTE)):
@@ -30,7 +30,9 @@ def is_mask(name, array):
 def sizes_of(path, arrays, texts, n_head):
     """What nanoGPT's GPTConfig takes, from the shapes of the arrays and the texts. `n_head` is used
     if the texts do not say it; 0: unknown."""
-    if WTE not in arrays or WPE not in arrays or arrays[WTE].ndim != 2 or arrays[WPE].ndim != 2:
+    learned = texts.get("position", "learned") == "learned"
+    if WTE not in arrays or arrays[WTE].ndim != 2 or (
+            learned and (WPE not in arrays or arrays[WPE].ndim != 2)):
         raise ModelError(f"{path}: holds no model with nanoGPT's names ({WTE} and so on)")
     n_layer = 0
     while f"transformer.h.{n_layer}.attn.c_attn.weight" in arrays:
@@ -39,7 +41,7 @@ def sizes_of(path, arrays, texts, n_head):
     if stored and n_head and n_head != stored:
         raise ModelError(f"--n-head={n_head}: contradicts n-head = {stored} of {path}", USAGE)
     n_head = stored or n_head
-    (V, C), T = arrays[WTE].shape, arrays[WPE].shape[0]
+    (V, C), T = arrays[WTE].shape, arrays[WPE].shape[0] if learned else number_of(texts, "block-size", 0)
     return {"n_layer": n_layer, "n_head": n_head, "n_embd": int(C), "block_size": int(T),
             "vocab_size": int(V), "bias": "transformer.h.0.attn.c_attn.bias" in arrays}
 
@@ -50,7 +52,8 @@ def check_recipe(path, texts, nanogpt):
     gelu = "gelu-tanh" if hasattr(nanogpt, "new_gelu") else "gelu"  # tanh until May 2023
     wanted = {"norm": ("ln",), "placement": ("pre",), "placement-attn": ("auto", "pre"),
               "placement-ffn": ("auto", "pre"), "final-norm": ("auto", "on"),
-              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",),
+              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",), "position": ("learned",),
+              "head": ("tied",), "attn-softcap": ("0",), "logit-softcap": ("0",),
               "norm-attn": ("auto", "ln"), "norm-ffn": ("auto", "ln"), "norm-final": ("auto", "ln"),
               **{inner: ("off", "none") for inner in ("qk-norm", "v-norm", "ffn-norm")}}
     for name, values in wanted.items():

@@ -31,13 +31,15 @@ import nanogpt_weights
 import normlab_lambda
 import normlab_ngpt
 import normlab_placements
+from normlab_block import MLP, Attention, FixedPositions, softcap
 from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
 from normlab_pooled import PowerDivide, Renormalizing, Sharded
 from normlab_rms import make_classes, over_partial_rms
-from normlab_qkv import NormsOfQKV
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
-    n_layer=4, n_head=4, n_embd=128, block_size=64, act="gelu", dropout=0.0, bias=True, affine=True,
+    n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
+    init="gpt2", act="gelu", ffn_width=0, head="tied", attn_softcap=0.0, logit_softcap=0.0,
+    dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
@@ -277,8 +279,8 @@ class Layer(nn.Module):
             for norm in self.norms[-1]:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
             if site == "attn":  # in nanoGPT's order
-                self.attn = Attention(config)
-        self.mlp = MLP(config)
+                self.attn = Attention(config, make_norm)
+        self.mlp = MLP(config, make_norm)
         for site, place in zip(("attn", "mlp"), self.places):
             normlab_lambda.attach(self, place, site, config.n_embd)
 
@@ -294,40 +296,6 @@ class Layer(nn.Module):
 
 
 # ---- the Transformer ----------------------------------------------------------------------------
-class Attention(NormsOfQKV):
-    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. normlab_qkv.py has variants."""
-    def __init__(self, config):
-        super().__init__()
-        C = config.n_embd
-        self.c_attn = nn.Linear(C, 3 * C, bias=config.bias)
-        self.make_norms(config, make_norm)
-        self.c_proj = nn.Linear(C, C, bias=config.bias)
-        self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
-
-    def forward(self, x, valid=None):
-        B, T, C = x.shape
-        q, k, v = self.split_heads(self.c_attn(x), valid)
-        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        scores = self.scores(q, k).masked_fill(future, -math.inf)
-        weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
-        return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
-
-
-class MLP(nn.Module):
-    """c_proj(N(act(c_fc(x))))"""
-    def __init__(self, config):
-        super().__init__()
-        C = config.n_embd
-        self.c_fc = nn.Linear(C, 4 * C, bias=config.bias)
-        self.act = nn.ReLU() if config.act == "relu" else nn.GELU(
-            "tanh" if config.act == "gelu-tanh" else "none")
-        self.norm = make_norm(config.ffn_norm, 4 * C, config)
-        self.c_proj = nn.Linear(4 * C, C, bias=config.bias)
-
-    def forward(self, x, valid=None):
-        return self.c_proj(self.norm(self.act(self.c_fc(x)), valid))
-
-
 class Model(nn.Module):
     """nanoGPT's Transformer and names. `vocabulary`: the code points or bytes of the ids."""
     def __init__(self, config, vocabulary=None):
@@ -339,7 +307,8 @@ class Model(nn.Module):
         of_head = kind if normlab_placements.has_final(config) else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
-            "wpe": nn.Embedding(config.block_size, C),
+            "wpe": nn.Embedding(config.block_size, C) if config.position == "learned"
+            else FixedPositions(config),
             "drop": nn.Dropout(config.dropout),
             "ln_e": make_norm(of_embedding, C, config),
             "h": nn.ModuleList(Layer(config, l + 1) for l in range(config.n_layer)),
@@ -347,7 +316,8 @@ class Model(nn.Module):
             "ln_f_second": make_norm(of_second, C, config),
         })
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
-        self.lm_head.weight = self.transformer["wte"].weight  # tied
+        if config.head == "tied":
+            self.lm_head.weight = self.transformer["wte"].weight
         normlab_ngpt.apply(self)
 
     def forward(self, ids, valid=None):
@@ -360,7 +330,8 @@ class Model(nn.Module):
         for layer in t["h"]:
             x, r = layer(x, r, valid)
         norms = (functools.partial(t[name], valid=valid) for name in ("ln_f", "ln_f_second"))
-        return self.lm_head(normlab_placements.head_input(self.config, x, r, *norms))
+        logits = self.lm_head(normlab_placements.head_input(self.config, x, r, *norms))
+        return softcap(self.config.logit_softcap, logits)
 
     def activations(self, ids, valid=None):
         """The last output of each module in forward(ids), and as NAME.in its input:

@@ -35,28 +35,16 @@ def unit(norm, x, valid):
     return norm(root * x, valid) / root
 
 
-def attention(self, sqk, x, valid):
-    """Attention.forward() in nGPT. q and k have the length sqrt(HS) here, and scores() divides by it."""
-    B, T, C = x.shape
-    q, k, v = self.split_heads(self.c_attn(x), valid)
-    s = (sqk * sqk.factor).reshape(self.heads, 1, -1)
-    future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-    weights = self.drop(self.softmax(self.scores(s * q, s * k).masked_fill(future, -math.inf)))
-    return self.c_proj((weights @ v).transpose(1, 2).reshape(B, T, C))
-
-
-def mlp(self, su, x, valid):
-    """MLP.forward() in nGPT; c_fc reads sqrt(C) h."""
-    return self.c_proj(self.norm(self.act(su * su.factor * self.c_fc(x)), valid))
-
-
 def layer(self, x, r, valid=None):
     """Layer.forward() in nGPT."""
     h, root = x / math.sqrt(x.shape[-1]), math.sqrt(x.shape[-1])
     for function, alpha, of_branch, of_stream in (
             (self.attn, self.attn_alpha, self.ln_1, self.ln_1_post),
             (self.mlp, self.mlp_alpha, self.ln_2, self.ln_2_post)):
-        branch = of_branch(function(root * h, valid), valid) / root
+        # of q and k, which have the length sqrt(HS) here, and scores() divides by it; of c_fc sqrt(C) h
+        factor = (self.sqk * self.sqk.factor).reshape(self.attn.heads, 1, -1) \
+            if function is self.attn else self.su * self.su.factor
+        branch = of_branch(function(root * h, valid, factor), valid) / root
         step = (alpha * alpha.factor).abs()
         h = unit(of_stream, h + step * (self.drop(branch) - h), valid)
     return root * h, root * h
@@ -69,14 +57,9 @@ def apply(model):
     C, V = model.config.n_embd, model.config.vocab_size
     scale = 1 / math.sqrt(C)
 
-    def bind(module, function, *more):
-        module.forward = lambda x, valid=None: function(module, *more, x, valid)
-
     for block in model.transformer["h"]:
         block.attn_alpha, block.mlp_alpha = Scaled(C, ALPHA, scale), Scaled(C, ALPHA, scale)
-        block.sqk, block.su = Scaled(C, 1, scale), Scaled(4 * C, 1, 1)
-        bind(block.attn, attention, block.sqk)
-        bind(block.mlp, mlp, block.su)
+        block.sqk, block.su = Scaled(C, 1, scale), Scaled(block.mlp.c_fc.out_features, 1, 1)
         block.forward = lambda x, r, valid=None, block=block: layer(block, x, r, valid)
     model.sz, head = Scaled(V, 1, scale), model.lm_head
     model.lm_head.forward = lambda x: model.sz * model.sz.factor * nn.functional.linear(

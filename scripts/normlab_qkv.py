@@ -23,26 +23,33 @@ class NormsOfQKV(nn.Module):
     """Attention inherits this: q_norm, k_norm and v_norm, timm's names, and qk_scale (NH)."""
 
     def make_norms(self, config, make_norm):
-        self.heads, self.rows = config.n_head, 1
+        self.heads, self.kv_heads = config.n_head, config.n_kv_head or config.n_head
+        self.by_head = config.qk_norm_over == "head"
         if config.qk_scale == "learned":
             self.qk_scale = nn.Parameter(torch.full((self.heads,), scale_start(config)))
         else:
             self.qk_scale = None  # 1 / sqrt(HS)
-        if config.qk_norm_over == "head":  # a row for each head of a token; see normlab.py
-            self.rows, config = self.heads, copy.copy(config)
-            config.n_head = config.norm_groups = 1
-            config.block_size *= self.rows
-            config.rows_per_token = self.rows
+        HS = config.n_embd // config.n_head
         for name, kind in (("q", config.qk_norm), ("k", config.qk_norm), ("v", config.v_norm)):
-            setattr(self, name + "_norm", make_norm(kind, config.n_embd // self.rows, config))
+            heads, own = self.heads if name == "q" else self.kv_heads, copy.copy(config)
+            own.n_head = heads
+            if self.by_head:  # a row for each head of a token; see normlab.py
+                own.n_head = own.norm_groups = 1
+                own.block_size *= heads
+                own.rows_per_token = heads
+            setattr(self, name + "_norm", make_norm(kind, HS if self.by_head else HS * heads, own))
 
     def split_heads(self, qkv, valid):
-        """q, k and v (B,NH,T,HS), normalized, of qkv (B,T,3C)."""
+        """q, k and v (B,NH,T,HS), normalized, of qkv (B,T,C + 2 KV HS)."""
         B, T, width = qkv.shape
-        valid = None if valid is None else valid.repeat_interleave(self.rows, 1)
-        for norm, x in zip((self.q_norm, self.k_norm, self.v_norm), qkv.split(width // 3, -1)):
-            normed = norm(x.reshape(B, T * self.rows, -1), valid)
-            yield normed.reshape(B, T, self.heads, -1).transpose(1, 2)
+        HS = width // (self.heads + 2 * self.kv_heads)
+        counts = self.heads, self.kv_heads, self.kv_heads
+        parts = qkv.split([HS * heads for heads in counts], -1)
+        for norm, heads, x in zip((self.q_norm, self.k_norm, self.v_norm), counts, parts):
+            rows = heads if self.by_head else 1
+            of_rows = None if valid is None else valid.repeat_interleave(rows, 1)
+            normed = norm(x.reshape(B, T * rows, -1), of_rows)
+            yield normed.reshape(B, T, heads, HS).transpose(1, 2).repeat_interleave(self.heads // heads, 1)
 
     def scores(self, q, k):
         """The logits (B,NH,T,T)."""

@@ -341,13 +341,23 @@ void options_start(const struct option *table, void *settings) {
     }
 }
 
+/* Sets the options of words "name=value", separated by blanks. */
+static void set_words(const struct option *table, void *settings, const char *words) {
+    char name[32], value[32];
+    for (int length; sscanf(words, " %31[^=]=%31s%n", name, value, &length) == 2; words += length)
+        set(table, options_find(table, name), settings, "--", value);
+}
+
 void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
     const struct reader start = reader_of(table, argc, argv);
     struct argument a;
     for (struct reader r = start; next_argument(&r, &a);) {
-        if (a.row->kind != OPTION_FILE) continue;
+        if (a.row->kind != OPTION_FILE && !a.row->sets) continue;
         set(table, a.row, settings, "--", a.value);
-        options_read(table, settings, a.value);
+        if (a.row->kind == OPTION_FILE)
+            options_read(table, settings, a.value);
+        else
+            set_words(table, settings, a.row->sets(*option_int(a.row, settings)));
     }
     for (struct reader r = start; next_argument(&r, &a);) {
         check_repeated(start, &a, r.next);

@@ -49,6 +49,7 @@ struct option {
     const char *help;               // the first page shows it up to the first ';'
     enum option_scope scope;
     const char *(*synonym)(int64_t); // another name of choice i, or NULL; read but never written
+    const char *(*sets)(int64_t);    // of a CHOICE: other options that choice i sets, see below
     const char *needs; // it has an effect only if this condition of options_hold() holds
     bool basic;        // on the first page of --help
     char letter;       // -h
@@ -59,8 +60,8 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and o
 /* Three sources of values, each of which overrides earlier values. options_start() sets every
    option to its default. options_read() reads a file with lines of "name = value"; if it has a
    checksum and was changed, it is used and a notice says so, since people may edit it.
-   options_arguments() reads argv, after the file that argv names by an OPTION_FILE. If argv gives
-   an option twice, the last value counts; but an alias for a value may not contradict another
+   options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
+   choices with `sets` set: words of the form "name=value". If argv gives an option twice, the last value counts; but an alias for a value may not contradict another
    value. Wrong usage dies with status 2 and a message with the option and its range, or a likely
    name. */
 void options_start(const struct option *table, void *settings);

@@ -41,32 +41,49 @@ static void set_size(const struct checkpoint *c, struct config *stored, const ch
     options_set(config_options, stored, where, name, value);
 }
 
-/* Sets the model's sizes from the shapes of its arrays, so that a damaged text cannot make the
-   program take too much memory. The number of channels is checked against the matrices of
-   attention, whose size is 3 C^2 each. */
-static void read_sizes(const struct checkpoint *c, struct config *stored) {
-    const struct stored *wte = checkpoint_embedding(c),
-                        *wpe = checkpoint_find(c, "transformer.wpe.weight"), *array;
-    if (!wte || !wpe || wte->dimensions != 2 || wpe->dimensions != 2)
-        refuse(c, "holds no model with nanoGPT's names (transformer.wte.weight and so on)");
-    size_t C = wte->shape[1], layers = 0;
-    if (wpe->shape[1] != C)
-        refuse(c, "its embeddings of characters and positions differ in their number of channels");
+/* Whether the array is a matrix with `columns` columns. */
+static bool has_columns(const struct stored *array, size_t columns) {
+    return array && array->dimensions == 2 && array->shape[0] && array->shape[1] == columns;
+}
+
+/* The number of layers. The number of channels is checked against the matrices of attention, each of
+   up to 3 C^2 numbers. */
+static size_t count_layers(const struct checkpoint *c, size_t C) {
+    const struct stored *array;
+    size_t layers = 0;
     for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
-        if (array->dimensions != 2 || array->shape[0] != 3 * C || array->shape[1] != C)
+        if (!has_columns(array, C) || array->shape[0] <= C || array->shape[0] > 3 * C)
             die(STATUS_MACHINE, "%s: %s: has another shape than %zu channels need", c->path,
                 array->name, C);
-    if (!wte->shape[0] || !C || !wpe->shape[0] || !layers)
+    return layers;
+}
+
+/* Sets the model's sizes from the shapes of its arrays, so that a damaged text cannot make the
+   program take too much memory. Without learned positions only the texts say how long a block is. */
+static void read_sizes(const struct checkpoint *c, struct config *stored) {
+    const struct stored *wte = checkpoint_embedding(c);
+    const struct stored *wpe = checkpoint_find(c, "transformer.wpe.weight");
+    const char *position = safetensors_text(&c->file, "position");
+    if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2) ||
+        (!wpe && (!position || !strcmp(position, "learned"))))
+        refuse(c, "holds no model with nanoGPT's names (transformer.wte.weight and so on)");
+    size_t C = wte->shape[1], layers;
+    if (wpe && wpe->shape[1] != C)
+        refuse(c, "its embeddings of characters and positions differ in their number of channels");
+    layers = count_layers(c, C);
+    if (!wte->shape[0] || !C || !layers || (wpe && !wpe->shape[0]))
         refuse(c, "its model has no characters, channels, positions or layers");
     set_size(c, stored, "n-embd", C);
-    set_size(c, stored, "block-size", wpe->shape[0]);
+    if (wpe) set_size(c, stored, "block-size", wpe->shape[0]);
     set_size(c, stored, "n-layer", layers);
+    const struct stored *proj = find_in_layer(c, 0, "mlp.c_proj.weight");
+    if (proj && proj->dimensions == 2) set_size(c, stored, "ffn-width", proj->shape[1]);
     stored->model.bias = find_in_layer(c, 0, "attn.c_attn.bias") != NULL;
 }
 
 /* Whether read_sizes() sets the option. */
 static bool arrays_show(const struct option *option) {
-    static const char *const shown[] = {"n-layer", "n-embd", "block-size", "bias"};
+    static const char *const shown[] = {"n-layer", "n-embd", "block-size", "bias", "ffn-width"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!strcmp(option->name, shown[i])) return true;
     return false;
@@ -99,8 +116,10 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
         options_set(config_options, stored, where, c->file.texts[i].name, c->file.texts[i].text);
     const struct model_config *model = &stored->model;
     if (model->n_layer != sizes.n_layer || model->n_embd != sizes.n_embd ||
-        model->block_size != sizes.block_size || model->bias != sizes.bias)
-        refuse(c, "n-layer, n-embd, block-size or bias differ between its texts and its arrays");
+        model->bias != sizes.bias || model->ffn_width != sizes.ffn_width ||
+        (model->position == POSITION_LEARNED && model->block_size != sizes.block_size))
+        refuse(c, "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and its "
+                  "arrays");
 }
 
 static bool is_folder(const char *path) {

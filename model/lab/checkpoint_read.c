@@ -58,10 +58,10 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
     }
 }
 
-/* Dies if the head differs from the token embedding: the model has one matrix for both. */
+/* Dies if a tied head differs from the token embedding: the model has one matrix for both. */
 static void check_tied(const struct checkpoint *c, const struct model *model) {
     const struct stored *array = checkpoint_find(c, HEAD_NAME);
-    if (!array || !checkpoint_find(c, EMBEDDING_NAME)) return;
+    if (!array || !checkpoint_find(c, EMBEDDING_NAME) || model->config.head != HEAD_TIED) return;
     size_t size = model->V * model->C;
     real *weight = memory_take(size, sizeof *weight, "the head");
     bool same = stored_is_numeric(array) && array->dimensions == 2 && array->shape[0] == model->V &&
@@ -71,7 +71,9 @@ static void check_tied(const struct checkpoint *c, const struct model *model) {
     free(weight);
     if (!same)
         die(STATUS_MACHINE,
-            "%s: lm_head.weight: is not transformer.wte.weight, as a tied head would be", c->path);
+            "%s: lm_head.weight: is not transformer.wte.weight, as a tied head would be (with "
+            "--head=untied it may differ)",
+            c->path);
 }
 
 static void read_weights(const struct checkpoint *c, struct model *model) {

@@ -93,7 +93,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
     if (adam) add_progress(&w, config, outcome);
 
     add_tensors(&w, param, "", param->value);
-    for (size_t i = 0; i < param->count; i++)
+    for (size_t i = 0; config->model.head == HEAD_TIED && i < param->count; i++)
         if (!strcmp(w.arrays[i].name, EMBEDDING_NAME)) {
             w.arrays[w.array_count] = w.arrays[i];
             w.arrays[w.array_count++].name = HEAD_NAME;

@@ -2,6 +2,7 @@
    model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a CPU, but with
    biases. */
 #include "model/lab/config.h"
+#include "model/lab/preset.h"
 
 static const char *norm_choice(int64_t i) {
     return norm_kinds[i] ? norm_kinds[i]->name : NULL;
@@ -99,14 +100,31 @@ static const struct option rows_before_norms[] = {
      .help = "seed of the built-in grammar's text"},
 
     {"model", OPTION_HEADING, .help = "Model"},
+    {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_name, .sets = preset_settings,
+     .scope = OPTION_OF_CALL,
+     .help = "the block of a well-known model: norm, placement, positions, activation, biases and "
+             "head at once. Other options override it"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of layers"},
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of attention heads"},
+    {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
+     .scope = OPTION_OF_MODEL,
+     .help = "heads of keys and values, each shared by as many queries as it takes (grouped-query "
+             "attention); auto: --n-head"},
     {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of channels"},
     {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX),
      .scope = OPTION_OF_MODEL, .basic = true, .help = "context length in characters"},
+    {"position", OPTION_CHOICE, AT(model.position), "learned",
+     NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
+           [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
+     .scope = OPTION_OF_MODEL,
+     .help = "how positions are known: by learned embeddings, by rotating queries and keys, by "
+             "fixed sines as large as learned embeddings at first, or by the causal mask alone"},
+    {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
+     .needs = "position=rope", .scope = OPTION_OF_MODEL,
+     .help = "base of the wavelengths of --position=rope"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2",
      NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
      .help =
@@ -114,7 +132,19 @@ static const struct option rows_before_norms[] = {
          "with a stream of about unit variance, as the literature on placements assumes"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
-     .help = "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's"},
+     .help =
+         "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's; those that "
+         "end in -glu multiply it by a second half of hidden units"},
+    {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6), .scope = OPTION_OF_MODEL,
+     .help = "hidden units of the MLP; auto: 4 n-embd, or with a gate 8/3 n-embd, rounded up to a "
+             "multiple of 32"},
+    {"head", OPTION_CHOICE, AT(model.head), "tied",
+     NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"), .scope = OPTION_OF_MODEL,
+     .help = "whether the head's weight is that of the character embedding"},
+    {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
+     .scope = OPTION_OF_MODEL, .help = "limit c of attention's scores, c tanh(score / c); 0: none"},
+    {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
+     .scope = OPTION_OF_MODEL, .help = "the same for the logits of characters"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
      .help = "biases in linear layers and norms (beta)"},
@@ -223,6 +253,9 @@ static const struct option rows_after_norms[] = {
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .help = "weight decay of the norms' gamma too: towards 0, or towards 1 (in scale sqrt(C)), as "
              "if gamma - 1 were learned"},
+    {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000),
+     .help = "weight of the squared logarithm of the softmax's sum, which the gradient then "
+             "includes; losses are logged without it"},
     {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),
      .help = "maximum norm of the gradient; 0: no limit"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,

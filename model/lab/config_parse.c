@@ -28,6 +28,8 @@ static void resolve_auto(struct config *config) {
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
+    model->n_kv_head = (int64_t)model_kv_heads(model);
+    model->ffn_width = (int64_t)model_ffn_width(model);
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
@@ -52,15 +54,34 @@ static void check_whole_rows(const struct model_config *model) {
     }
 }
 
+/* Dies if the channels cannot be split among the heads. */
+static void check_heads(const struct model_config *model) {
+    const long long C = model->n_embd, heads = model->n_head, kv_heads = model->n_kv_head;
+    if (C % heads)
+        die(STATUS_USAGE,
+            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)", C,
+            heads);
+    if (heads % kv_heads)
+        die(STATUS_USAGE, "--n-kv-head=%lld: --n-head=%lld must be a multiple of it", kv_heads,
+            heads);
+    if (kv_heads != heads && placements[model->placement].gains)
+        die(STATUS_USAGE,
+            "--n-kv-head=%lld: --placement=%s learns one factor for a query and its key (leave it "
+            "at --n-head)",
+            kv_heads, placements[model->placement].name);
+    if (model->position == POSITION_ROPE && C / heads % 2)
+        die(STATUS_USAGE,
+            "--position=rope: rotates pairs of channels, and a head of --n-embd=%lld / "
+            "--n-head=%lld has an odd number",
+            C, heads);
+}
+
 /* Dies if values contradict each other. */
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
     const struct schedule *schedule = &config->schedule;
     check_whole_rows(model);
-    if (model->n_embd % model->n_head)
-        die(STATUS_USAGE,
-            "--n-embd=%lld: cannot be split among --n-head=%lld heads (it must be a multiple)",
-            (long long)model->n_embd, (long long)model->n_head);
+    check_heads(model);
     const bool needs_items = config->bucket || config->pad_to || model->pad_stats;
     if (needs_items && !config->items)
         die(STATUS_USAGE, "--%s: needs --items",

@@ -92,8 +92,9 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
 
 /* The norms of queries, keys and values, of rows by head or over the whole width. */
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
-    size_t N = tokens_of(d), C = qkv->C, heads = qkv->over_width ? 0 : qkv->heads;
+    size_t N = tokens_of(d);
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        size_t C = qkv->at[i].width, heads = qkv->over_width ? 0 : qkv->at[i].heads;
         const struct norm *norm = &qkv->norm[i];
         if (!norm->name[0]) continue;
         real *x = take(d, stored_real(), heads, norm->C, norm->name, ".input");
@@ -112,11 +113,11 @@ static void project(const struct linear *proj, size_t N, real *projected, const 
                        proj_in + n * proj->in);
 }
 
-/* inner (N,4C) = act(expanded), as forward computes it. A gain is in `expanded`. */
+/* inner (N,H) = act(expanded), as forward computes it. A gain is in `expanded`. */
 static void activate(const struct sublayer *s, size_t N, real *inner) {
     for (size_t n = 0; n < N; n += ROWS)
-        s->activation->forward(size_min(N - n, ROWS) * s->E, inner + n * s->E,
-                               s->expanded + n * s->E);
+        activation_forward(s->activation, size_min(N - n, ROWS), s->H, inner + n * s->H,
+                           s->expanded + n * s->E);
 }
 
 static void put_sublayer(struct dump *d, const struct sublayer *s, const struct tokens *tokens,

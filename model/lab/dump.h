@@ -7,7 +7,7 @@
      stream.0, stream.1, ...           (B,T,C) the residual stream x: before the first sub-layer and
                                        after each; that after the last one has the number 2L
      head_in                           (B,T,C) what the head reads
-     transformer.h.l.attn.qkv          (B,T,3C) q, k and v as attention reads them: after their
+     transformer.h.l.attn.qkv          (B,T,E)  q, k and v as attention reads them: after their
                                        norms, the learned scale and the gain
      transformer.h.l.attn.output       (B,T,C) attention's output, which c_proj reads
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
@@ -26,7 +26,7 @@
      transformer.h.l.ln_1_second, ...  (B,T,C) of r, where sub-layers read it
      transformer.h.l.attn.q_norm,      (B,T,NH,HS) by head, or (B,T,C) over the whole width; the
        k_norm, v_norm                  output is u of qkv_norm.h, before scale and gain
-     transformer.h.l.mlp.norm          (B,T,4C) of act(expanded)
+     transformer.h.l.mlp.norm          (B,T,H)  of act(expanded)
 
    With --norm=none those of (B,T,C) that the placement has are identities at the same places, and
    those inside attention and the MLP are absent. Where r is read, SECOND's input is r. */

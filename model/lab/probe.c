@@ -99,7 +99,7 @@ static void put_sublayer(const struct probed *r, int layer, const struct sublaye
     put(r, layer, site, "output_rms", rms(r, s->sum, s));
     put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
     put_norm(r, &s->pre, 1);
-    for (int i = 0; i < QKV_PARTS; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.rows);
+    for (int i = 0; i < QKV_PARTS; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
     put_norm(r, &s->ffn_norm, 1);
     put_norm(r, &s->out, 1);
     put_norm(r, &s->post, 1);
@@ -110,8 +110,9 @@ static void put_sublayer(const struct probed *r, int layer, const struct sublaye
    queries that see more than one key. */
 static void measure_head(const struct probed *r, const struct sublayer *s, size_t b, size_t h,
                          double measures[HEAD_METRICS]) {
-    size_t T = r->tokens->T, C = s->C, HS = C / s->heads;
-    const real *q = s->expanded + b * T * 3 * C + h * HS, *k = q + C;
+    size_t T = r->tokens->T, C = s->C, HS = C / s->heads, E = s->E;
+    const real *row = s->expanded + b * T * E, *q = row + h * HS;
+    const real *k = row + C + h / (s->heads / s->kv_heads) * HS;
     double scale = 1 / sqrt((double)HS);
     measures[LOGIT_MAX] = -INFINITY;
     measures[ENTROPY] = measures[SATURATED] = 0;
@@ -121,9 +122,9 @@ static void measure_head(const struct probed *r, const struct sublayer *s, size_
         if (!token_counts(r->tokens, b * T + i)) continue;
         for (size_t j = 0; j <= i; j++) {
             double z = 0;
-            for (size_t c = 0; c < HS; c++)
-                z += (double)q[i * 3 * C + c] * (double)k[j * 3 * C + c];
+            for (size_t c = 0; c < HS; c++) z += (double)q[i * E + c] * (double)k[j * E + c];
             z *= scale;
+            if (s->softcap > 0) z = (double)s->softcap * tanh(z / (double)s->softcap);
             double larger = fmax(largest, z), shrink = exp(largest - larger);
             sum = sum * shrink + exp(z - larger);
             weighted = weighted * shrink + z * exp(z - larger);

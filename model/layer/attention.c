@@ -5,9 +5,13 @@
      P   = softmax of s S, for query i over keys j <= i
      out = drop(P) v
 
+   With a soft cap c, P is the softmax of Z = c tanh(s S / c) instead of s S (Bello et al. 2016,
+   arXiv:1611.09940; Gemma 2, arXiv:2408.00118). Heads of a group have the same k and v (Ainslie et
+   al. 2023, arXiv:2305.13245), so dk and dv are sums over the group's heads.
+
    Backward, with m the dropout factors, dP = m * (dout v^T) and D_i = sum_j P_ij dP_ij:
 
-     dS = s P * (dP - D)
+     dS = s P * (dP - D)                                with a cap, also * (1 - tanh^2(s S / c))
      dq = dS k
      dk = dS^T q
      dv = drop(P)^T dout
@@ -33,28 +37,34 @@
 struct head {
     size_t T, HS;
     size_t out_offset;                 // of the head in out (B,T,C)
-    size_t row, out_row;               // strides from token to token: 3C in qkv, C in out
+    size_t row, out_row;               // strides from token to token in qkv, and C in out
+    bool leads;                        // its group, in which other heads add to dk and dv
+    real softcap;                      // or 0
     const real *q, *k, *v;             // (T,HS), row stride `row`
     real *largest_score, *inverse_sum; // (T), of each query's softmax
     struct dropout dropout;
     uint64_t dropout_first; // index of P[0][0] for dropout_factor()
     real *p_t, *ds_t;       // (T,ROWS): S^T, then P^T; dP^T, then dS^T
     real *q_t, *dout_t;     // (HS,ROWS): the block's q and dout, transposed
+    real *slope_t;          // (T,ROWS): dZ / d(s S)^T, with a soft cap
 };
 
 _Static_assert(ROWS % LANES == 0, "a block of queries is whole vectors");
 
-size_t attention_scratch(size_t T, size_t C, size_t NH) {
-    return 2 * ROWS * (T + C / NH);
+size_t attention_scratch(const struct attention *a) {
+    return ROWS * (2 * (a->T + a->C / a->NH) + (a->softcap > 0 ? a->T : 0));
 }
 
 static struct head head_at(const struct attention *a, size_t i, real *scratch) {
-    size_t T = a->T, C = a->C, HS = C / a->NH, b = i / a->NH, h = i % a->NH;
-    struct head head = {.T = T, .HS = HS, .row = 3 * C, .out_row = C, .dropout = a->dropout};
+    size_t T = a->T, C = a->C, HS = C / a->NH, b = i / a->NH, h = i % a->NH, group = a->NH / a->KV;
+    struct head head = {.T = T, .HS = HS, .row = attention_row(a), .out_row = C};
+    head.dropout = a->dropout;
+    head.softcap = a->softcap;
+    head.leads = h % group == 0;
     head.out_offset = b * T * C + h * HS;
-    head.q = a->qkv + b * T * 3 * C + h * HS;
-    head.k = head.q + C;
-    head.v = head.k + C;
+    head.q = a->qkv + b * T * head.row + h * HS;
+    head.k = a->qkv + b * T * head.row + C + h / group * HS;
+    head.v = head.k + a->KV * HS;
     head.largest_score = a->softmax + 2 * i * T;
     head.inverse_sum = head.largest_score + T;
     head.dropout_first = (uint64_t)i * T * T;
@@ -62,6 +72,7 @@ static struct head head_at(const struct attention *a, size_t i, real *scratch) {
     head.ds_t = head.p_t + T * ROWS;
     head.q_t = head.ds_t + T * ROWS;
     head.dout_t = head.q_t + HS * ROWS;
+    head.slope_t = head.dout_t + HS * ROWS;
     return head;
 }
 
@@ -90,9 +101,27 @@ static inline void clear(size_t n, size_t end, real *p) {
     for (size_t j = n; j < end; j++) vec_store(p + j * ROWS, (vec){0});
 }
 
+/* In p: S becomes Z, and slope = dZ / d(s S), unless it is NULL. */
+static void cap(const struct head *head, size_t n, real *p, real *slope) {
+    real factor = 1 / (sqrt_real((real)head->HS) * head->softcap);
+    for (size_t j = 0; j < n; j++)
+#pragma omp simd
+        for (size_t l = 0; l < (size_t)LANES; l++) {
+            real t = tanh_real(factor * p[j * ROWS + l]);
+            p[j * ROWS + l] = head->softcap * t;
+            if (slope) slope[j * ROWS + l] = 1 - t * t;
+        }
+}
+
+/* s in the softmax of s p: with a cap p is Z, which has it already. */
+static real scale_of(const struct head *head) {
+    return head->softcap > 0 ? 1 : 1 / sqrt_real((real)head->HS);
+}
+
 /* In p: S becomes drop(P). */
 static void softmax_forward(const struct head *head, size_t query, size_t n, size_t end, real *p) {
-    real scale = 1 / sqrt_real((real)head->HS), largest[LANES];
+    real scale = scale_of(head), largest[LANES];
+    if (head->softcap > 0) cap(head, n, p, NULL);
     for (size_t j = query + 1; j < n; j++) mask_key(query, j, p + j * ROWS, -INFINITY);
     vec maximum = vec_load(p), sum = {0};
     for (size_t j = 1; j < n; j++) maximum = vec_max(vec_load(p + j * ROWS), maximum);
@@ -115,8 +144,10 @@ static void softmax_forward(const struct head *head, size_t query, size_t n, siz
 /* In p: S becomes drop(P). In dp: v dout^T becomes dS. */
 static void softmax_backward(const struct head *head, size_t query, size_t n, size_t end, real *p,
                              real *dp) {
-    real scale = 1 / sqrt_real((real)head->HS), largest[LANES], inverse[LANES];
+    real scale = scale_of(head), largest[LANES], inverse[LANES];
+    real *slope = head->softcap > 0 ? head->slope_t : NULL;
     size_t count = size_min(head->T - query, LANES);
+    if (slope) cap(head, n, p, slope);
     vec_store(largest, vec_load_first(head->largest_score + query, count));
     vec_store(inverse, vec_load_first(head->inverse_sum + query, count));
     for (size_t j = query + 1; j < n; j++) {
@@ -133,6 +164,9 @@ static void softmax_backward(const struct head *head, size_t query, size_t n, si
     }
     for (size_t j = 0; j < n; j++)
         vec_store(dp + j * ROWS, scale * vec_load(p + j * ROWS) * (vec_load(dp + j * ROWS) - D));
+    const real s = 1 / sqrt_real((real)head->HS);
+    for (size_t j = 0; slope && j < n; j++)
+        vec_store(dp + j * ROWS, s * vec_load(slope + j * ROWS) * vec_load(dp + j * ROWS));
     clear(n, end, p);
     clear(n, end, dp);
     drop(head, query, n, p);
@@ -167,16 +201,16 @@ static void head_forward(const struct head *head, size_t first, real *out) {
     }
 }
 
-static void head_backward(const struct head *head, real *dq, const real *dout, size_t C) {
+static void head_backward(const struct head *head, real *dq, real *dk_first, real *dv_first,
+                          const real *dout) {
     size_t HS = head->HS;
     struct matrix k = matrix_of(head->k, head->row), v = matrix_of(head->v, head->row);
-    struct matrix dk = matrix_of(dq + C, head->row);     // (T,HS)
-    struct matrix dv = matrix_of(dq + 2 * C, head->row); // (T,HS)
+    struct matrix dk = matrix_of(dk_first, head->row), dv = matrix_of(dv_first, head->row);
     struct matrix p_t = matrix_of(head->p_t, ROWS), ds_t = matrix_of(head->ds_t, ROWS);
-    // The last block comes first. Its queries see every key, so it writes all of dk and dv, and the
-    // other blocks add to them.
+    // The last block comes first. Its queries see every key, so in the group's first head it writes
+    // all of dk and dv, and the other blocks and heads add to them.
     for (size_t begin = (head->T - 1) / ROWS * ROWS, end = head->T;; end = begin, begin -= ROWS) {
-        bool last = end == head->T;
+        bool first = head->leads && end == head->T;
         size_t count = end - begin;
         struct matrix q = matrix_of(head->q + begin * head->row, head->row);
         struct matrix dout_rows = matrix_of(dout + begin * head->out_row, head->out_row);
@@ -187,8 +221,8 @@ static void head_backward(const struct head *head, real *dq, const real *dout, s
                              ds_t.data + (i - begin));
         matmul(count, HS, end, matrix_transposed(ds_t), k,
                matrix_of(dq + begin * head->row, head->row), matrix_zeros());
-        matmul(end, HS, count, ds_t, q, dk, last ? matrix_zeros() : dk);
-        matmul(end, HS, count, p_t, dout_rows, dv, last ? matrix_zeros() : dv);
+        matmul(end, HS, count, ds_t, q, dk, first ? matrix_zeros() : dk);
+        matmul(end, HS, count, p_t, dout_rows, dv, first ? matrix_zeros() : dv);
         if (!begin) return;
     }
 }
@@ -205,7 +239,8 @@ void attention_backward(const struct attention *a, struct range heads, real *dqk
                         real *scratch) {
     for (size_t i = heads.begin; i < heads.end; i++) {
         struct head head = head_at(a, i, scratch);
-        head_backward(&head, dqkv + (head.q - a->qkv), dout + head.out_offset, a->C);
+        head_backward(&head, dqkv + (head.q - a->qkv), dqkv + (head.k - a->qkv),
+                      dqkv + (head.v - a->qkv), dout + head.out_offset);
     }
     profile_lap(PROFILE_ATTENTION);
 }

@@ -5,23 +5,33 @@
 #include "model/layer/dropout.h"
 #include "model/math/team.h"
 
-/* One attention over a batch. Forward and backward of a batch take the same. HS = C / NH. */
+/* One attention over a batch. Forward and backward of a batch take the same. HS = C / NH.
+
+   A token has NH queries, and KV keys and values, KV a divisor of NH: each run of NH / KV heads, a
+   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS: q, k, v; head h has the
+   columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
 struct attention {
-    size_t T, C, NH;
-    const real *qkv; // (B,T,3C): q, k, v; head h has columns h HS .. (h+1) HS of each
+    size_t T, C, NH, KV;
+    const real *qkv; // (B,T,E)
     real *softmax;   // (B,NH,2,T): forward keeps here what backward needs; see attention.c
+    real softcap;    // c, if scores z become c tanh(z / c); 0: they stay
     struct dropout dropout;
     size_t first; // forward skips the queries before this token of each sequence
 };
 
 /* The size, in reals, of the scratch that each thread needs. */
-size_t attention_scratch(size_t T, size_t C, size_t NH);
+size_t attention_scratch(const struct attention *attention);
+
+/* The width E of a token's row in qkv. */
+static inline size_t attention_row(const struct attention *a) {
+    return a->C + 2 * (a->C / a->NH) * a->KV;
+}
 
 /* out (B,T,C), by the calling thread, for the given heads only: head h of sequence b has number
    b NH + h. */
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch);
 
-/* dqkv (B,T,3C) from dout (B,T,C), for the same kind of range. */
+/* dqkv (B,T,E) from dout (B,T,C), for the same kind of range, of whole groups. */
 void attention_backward(const struct attention *a, struct range heads, real *dqkv, const real *dout,
                         real *scratch);
 

@@ -1,4 +1,5 @@
-/* Token and learned position embeddings: x[b,t] = drop(wte[ids[b,t]] + wpe[t]). */
+/* Embeddings of tokens and, if they are added to the stream, of positions:
+   x[b,t] = drop(wte[ids[b,t]] + wpe[t]). */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
 
@@ -10,9 +11,13 @@ struct embedding {
     size_t T, C;
     const int32_t *ids; // (B,T)
     struct param wte;   // (V,C), by token
-    struct param wpe;   // (block_size,C), by position
+    struct param wpe; // (block_size,C), by position; without grad if fixed, NULL if there are none
     struct dropout dropout;
 };
+
+/* table (T,C): sines and cosines of wavelengths from 2 pi to 10000 * 2 pi, of root mean square
+   `rms`. */
+void embedding_sinusoids(size_t T, size_t C, double rms, real *table);
 
 /* The given rows of x (B,T,C); by the calling thread. */
 void embedding_forward(const struct embedding *e, struct range rows, real *x);

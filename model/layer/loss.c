@@ -1,7 +1,14 @@
 /* For the logits z (V) of one token:
 
      loss         = ln sum_v exp(z_v - max z) + max z - z_target
-     dloss / dz_v = softmax(z)_v - [v = target] */
+     dloss / dz_v = softmax(z)_v - [v = target]
+
+   The z-loss keeps the logits' normalizer Z = ln sum_v exp z_v near 0. It is not part of the losses
+   that are returned, only of the gradient:
+
+     d(w Z^2) / dz_v = 2 w Z softmax(z)_v
+
+   Chowdhery et al. 2022, PaLM (arXiv:2204.02311), with w = 1e-4. */
 #include "model/layer/loss.h"
 #include "model/math/reduce.h"
 #include "model/math/team.h"
@@ -10,9 +17,9 @@
 
 /* The same for one row block. Each loop is a pass over all its tokens, so that the processor works
    on many tokens at once: done token by token, each step would wait for the one before. */
-static void block_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
-                                const int32_t *targets, real scale) {
-    size_t row = vec_padded(V);
+static void block_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                                real *logits, const int32_t *targets) {
+    size_t V = loss->V, row = vec_padded(V);
     real *exponentials = dlogits ? dlogits : logits; // (N,V)
     real largest[ROWS], sum[ROWS];
     for (size_t n = 0; n < N; n++) {
@@ -29,24 +36,24 @@ static void block_cross_entropy(size_t N, size_t V, real *losses, real *dlogits,
     for (size_t n = 0; n < N; n++) sum[n] = row_sum(row, exponentials + n * row);
     for (size_t n = 0; n < N; n++) losses[n] += targets[n] < 0 ? 0 : log_real(sum[n]);
     for (size_t n = 0; dlogits && n < N; n++) {
-        real *dz = dlogits + n * row, factor = scale / sum[n];
+        real *dz = dlogits + n * row, factor = loss->scale / sum[n];
         if (targets[n] < 0) {
             memset(dz, 0, row * sizeof(real)); // even if the logits are NaN
             continue;
         }
+        if (loss->z_loss > 0) factor *= 1 + 2 * loss->z_loss * (largest[n] + log_real(sum[n]));
 #pragma omp simd
         for (size_t v = 0; v < row; v++) dz[v] *= factor;
-        dz[targets[n]] -= scale;
+        dz[targets[n]] -= loss->scale;
     }
 }
 
-void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
-                        const int32_t *targets, real scale) {
-    size_t row = vec_padded(V);
+void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                        real *logits, const int32_t *targets) {
+    size_t row = vec_padded(loss->V);
     for (size_t n = 0; n < N; n += ROWS)
-        block_cross_entropy(size_min(N - n, ROWS), V, losses + n,
-                            dlogits ? dlogits + n * row : NULL, logits + n * row, targets + n,
-                            scale);
+        block_cross_entropy(loss, size_min(N - n, ROWS), losses + n,
+                            dlogits ? dlogits + n * row : NULL, logits + n * row, targets + n);
 }
 
 void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,

@@ -6,13 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is differentiated is `scale` times each token's loss, and with a z_loss w > 0 its loss
+   + w z^2, z = ln sum_v exp(logit_v). */
+struct loss {
+    size_t V; // characters; logits and their gradients have the row stride vec_padded(V)
+    real scale, z_loss;
+};
+
 /* losses (N) = -ln softmax(logits[n])[targets[n]], or 0 where targets[n] is negative (no target).
-   If dlogits is not NULL, dlogits = scale (softmax - onehot), or 0 where there is no target. Both
-   logits and dlogits are (N,V) with row stride vec_padded(V); the columns from V on of dlogits
-   become 0. The logits are overwritten,
-   and may be dlogits. By the calling thread. */
-void loss_cross_entropy(size_t N, size_t V, real *losses, real *dlogits, real *logits,
-                        const int32_t *targets, real scale);
+   If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is no target, and 0 in the
+   columns from V on. The logits (N,V) are overwritten, and may be dlogits. By the calling thread. */
+void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
+                        real *logits, const int32_t *targets);
 
 /* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no
    target. To be called before loss_cross_entropy(), which overwrites the logits. */

@@ -10,27 +10,36 @@ static bool is_scaled(const struct qkv_norm *qkv, enum qkv_part part) {
     return qkv->scaled && part == QKV_Q;
 }
 
-void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
-                     const struct norm_options *norms, const char *name, size_t C, size_t heads,
-                     const struct layout *layout) {
-    const struct norm_options of_head = norm_options_of_head(norms);
-    const size_t N = layout->B * layout->T;
-    struct layout of_rows = *layout;
-    *qkv = (struct qkv_norm){.C = C,
-                             .heads = heads,
-                             .over_width = options->over_width,
-                             .rows = options->over_width ? 1 : heads,
-                             .scaled = options->scale != 0};
-    of_rows.T *= qkv->rows;
+static void set_columns(struct qkv_norm *qkv, const struct qkv_norm_options *o) {
+    const size_t HS = o->C / o->heads;
+    *qkv = (struct qkv_norm){.over_width = o->over_width, .scaled = o->scale != 0};
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        const size_t heads = i == QKV_Q ? o->heads : o->kv_heads;
+        qkv->at[i] = (struct qkv_columns){qkv->E, heads * HS, heads, o->over_width ? 1 : heads};
+        qkv->E += heads * HS;
+    }
+}
+
+void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
+                     const struct norm_options *norms, const char *name,
+                     const struct layout *layout) {
+    const size_t N = layout->B * layout->T;
+    set_columns(qkv, options);
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        const struct qkv_columns *at = &qkv->at[i];
+        struct norm_options of_rows = options->over_width ? *norms : norm_options_of_head(norms);
+        struct layout layout_of_rows = *layout;
         char site[64] = "";
+        if (options->over_width) of_rows.heads = at->heads;
+        layout_of_rows.T *= at->rows;
         if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
-        norm_attach(&qkv->norm[i], options->kind[i], options->over_width ? norms : &of_head, site,
-                    C / qkv->rows, &of_rows);
+        norm_attach(&qkv->norm[i], options->kind[i], &of_rows, site, at->width / at->rows,
+                    &layout_of_rows);
         if (norm_present(&qkv->norm[i]) || is_scaled(qkv, i))
-            qkv->raw[i] = arena_reals(layout->arena, N * C);
+            qkv->raw[i] = arena_reals(layout->arena, N * at->width);
     }
     if (!qkv->scaled) return;
+    const size_t heads = options->heads;
     char site[64];
     snprintf(site, sizeof site, "%s.qk_scale", name);
     qkv->scale = tensor_take(&layout->lists->param, site, heads, 0, options->scale, 0);
@@ -47,85 +56,93 @@ bool qkv_norm_pools(const struct qkv_norm *qkv) {
     return pools;
 }
 
-/* The tokens with a norm's rows in the place of its tokens. */
-static struct tokens as_rows(const struct qkv_norm *qkv, const struct tokens *tokens) {
+/* The tokens with the rows of a part's norm in the place of its tokens. */
+static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv_part part,
+                             const struct tokens *tokens) {
+    const size_t count = qkv->at[part].rows;
     struct tokens rows = *tokens;
-    rows.T *= qkv->rows;
-    rows.first *= qkv->rows;
-    rows.rows_per_token = qkv->rows;
+    rows.T *= count;
+    rows.first *= count;
+    rows.rows_per_token = count;
     return rows;
 }
 
-/* to (C) = from (C), or with `scaled` each head times t_h sqrt(HS). */
-static void copy_row(const struct qkv_norm *qkv, bool scaled, real *to, const real *from) {
-    const size_t HS = qkv->C / qkv->heads;
+/* to (width) = from (width), or with `scaled` each head times t_h sqrt(HS). */
+static void copy_row(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, real *to,
+                     const real *from) {
+    const size_t width = qkv->at[part].width, heads = qkv->at[part].heads, HS = width / heads;
     if (!scaled) {
-        memcpy(to, from, qkv->C * sizeof(real));
+        memcpy(to, from, width * sizeof(real));
         return;
     }
-    for (size_t h = 0; h < qkv->heads; h++, to += HS, from += HS) {
+    for (size_t h = 0; h < heads; h++, to += HS, from += HS) {
         const real factor = qkv->scale.value[h] * sqrt_real((real)HS);
 #pragma omp simd
         for (size_t c = 0; c < HS; c++) to[c] = factor * from[c];
     }
 }
 
-/* Copies rows (M,C) from and to columns of rows (M,3C). */
-static void gather(const struct qkv_norm *qkv, bool scaled, size_t M, real *rows,
-                   const real *columns) {
-    const size_t C = qkv->C;
-    for (size_t m = 0; m < M; m++) copy_row(qkv, scaled, rows + m * C, columns + m * 3 * C);
+/* Copies rows (M,width) from and to a part's columns of `block` (M,E). */
+static void gather(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, size_t M,
+                   real *rows, const real *block) {
+    const struct qkv_columns *at = &qkv->at[part];
+    for (size_t m = 0; m < M; m++)
+        copy_row(qkv, part, scaled, rows + m * at->width, block + m * qkv->E + at->first);
 }
 
-static void scatter(const struct qkv_norm *qkv, bool scaled, size_t M, real *columns,
-                    const real *rows) {
-    const size_t C = qkv->C;
-    for (size_t m = 0; m < M; m++) copy_row(qkv, scaled, columns + m * 3 * C, rows + m * C);
+static void scatter(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, size_t M,
+                    real *block, const real *rows) {
+    const struct qkv_columns *at = &qkv->at[part];
+    for (size_t m = 0; m < M; m++)
+        copy_row(qkv, part, scaled, block + m * qkv->E + at->first, rows + m * at->width);
 }
 
 const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *y) {
-    const struct tokens as = as_rows(qkv, tokens);
-    const struct range all = {rows.begin * qkv->rows, rows.end * qkv->rows};
-    const size_t width = qkv->C / qkv->rows;
-    const real *x = qkv->raw[part] + rows.begin * qkv->C;
+    const struct qkv_columns *at = &qkv->at[part];
+    const struct tokens as = as_rows(qkv, part, tokens);
+    const struct range all = {rows.begin * at->rows, rows.end * at->rows};
+    const size_t C = at->width / at->rows; // of the norm
+    const real *x = qkv->raw[part] + rows.begin * at->width;
     if (!norm_present(&qkv->norm[part])) return x;
     for (size_t n = all.begin; n < all.end; n += ROWS) {
-        const size_t at = (n - all.begin) * width;
-        norm_forward(&qkv->norm[part], &as, team_row_block(n, all), y + at, x + at);
+        const size_t i = (n - all.begin) * C;
+        norm_forward(&qkv->norm[part], &as, team_row_block(n, all), y + i, x + i);
     }
     return y;
 }
 
-/* Its backward: from dy (ROWS,C). */
+/* Its backward: from dy (ROWS,width). */
 static const real *differentiated(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *dx,
                                   const real *dy) {
-    const struct tokens as = as_rows(qkv, tokens);
-    const struct range all = {rows.begin * qkv->rows, rows.end * qkv->rows};
-    const size_t width = qkv->C / qkv->rows;
-    const real *x = qkv->raw[part] + rows.begin * qkv->C;
+    const struct qkv_columns *at = &qkv->at[part];
+    const struct tokens as = as_rows(qkv, part, tokens);
+    const struct range all = {rows.begin * at->rows, rows.end * at->rows};
+    const size_t C = at->width / at->rows; // of the norm
+    const real *x = qkv->raw[part] + rows.begin * at->width;
     if (!norm_present(&qkv->norm[part])) return dy;
     for (size_t n = all.begin; n < all.end; n += ROWS) {
-        const size_t at = (n - all.begin) * width;
-        norm_backward(&qkv->norm[part], &as, team_row_block(n, all), dx + at, dy + at, x + at);
+        const size_t i = (n - all.begin) * C;
+        norm_backward(&qkv->norm[part], &as, team_row_block(n, all), dx + i, dy + i, x + i);
     }
     return dx;
 }
 
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
-    const size_t C = qkv->C;
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
-        gather(qkv, false, rows.end - rows.begin, qkv->raw[i] + rows.begin * C, block + i * C);
+        gather(qkv, i, false, rows.end - rows.begin, qkv->raw[i] + rows.begin * qkv->at[i].width,
+               block);
         profile_lap(PROFILE_NORM);
     }
 }
 
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens) {
-    const struct tokens as = as_rows(qkv, tokens);
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        const struct tokens as = as_rows(qkv, i, tokens);
         norm_statistics(&qkv->norm[i], &as, qkv->raw[i]);
+    }
 }
 
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
@@ -133,56 +150,56 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
         const real *y = qkv_norm_part_forward(qkv, i, tokens, rows, scratch);
-        scatter(qkv, is_scaled(qkv, i), rows.end - rows.begin, block + i * qkv->C, y);
+        scatter(qkv, i, is_scaled(qkv, i), rows.end - rows.begin, block, y);
         profile_lap(PROFILE_NORM);
     }
 }
 
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *const dnormed[QKV_PARTS], const real *dqkv) {
-    if (!qkv_norm_pools(qkv)) return;
-    const struct tokens as = as_rows(qkv, tokens);
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
-    const size_t C = qkv->C;
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
         if (qkv_norm_part_pools(qkv, i))
-            gather(qkv, is_scaled(qkv, i), own.end - own.begin, dnormed[i] + own.begin * C,
-                   dqkv + own.begin * 3 * C + i * C);
+            gather(qkv, i, is_scaled(qkv, i), own.end - own.begin,
+                   dnormed[i] + own.begin * qkv->at[i].width, dqkv + own.begin * qkv->E);
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        const struct tokens as = as_rows(qkv, i, tokens);
         norm_gradient_statistics(&qkv->norm[i], &as, dnormed[i], qkv->raw[i]);
+    }
 }
 
-/* The sums of dt over a block, from u (rows,C) and dq^ in the columns of `block` (rows,3C). */
+/* The sums of dt over a block, from u (rows,C) and dq^ in the columns of `block` (rows,E). */
 static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, const real *u,
                                const real *block) {
-    const size_t HS = qkv->C / qkv->heads;
-    real *sum = qkv->scale_sum + rows.begin / ROWS * qkv->heads; // (NH)
-    memset(sum, 0, qkv->heads * sizeof(real));
-    for (size_t n = rows.begin; n < rows.end; n++, u += qkv->C, block += 3 * qkv->C)
-        for (size_t h = 0; h < qkv->heads; h++)
+    const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = C / heads;
+    real *sum = qkv->scale_sum + rows.begin / ROWS * heads; // (NH)
+    memset(sum, 0, heads * sizeof(real));
+    for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E)
+        for (size_t h = 0; h < heads; h++)
             sum[h] += sqrt_real((real)HS) * row_dot(HS, u + h * HS, block + h * HS);
 }
 
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *const dnormed[QKV_PARTS], real *scratch) {
-    const size_t C = qkv->C, M = rows.end - rows.begin;
+    const size_t M = rows.end - rows.begin;
+    real *gathered = scratch + ROWS * qkv->at[QKV_Q].width;
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
-        real *columns = block + i * C, *gathered = scratch + ROWS * C;
         if (is_scaled(qkv, i))
             add_scale_gradient(qkv, rows, qkv_norm_part_forward(qkv, i, tokens, rows, scratch),
-                               columns);
+                               block);
         const bool pools = qkv_norm_part_pools(qkv, i);
-        const real *dy = pools ? dnormed[i] + rows.begin * C : gathered;
-        if (!pools) gather(qkv, is_scaled(qkv, i), M, gathered, columns);
-        scatter(qkv, false, M, columns, differentiated(qkv, i, tokens, rows, scratch, dy));
+        const real *dy = pools ? dnormed[i] + rows.begin * qkv->at[i].width : gathered;
+        if (!pools) gather(qkv, i, is_scaled(qkv, i), M, gathered, block);
+        scatter(qkv, i, false, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
         profile_lap(PROFILE_NORM);
     }
 }
 
 void qkv_norm_gradient(const struct qkv_norm *qkv, size_t N) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) norm_gradient(&qkv->norm[i], N * qkv->rows);
-    if (qkv->scaled) team_add_blocks(N, qkv->heads, qkv->scale.grad, qkv->scale_sum);
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
+        norm_gradient(&qkv->norm[i], N * qkv->at[i].rows);
+    if (qkv->scaled) team_add_blocks(N, qkv->at[QKV_Q].heads, qkv->scale.grad, qkv->scale_sum);
 }

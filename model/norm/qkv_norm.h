@@ -4,7 +4,7 @@
 
    Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
    channels, with one gamma and beta (HS) for all heads; under ln or rms no logit can then exceed
-   gamma^2 sqrt(HS). A norm that pools over tokens pools over the heads too. In gn and pn a head is
+   gamma^2 sqrt(HS). Grouped queries have fewer keys and values: KV heads (attention.h). A norm that pools over tokens pools over the heads too. In gn and pn a head is
    one group. Over the whole width a token is one row of C channels, as for norms elsewhere.
 
    With a learned scale, each head's logits are t_h q^ k^ instead of q^ k^ / sqrt(HS), t_h one
@@ -27,26 +27,33 @@
 enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
 
 struct qkv_norm_options {
+    size_t C, heads, kv_heads;
     const struct norm_kind *kind[QKV_PARTS];
     bool over_width; // else head by head
     double scale;    // what a learned scale is at first; 0: none is learned
 };
 
+/* Where q, k or v is in a token's row of E columns, and how it is normalized. */
+struct qkv_columns {
+    size_t first, width, heads;
+    size_t rows; // that the norm has of a token: its heads, or 1
+};
+
 struct qkv_norm {
-    size_t C, heads;
-    bool over_width;             // else head by head
-    size_t rows;                 // that a token has: its heads, or 1
-    struct norm norm[QKV_PARTS]; // of rows of C / rows channels; an identity has no name
-    real *raw[QKV_PARTS];        // (B,T,C) q, k and v before; NULL: the part does not change
+    size_t E;        // C + 2 KV HS
+    bool over_width; // else head by head
+    struct qkv_columns at[QKV_PARTS];
+    struct norm norm[QKV_PARTS]; // of rows of width / rows channels; an identity has no name
+    real *raw[QKV_PARTS];        // (B,T,width) q, k and v before; NULL: the part does not change
     bool scaled;                 // by a learned scale
     struct param scale;          // (NH) t
     real *scale_sum;             // (row_blocks,NH) of its gradient
 };
 
-/* Declares the norms at the site `name` ("transformer.h.0.attn") of attention with `heads` heads
-   and takes their memory; none for a part that does not change. */
+/* Declares the norms at the site `name` ("transformer.h.0.attn") of attention and takes their
+   memory; none for a part that does not change. options->C and so on are set. */
 void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
-                     const struct norm_options *norms, const char *name, size_t C, size_t heads,
+                     const struct norm_options *norms, const char *name,
                      const struct layout *layout);
 
 /* Whether one of the norms pools over tokens; and whether that of `part` does. */
@@ -56,30 +63,30 @@ bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part);
 /* Every thread of the team calls the functions below. They do nothing for parts that do not
    change. */
 
-/* Copies q, k and v of the tokens `rows` to raw[]. block (rows,3C) points to the first of these
+/* Copies q, k and v of the tokens `rows` to raw[]. block (rows,E) points to the first of these
    tokens. */
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block);
 
 /* Computes what must be known of all tokens, after qkv_norm_keep() of all of them. */
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens);
 
-/* Replaces q, k and v of a block of rows (rows,3C) by q^, k^ and v^. */
+/* Replaces q, k and v of a block of rows (rows,E) by q^, k^ and v^. */
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch); // (ROWS,C)
 
 /* The norm of q, k or v of a block of tokens `rows`, computed from raw[part]: u, without the
-   learned scale. In y (rows,C), which it returns; or in raw[part] itself, if the norm is the
+   learned scale. In y (rows,width), which it returns; or in raw[part] itself, if the norm is the
    identity. */
 const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *y);
 
-/* From all of dqkv (B,T,3C), the gradients of q^, k^ and v^, for norms that pool over tokens:
-   copies their gradients to dnormed[part] (B,T,C) and computes what must be known of all of them.
+/* From all of dqkv (B,T,E), the gradients of q^, k^ and v^, for norms that pool over tokens:
+   copies their gradients to dnormed[part] (B,T,width) and computes what must be known of all of them.
    Called between barriers. */
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *const dnormed[QKV_PARTS], const real *dqkv);
 
-/* Replaces the gradients of q^, k^ and v^ in a block (rows,3C) by those of q, k and v. */
+/* Replaces the gradients of q^, k^ and v^ in a block (rows,E) by those of q, k and v. */
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *const dnormed[QKV_PARTS],
                        real *scratch); // (2,ROWS,C)

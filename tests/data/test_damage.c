@@ -111,7 +111,7 @@ static void expect_text_damage(const char *name, const char *value, int status, 
 
 Test(damage, texts_that_contradict_the_arrays) {
     static const char why[] =
-        "n-layer, n-embd, block-size or bias differ between its texts and its arrays";
+        "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and its arrays";
     expect_text_damage("n-layer", "10000", STATUS_MACHINE, why);
     expect_text_damage("n-embd", "1000000", STATUS_MACHINE, why);
     expect_text_damage("block-size", "1000000000", STATUS_MACHINE, why);
