@@ -85,10 +85,7 @@ static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = {
         .norm_options = config->norms,
-        .qkv_norm = {.C = m->C,
-                     .heads = (size_t)config->n_head,
-                     .kv_heads = model_kv_heads(config),
-                     .kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
+        .qkv_norm = {.kind = {[QKV_Q] = model_inner_norm(config, INNER_QK),
                               [QKV_K] = model_inner_norm(config, INNER_QK),
                               [QKV_V] = model_inner_norm(config, INNER_V)},
                      .over_width = config->qk_norm_over == EXTENT_WIDTH,

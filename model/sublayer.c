@@ -127,7 +127,9 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     linear_attach(&s->in, name, C, s->E, o->bias, in_deviation(s, o), layout);
     // timm's names
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
-    if (o->heads) qkv_norm_attach(&s->qkv_norm, &o->qkv_norm, &o->norm_options, name, layout);
+    struct qkv_norm_options qkv = o->qkv_norm;
+    qkv.C = C, qkv.heads = o->heads, qkv.kv_heads = o->kv_heads;
+    if (o->heads) qkv_norm_attach(&s->qkv_norm, &qkv, &o->norm_options, name, layout);
     const struct norm_kind *ffn = o->heads ? norm_find("none") : o->ffn_norm;
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);
     norm_attach(&s->ffn_norm, ffn, &o->norm_options, ffn->forward ? name : "", s->H, layout);

@@ -20,7 +20,6 @@ only; PyTorch samples its masks, so they differ from ./train's.
 """
 import contextlib
 import functools
-import math
 import types
 
 import torch

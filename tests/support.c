@@ -129,8 +129,31 @@ static int count_placements(void) {
     return count;
 }
 
+static int64_t activation_index(const char *name) {
+    int64_t row = 0;
+    while (strcmp(activations[row].name, name) != 0) row++;
+    return row;
+}
+
+/* As the options of pair_options(). Caps and wavelengths are small, so that a small model feels
+   them. */
+static void set_block(struct model_config *config, int block) {
+    if (block == BLOCK_GPT2) return;
+    config->n_embd = 8; // of a head: even
+    config->position = block == BLOCK_OTHER ? POSITION_SINUSOIDAL : POSITION_ROPE;
+    config->rope_theta = 20;
+    config->head = block == BLOCK_GEMMA ? HEAD_TIED : HEAD_UNTIED;
+    config->n_kv_head = block == BLOCK_LLAMA ? 2 : 1;
+    config->activation = activation_index(block == BLOCK_LLAMA   ? "swiglu"
+                                          : block == BLOCK_GEMMA ? "geglu-tanh"
+                                                                 : "relu2");
+    if (block == BLOCK_OTHER) config->ffn_width = 10;
+    if (block == BLOCK_GEMMA) config->attn_softcap = 0.5, config->logit_softcap = 4;
+}
+
 struct model_config pair_config(const struct pair *pair) {
     struct model_config config = small_config(pair->norm, pair->placement);
+    set_block(&config, pair->block);
     if (pair->inner) config.qk_norm = INNER_NORM_ON;
     if (pair->inner == INNER_HEADS) config.ffn_norm = INNER_NORM_ON;
     if (pair->inner == INNER_WIDTH) {
@@ -148,9 +171,17 @@ const char *pair_options(const struct pair *pair) {
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
         [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned",
     };
-    static char options[128];
-    snprintf(options, sizeof options, "--norm=%s --placement=%s%s", norm_kinds[pair->norm]->name,
-             placements[pair->placement].name, inner[pair->inner]);
+    static const char *const block[] = {
+        [BLOCK_GPT2] = "",
+        [BLOCK_LLAMA] = " --position=rope --rope-theta=20 --act=swiglu --head=untied",
+        [BLOCK_GEMMA] = " --position=rope --rope-theta=20 --act=geglu-tanh --n-kv-head=1 "
+                        "--attn-softcap=0.5 --logit-softcap=4",
+        [BLOCK_OTHER] = " --position=sinusoidal --act=relu2 --n-kv-head=1 --head=untied "
+                        "--ffn-width=10",
+    };
+    static char options[256];
+    snprintf(options, sizeof options, "--norm=%s --placement=%s%s%s", norm_kinds[pair->norm]->name,
+             placements[pair->placement].name, inner[pair->inner], block[pair->block]);
     return options;
 }
 
@@ -161,20 +192,35 @@ static bool is_listed(const char *const *names, const char *name) {
     return false;
 }
 
+/* Appends the blocks other than GPT-2's; ngpt cannot group queries. Returns the number of pairs. */
+static int add_blocks(struct pair *pair, int count) {
+    const int ln = norm_index("ln"), ngpt = (int)(placement_find("ngpt") - placements);
+    for (int block = BLOCK_GPT2 + 1; block < BLOCKS; block++) {
+        for (int inner = INNER_NONE; inner <= INNER_WIDTH; inner++) {
+            pair[count++] = (struct pair){ln, 0, inner, block};
+            pair[count++] = (struct pair){norm_index("bn"), 0, inner, block};
+        }
+        if (block == BLOCK_LLAMA) pair[count++] = (struct pair){ln, ngpt, INNER_NONE, block};
+    }
+    return count;
+}
+
 /* The pairs of a norm and a placement where one of the two is in its list;
-   and if `inner`, every norm in the first placement with norms inside its sub-layers. */
+   and if `inner`, every norm in the first placement with norms inside its sub-layers, and the other
+   blocks. */
 static struct criterion_test_params pairs(const char *const *norms, const char *const *places,
                                           bool inner) {
     int count = 0, rows = count_placements();
-    struct pair *pair = cr_malloc(count_norms() * (rows + 2) * sizeof *pair);
+    struct pair *pair = cr_malloc((count_norms() * (rows + 2) + 7 * BLOCKS) * sizeof *pair);
     for (int n = 0; n < count_norms(); n++) {
         for (int p = 0; p < rows; p++)
             if (is_listed(norms, norm_kinds[n]->name) || is_listed(places, placements[p].name))
-                pair[count++] = (struct pair){n, p, INNER_NONE};
+                pair[count++] = (struct pair){n, p, INNER_NONE, BLOCK_GPT2};
         if (!inner) continue;
-        pair[count++] = (struct pair){n, 0, INNER_HEADS};
-        pair[count++] = (struct pair){n, 0, INNER_WIDTH};
+        pair[count++] = (struct pair){n, 0, INNER_HEADS, BLOCK_GPT2};
+        pair[count++] = (struct pair){n, 0, INNER_WIDTH, BLOCK_GPT2};
     }
+    if (inner) count = add_blocks(pair, count);
     return cr_make_param_array(struct pair, pair, count, NULL);
 }
 

@@ -52,15 +52,19 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 /* A norm with a placement, for Criterion's parameterized tests: as the configuration of a small
    model, and as options, which are valid until the next call. INNER_HEADS: norms of queries and keys
    by head, and of the MLP; INNER_WIDTH: of queries, keys and values over the whole width, and a
-   learned scale. */
+   learned scale. The blocks: GPT-2's; one like Llama's; one like Gemma 2's, with grouped queries; one
+   of what these have not. */
 struct pair {
     int norm, placement;
     enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers
+    enum { BLOCK_GPT2, BLOCK_LLAMA, BLOCK_GEMMA, BLOCK_OTHER, BLOCKS } block;
 };
 struct model_config pair_config(const struct pair *pair);
 const char *pair_options(const struct pair *pair);
 
-/* Every kind of norm in every placement, and in pre also with norms inside its sub-layers. */
+/* Every kind of norm in every placement, and in pre also with norms inside its sub-layers. Like the
+   lists below except for every_norm(), it ends with the other blocks: with ln and bn in pre, with and
+   without norms inside the sub-layers, and ln in ngpt. */
 struct criterion_test_params every_pair(void);
 
 /* Fewer of them: every norm in pre, post, siamese and ngpt, and every placement with ln, bn and cln.

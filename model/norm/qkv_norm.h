@@ -27,7 +27,7 @@
 enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
 
 struct qkv_norm_options {
-    size_t C, heads, kv_heads;
+    size_t C, heads, kv_heads; // set by the sub-layer
     const struct norm_kind *kind[QKV_PARTS];
     bool over_width; // else head by head
     double scale;    // what a learned scale is at first; 0: none is learned

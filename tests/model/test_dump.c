@@ -10,7 +10,10 @@
 #include <string.h>
 
 /* N is more than a row block. */
-enum { B = SMALL_B, T = 11, N = B * T, C = 6, WIDE = 4 * C, NH = 2, HS = C / NH };
+enum { B = SMALL_B, T = 11, N = B * T, NH = 2, C_MAX = 8, WIDE_MAX = 64 };
+
+/* Of the case: channels, of a head too; hidden units; heads of keys and values; a row of q, k, v. */
+static size_t C, HS, WIDE, KV, E;
 
 static const char *title; // of the case, for messages
 
@@ -56,20 +59,22 @@ static void product(const struct linear *linear, double factor, double *y, const
         }
 }
 
-/* out (N,C): causal attention of q, k and v in qkv (N,3C). */
-static void attend(double *out, const real *qkv) {
+/* out (N,C): causal attention of q, k and v in qkv (N,E). */
+static void attend(const struct sublayer *s, double *out, const real *qkv) {
+    const double cap = (double)s->softcap;
     for (size_t n = 0; n < N; n++)
         for (size_t h = 0; h < NH; h++) {
-            const real *q = qkv + n * 3 * C + h * HS;
+            const real *q = qkv + n * E + h * HS, *key = qkv + C + h * KV / NH * HS;
+            const real *value = key + KV * HS;
             double weight[T], sum = 0;
             for (size_t c = 0; c < HS; c++) out[n * C + h * HS + c] = 0;
-            for (size_t k = n - n % T; k <= n; k++)
-                sum += weight[k % T] =
-                    exp(dot(HS, q, qkv + k * 3 * C + C + h * HS) / sqrt((double)HS));
+            for (size_t k = n - n % T; k <= n; k++) {
+                double score = dot(HS, q, key + k * E) / sqrt((double)HS);
+                sum += weight[k % T] = exp(cap > 0 ? cap * tanh(score / cap) : score);
+            }
             for (size_t k = n - n % T; k <= n; k++)
                 for (size_t c = 0; c < HS; c++)
-                    out[n * C + h * HS + c] +=
-                        weight[k % T] / sum * (double)qkv[k * 3 * C + 2 * C + h * HS + c];
+                    out[n * C + h * HS + c] += weight[k % T] / sum * (double)value[k * E + c];
         }
 }
 
@@ -99,68 +104,81 @@ static void expect_shape(const struct stored *array, size_t heads, size_t width)
               "%s: shape of %s", title, array->name);
 }
 
-/* The norm of q, k or v, whose input is in columns of qkv (N,3C); these become its output. Without
-   factors these are the bits that attention reads, in `attended`. */
+/* The norm of q, k or v, whose input is in columns of qkv (N,E); these become its output. Without
+   factors and positions these are the bits that attention reads, in `attended`. */
 static void check_part(const struct dump *d, const struct sublayer *s, size_t part, double *qkv,
                        const real *attended) {
     const struct norm *norm = &s->qkv_norm.norm[part];
-    const size_t heads = s->qkv_norm.over_width ? 0 : NH, width = heads ? HS : C;
-    double want[N * C], *columns = qkv + part * C;
+    const size_t of_part = part == QKV_Q ? NH : KV, all = of_part * HS;
+    const size_t heads = s->qkv_norm.over_width ? 0 : of_part, width = heads ? HS : all;
+    const size_t first = part == QKV_Q ? 0 : C + (part - 1) * KV * HS;
+    double want[N * C_MAX], *columns = qkv + first;
     cr_expect(norm_present(norm) == (norm->name[0] != 0), "%s: name of an identity", title);
     if (!norm->name[0]) return;
-    for (size_t n = 0; n < N; n++) memcpy(want + n * C, columns + n * 3 * C, C * sizeof *want);
-    const real *y = check_norm(d, norm, C, want);
+    for (size_t n = 0; n < N; n++) memcpy(want + n * all, columns + n * E, all * sizeof *want);
+    const real *y = check_norm(d, norm, all, want);
     expect_shape(find(d, norm->name, ".input"), heads, width);
     expect_shape(find(d, norm->name, ".output"), heads, width);
-    const bool factors = s->qkv_norm.scale.value || gain_present(&s->in_gain);
+    const bool same = !s->qkv_norm.scale.value && !gain_present(&s->in_gain) && !s->rope.HS;
     for (size_t n = 0; n < N; n++) {
-        to_double(C, columns + n * 3 * C, y + n * C);
-        if (!factors)
-            expect_same(norm->name, ".output", C, y + n * C, attended + (n * 3 + part) * C);
+        to_double(all, columns + n * E, y + n * all);
+        if (same) expect_same(norm->name, ".output", all, y + n * all, attended + n * E + first);
     }
 }
 
-/* q^ = t_h sqrt(HS) u, with a learned scale; then q and k times their gain. */
-static void scale_queries(const struct sublayer *s, double *qkv) {
-    for (size_t n = 0; n < N; n++)
-        for (size_t c = 0; c < 2 * C; c++) {
-            double *x = qkv + n * 3 * C + c;
-            if (c < C && s->qkv_norm.scale.value)
-                *x *= (double)s->qkv_norm.scale.value[c / HS] * sqrt((double)HS);
-            if (gain_present(&s->in_gain)) *x *= gain_of(&s->in_gain, c % C);
-        }
+/* The pair of elements i and i + HS / 2 of a head x, turned by the angle of position t. */
+static void turn(double *x, size_t i, size_t t, double theta) {
+    double angle = (double)t * pow(theta, -2 * (double)i / (double)HS);
+    double a = x[i], b = x[i + HS / 2];
+    x[i] = a * cos(angle) - b * sin(angle);
+    x[i + HS / 2] = b * cos(angle) + a * sin(angle);
 }
 
-static void check_attention(const struct dump *d, const struct sublayer *s, size_t layer,
-                            double *expanded) {
+/* q^ = t_h sqrt(HS) u, with a learned scale; then positions; then q and k times their gain. */
+static void scale_queries(const struct sublayer *s, double theta, double *qkv) {
+    const size_t keys = C + KV * HS;
+    for (size_t n = 0; n < N; n++) {
+        double *x = qkv + n * E;
+        for (size_t c = 0; c < C && s->qkv_norm.scale.value; c++)
+            x[c] *= (double)s->qkv_norm.scale.value[c / HS] * sqrt((double)HS);
+        for (size_t c = 0; c < keys && s->rope.HS; c += HS)
+            for (size_t i = 0; i < HS / 2; i++) turn(x + c, i, n % T, theta);
+        for (size_t c = 0; c < keys && gain_present(&s->in_gain); c++)
+            x[c] *= gain_of(&s->in_gain, c % C);
+    }
+}
+
+static void check_attention(const struct dump *d, const struct sublayer *s, double theta,
+                            size_t layer, double *expanded) {
     char site[64];
-    double out[N * C];
+    double out[N * C_MAX];
     snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
     const real *qkv = array(d, site, ".qkv");
     for (size_t part = 0; part < QKV_PARTS; part++) check_part(d, s, part, expanded, qkv);
-    scale_queries(s, expanded);
-    expect_near(site, ".qkv", N * 3 * C, qkv, expanded);
-    attend(out, qkv);
+    scale_queries(s, theta, expanded);
+    expect_near(site, ".qkv", N * E, qkv, expanded);
+    attend(s, out, qkv);
     expect_near(site, ".output", N * C, array(d, site, ".output"), out);
 }
 
 /* inner (N,WIDE): the MLP's hidden units, which its projection reads. */
 static void check_mlp(const struct dump *d, const struct sublayer *s, double *expanded,
                       real *inner) {
-    real raw[N * WIDE];
-    for (size_t i = 0; i < N * WIDE; i++)
-        raw[i] = (real)(gain_present(&s->in_gain) ? gain_of(&s->in_gain, i % WIDE) * expanded[i]
+    real raw[N * WIDE_MAX];
+    for (size_t i = 0; i < N * s->E; i++)
+        raw[i] = (real)(gain_present(&s->in_gain) ? gain_of(&s->in_gain, i % s->E) * expanded[i]
                                                   : expanded[i]);
-    s->activation->forward(N * WIDE, inner, raw);
+    activation_forward(s->activation, N, WIDE, inner, raw);
     to_double(N * WIDE, expanded, inner);
     cr_expect(norm_present(&s->ffn_norm) == (s->ffn_norm.name[0] != 0), "%s: FFN's name", title);
-    if (s->ffn_norm.name[0]) memcpy(inner, check_norm(d, &s->ffn_norm, WIDE, expanded), sizeof raw);
+    if (s->ffn_norm.name[0])
+        memcpy(inner, check_norm(d, &s->ffn_norm, WIDE, expanded), N * WIDE * sizeof *inner);
 }
 
 /* What a sub-layer's branch reads: x, or x + SECOND(r). */
 static const real *check_branch(const struct dump *d, const struct sublayer *s, const real *x,
                                 const double *second, real *joined) {
-    double want[N * C];
+    double want[N * C_MAX];
     to_double(N * C, want, x);
     if (s->second_norm.name[0]) {
         const real *normed = check_norm(d, &s->second_norm, C, second);
@@ -186,17 +204,17 @@ static double residual_sum(const struct sublayer *s, size_t c, double x, double 
 }
 
 /* The sub-layer whose input is stream.NUMBER; adds its branch to the second stream. */
-static void check_sublayer(const struct dump *d, const struct sublayer *s, size_t number,
-                           double *second) {
+static void check_sublayer(const struct dump *d, const struct sublayer *s, double theta,
+                           size_t number, double *second) {
     char before[16], after[16], site[64];
-    double expanded[N * WIDE], f[N * C], sum[N * C];
-    real inner[N * WIDE], joined[N * C];
+    double expanded[N * WIDE_MAX], f[N * C_MAX], sum[N * C_MAX];
+    real inner[N * WIDE_MAX], joined[N * C_MAX];
     snprintf(before, sizeof before, "stream.%zu", number);
     snprintf(after, sizeof after, "stream.%zu", number + 1);
     const real *x = array(d, before, "");
     product(&s->in, s->s_factor, expanded, check_branch(d, s, x, second, joined));
     if (s->heads) {
-        check_attention(d, s, number / 2, expanded);
+        check_attention(d, s, theta, number / 2, expanded);
         snprintf(site, sizeof site, "transformer.h.%zu.attn", number / 2);
         memcpy(inner, array(d, site, ".output"), N * C * sizeof *inner);
     } else
@@ -214,7 +232,7 @@ static void check_sublayer(const struct dump *d, const struct sublayer *s, size_
 /* The batch, and what is before the first sub-layer. The second stream starts at `second`. */
 static void check_start(const struct dump *d, const struct model *m, const struct batch *batch,
                         double *second) {
-    double embedded[N * C];
+    double embedded[N * C_MAX];
     const int64_t *ids = (const int64_t *)array(d, "ids", "");
     const int64_t *targets = (const int64_t *)array(d, "targets", "");
     const int64_t *valid = (const int64_t *)array(d, "valid", "");
@@ -222,10 +240,10 @@ static void check_start(const struct dump *d, const struct model *m, const struc
         cr_expect(ids[n] == batch->ids[n] && targets[n] == batch->targets[n]);
         cr_expect(valid[n] == (batch->valid ? batch->valid[n] : 1));
         for (size_t c = 0; c < C; c++)
-            embedded[n * C + c] =
-                (double)m->wte.value[ids[n] * C + c] + (double)m->wpe.value[n % T * C + c];
+            embedded[n * C + c] = (double)m->wte.value[ids[n] * C + c] +
+                                  (m->wpe.value ? (double)m->wpe.value[n % T * C + c] : 0);
     }
-    memcpy(second, embedded, sizeof embedded);
+    memcpy(second, embedded, N * C * sizeof *second);
     if (m->embedding_norm.name[0])
         to_double(N * C, embedded, check_norm(d, &m->embedding_norm, C, embedded));
     expect_near("stream.0", "", N * C, array(d, "stream.0", ""), embedded);
@@ -233,9 +251,9 @@ static void check_start(const struct dump *d, const struct model *m, const struc
 
 /* What is after the last sub-layer: FINAL(x), or FINAL(x + SECOND(r)). */
 static void check_end(const struct dump *d, const struct model *m, const double *second) {
-    double head[N * C], r[N * C], logits[N * SMALL_V];
+    double head[N * C_MAX], r[N * C_MAX], logits[N * SMALL_V];
     to_double(N * C, head, array(d, "stream.4", ""));
-    memcpy(r, second, sizeof r);
+    memcpy(r, second, N * C * sizeof *r);
     if (m->second_norm.name[0]) to_double(N * C, r, check_norm(d, &m->second_norm, C, r));
     for (size_t i = 0; placements[m->config.placement].dual && i < N * C; i++) head[i] += r[i];
     if (m->final.name[0]) to_double(N * C, head, check_norm(d, &m->final, C, head));
@@ -243,6 +261,8 @@ static void check_end(const struct dump *d, const struct model *m, const double 
     product(&m->head, 1, logits, array(d, "head_in", ""));
     for (size_t i = 0; gain_present(&m->logit_gain) && i < N * SMALL_V; i++)
         logits[i] *= gain_of(&m->logit_gain, i % SMALL_V);
+    const double cap = m->config.logit_softcap;
+    for (size_t i = 0; cap > 0 && i < N * SMALL_V; i++) logits[i] = cap * tanh(logits[i] / cap);
     expect_near("logits", "", N * SMALL_V, array(d, "logits", ""), logits);
 }
 
@@ -286,7 +306,7 @@ static void check_source(const struct model *model, enum statistics_source sourc
                          const struct batch *batch, const struct batch *other) {
     struct model m;
     struct dump d;
-    double second[N * C];
+    double second[N * C_MAX];
     measure_init(&m, model, source);
     dump_init(&d, batch);
     measure_passes(&m, source, batch, other, visit, &d);
@@ -298,8 +318,8 @@ static void check_source(const struct model *model, enum statistics_source sourc
                       d.arrays[i].name);
     check_start(&d, &m, batch, second);
     for (size_t l = 0; l < 2; l++) {
-        check_sublayer(&d, &m.layer[l].attention, 2 * l, second);
-        check_sublayer(&d, &m.layer[l].mlp, 2 * l + 1, second);
+        check_sublayer(&d, &m.layer[l].attention, m.config.rope_theta, 2 * l, second);
+        check_sublayer(&d, &m.layer[l].mlp, m.config.rope_theta, 2 * l + 1, second);
     }
     check_end(&d, &m, second);
     dump_free(&d);
@@ -311,8 +331,11 @@ static void check_config(struct model_config config, const char *options) {
     struct batch full = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
     struct batch padded = padded_batch(9);
     struct model model;
-    char text[192];
+    char text[320];
     omp_set_num_threads(1);
+    C = (size_t)config.n_embd, HS = C / NH, KV = model_kv_heads(&config), E = C + 2 * KV * HS;
+    WIDE = model_ffn_width(&config);
+    cr_assert(C <= C_MAX && WIDE <= WIDE_MAX / 2);
     config.block_size = T;
     config.dropout = 0.3; // which is left out
     for (int include = 0; include < 2; include++) {

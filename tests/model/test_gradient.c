@@ -2,8 +2,11 @@
    upstream gradient of its own for every element. Norms, sub-layers and whole models are in
    test_gradient_norm.c, test_gradient_sublayer.c and test_gradient_model.c. */
 #include "data/text/corpus.h"
+#include "model/layer/activation.h"
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
+#include "model/layer/rope.h"
+#include "model/layer/softcap.h"
 #include "model/math/simd.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -31,17 +34,20 @@ static double attention_value(void *context) {
     return dot(c->B * a->T * a->C, c->out, c->dout);
 }
 
-static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
-    real *qkv = random_reals(B * T * 3 * C, 1), *softmax = random_reals(2 * B * T * NH, 4);
-    struct attention_case c = {
-        .B = B, .attention = {T, C, NH, qkv, softmax, dropout_make(p, 9), .first = 0}};
+static void check_attention(size_t B, struct attention attention) {
+    const size_t T = attention.T, C = attention.C, NH = attention.NH;
+    const size_t size = B * T * attention_row(&attention);
+    real *qkv = random_reals(size, 1), *softmax = random_reals(2 * B * T * NH, 4);
+    attention.qkv = qkv;
+    attention.softmax = softmax;
+    struct attention_case c = {.B = B, .attention = attention};
     c.out = random_reals(B * T * C, 2);
     c.dout = random_reals(B * T * C, 3);
-    c.scratch = random_reals(attention_scratch(T, C, NH), 5);
-    real *dqkv = random_reals(B * T * 3 * C, 6);
+    c.scratch = random_reals(attention_scratch(&attention), 5);
+    real *dqkv = random_reals(size, 6);
     attention_value(&c);
     attention_backward(&c.attention, (struct range){0, B * NH}, dqkv, c.dout, c.scratch);
-    expect_gradient("dqkv", attention_value, &c, B * T * 3 * C, qkv, dqkv, 1);
+    expect_gradient("dqkv", attention_value, &c, size, qkv, dqkv, 1);
     free(qkv);
     free(c.out);
     free(c.dout);
@@ -51,10 +57,13 @@ static void check_attention(size_t B, size_t T, size_t C, size_t NH, double p) {
 }
 
 Test(gradient, attention) {
-    check_attention(2, 5, 6, 2, 0);
-    check_attention(2, 5, 6, 2, 0.3);
-    check_attention(1, 37, 5, 1, 0); // more than one block of queries
-    check_attention(1, 37, 4, 2, 0.3);
+    const struct dropout dropout = dropout_make(0.3, 9);
+    check_attention(2, (struct attention){.T = 5, .C = 6, .NH = 2, .KV = 2});
+    check_attention(2, (struct attention){.T = 5, .C = 6, .NH = 2, .KV = 2, .dropout = dropout});
+    check_attention(1, (struct attention){.T = 37, .C = 5, .NH = 1, .KV = 1}); // blocks of queries
+    check_attention(1, (struct attention){.T = 37, .C = 4, .NH = 2, .KV = 2, .dropout = dropout});
+    check_attention(2, (struct attention){.T = 5, .C = 12, .NH = 6, .KV = 2, .dropout = dropout});
+    check_attention(1, (struct attention){.T = 37, .C = 4, .NH = 4, .KV = 1, .softcap = 1});
 }
 
 struct linear_case {
@@ -112,30 +121,31 @@ Test(gradient, linear) {
     check_linear(75, 19, 21, true); // several row blocks
 }
 
-struct elementwise_case {
+struct activation_case {
     const struct activation *activation;
-    size_t count;
+    size_t M, H;
     real *x, *y, *dy;
 };
 
 static double activation_value(void *context) {
-    struct elementwise_case *c = context;
-    c->activation->forward(c->count, c->y, c->x);
-    return dot(c->count, c->y, c->dy);
+    struct activation_case *c = context;
+    activation_forward(c->activation, c->M, c->H, c->y, c->x);
+    return dot(c->M * c->H, c->y, c->dy);
 }
 
 Test(gradient, activations) {
-    enum { COUNT = 101 };
+    enum { M = 3, H = 37, COUNT = M * H };
     for (const struct activation *a = activations; a->name; a++) {
-        struct elementwise_case c = {a, COUNT, random_reals(COUNT, 1), random_reals(COUNT, 2),
-                                     random_reals(COUNT, 3)};
-        for (size_t i = 0; i < COUNT; i++) // ReLU has no derivative at 0
+        const size_t inputs = M * activation_inputs(a, H);
+        struct activation_case c = {
+            a, M, H, random_reals(inputs, 1), random_reals(COUNT, 2), random_reals(COUNT, 3)};
+        for (size_t i = 0; i < inputs; i++) // ReLU has no derivative at 0
             if (fabs((double)c.x[i]) < 0.01) c.x[i] = 1;
-        real *dx = random_reals(COUNT, 4), *again = random_reals(COUNT, 5);
-        a->forward(COUNT, c.y, c.x);
-        a->backward(COUNT, dx, again, c.dy, c.x);
+        real *dx = random_reals(inputs, 4), *again = random_reals(COUNT, 5);
+        activation_forward(a, M, H, c.y, c.x);
+        activation_backward(a, M, H, dx, again, c.dy, c.x);
         cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
-        expect_gradient(a->name, activation_value, &c, COUNT, c.x, dx, 1);
+        expect_gradient(a->name, activation_value, &c, inputs, c.x, dx, 1);
         free(again);
         free(c.x);
         free(c.y);
@@ -144,30 +154,81 @@ Test(gradient, activations) {
     }
 }
 
+/* Softcap, and rotary positions of two heads of 4 in rows of 9. */
+struct elementwise_case {
+    real *x, *y, *dy;
+    struct rope rope;
+};
+
+static double softcap_value(void *context) {
+    struct elementwise_case *c = context;
+    softcap_forward(2, 36, c->y, c->x);
+    return dot(36, c->y, c->dy);
+}
+
+static double rope_value(void *context) {
+    struct elementwise_case *c = context;
+    memcpy(c->y, c->x, 36 * sizeof(real));
+    rope_forward(&c->rope, 3, (struct range){2, 6}, 2, c->y, 9);
+    return dot(36, c->y, c->dy);
+}
+
+Test(gradient, softcap_and_rope) {
+    struct elementwise_case c = {
+        random_reals(36, 1), random_reals(36, 2), random_reals(36, 3), {0}};
+    real *dx = random_reals(36, 4);
+    struct arena arena = {0};
+    memcpy(dx, c.dy, 36 * sizeof(real));
+    softcap_forward(2, 36, c.y, c.x);
+    softcap_backward(2, 36, dx, c.y);
+    expect_gradient("softcap", softcap_value, &c, 36, c.x, dx, 1);
+
+    rope_attach(&c.rope, 3, 4, 5, &arena);
+    arena_allocate(&arena, "a test");
+    rope_attach(&c.rope, 3, 4, 5, &arena);
+    memcpy(dx, c.dy, 36 * sizeof(real));
+    rope_backward(&c.rope, 3, (struct range){2, 6}, 2, dx, 9);
+    expect_gradient("rope", rope_value, &c, 36, c.x, dx, 1);
+    arena_free(&arena);
+    free(c.x);
+    free(c.y);
+    free(c.dy);
+    free(dx);
+}
+
 struct loss_case {
-    size_t N, V;
+    struct loss loss;
+    size_t N;
     real *losses, *logits, *spent; // a copy of the logits, since the loss overwrites them
     int32_t *targets;
 };
 
+/* `scale` times the losses, and the z-loss by its definition. */
 static double loss_value(void *context) {
     struct loss_case *c = context;
-    double sum;
-    memcpy(c->spent, c->logits, c->N * vec_padded(c->V) * sizeof(real));
-    loss_cross_entropy(c->N, c->V, c->losses, NULL, c->spent, c->targets, 0);
+    double sum, squares = 0;
+    size_t V = c->loss.V, row = vec_padded(V);
+    memcpy(c->spent, c->logits, c->N * row * sizeof(real));
+    loss_cross_entropy(&c->loss, c->N, c->losses, NULL, c->spent, c->targets);
     loss_sum(c->N, c->losses, c->targets, &sum);
-    return 0.7 * sum;
+    for (size_t n = 0; n < c->N; n++) {
+        double exponentials = 0;
+        for (size_t v = 0; v < V; v++) exponentials += exp((double)c->logits[n * row + v]);
+        if (c->targets[n] >= 0) squares += pow(log(exponentials), 2);
+    }
+    return (double)c->loss.scale * (sum + (double)c->loss.z_loss * squares);
 }
 
-Test(gradient, cross_entropy) {
+static void check_cross_entropy(double z_loss) {
     enum { N = 9, V = 11 };
     size_t row = vec_padded(V);
     int32_t targets[N] = {0, 10, -1, 3, 3, 7, -1, 1, 2};
-    struct loss_case c = {
-        N, V, random_reals(N, 1), random_reals(N * row, 2), random_reals(N * row, 3), targets};
+    struct loss_case c = {{V, (real)0.7, (real)z_loss}, N,
+                          random_reals(N, 1),           random_reals(N * row, 2),
+                          random_reals(N * row, 3),     targets};
     real *dlogits = random_reals(N * row, 4);
     memcpy(c.spent, c.logits, N * row * sizeof(real));
-    loss_cross_entropy(N, V, c.losses, dlogits, c.spent, targets, (real)0.7);
+    loss_cross_entropy(&c.loss, N, c.losses, dlogits, c.spent, targets);
     for (size_t n = 0; n < N; n++) {
         expect_gradient("dlogits", loss_value, &c, V, c.logits + n * row, dlogits + n * row, 1);
         for (size_t v = targets[n] < 0 ? 0 : V; v < row; v++)
@@ -177,6 +238,11 @@ Test(gradient, cross_entropy) {
     free(c.logits);
     free(c.spent);
     free(dlogits);
+}
+
+Test(gradient, cross_entropy) {
+    check_cross_entropy(0);
+    check_cross_entropy(0.3);
 }
 
 struct embedding_case {

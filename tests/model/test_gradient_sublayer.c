@@ -53,6 +53,8 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .activation = activations,
                                        .C = C,
                                        .heads = heads,
+                                       .kv_heads = heads,
+                                       .hidden = 4 * C,
                                        .dropout = 0.2,
                                        .bias = true,
                                        .seed = 1};

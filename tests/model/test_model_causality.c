@@ -193,8 +193,11 @@ ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads)
    compute attention alone, sequence by sequence, others synchronize for it. */
 Test(model, same_bits_with_attention_alone_and_synchronized) {
     int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
-    const struct pair pairs[] = {
-        {ln, 0, false}, {ln, 0, true}, {norm_index("bn"), 1, false}, {ln, residual, false}};
+    const struct pair pairs[] = {{.norm = ln},
+                                 {.norm = ln, .inner = INNER_HEADS},
+                                 {.norm = norm_index("bn"), .placement = 1},
+                                 {.norm = ln, .placement = residual},
+                                 {.norm = ln, .block = BLOCK_GEMMA}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         check_threads(pair_config(&pairs[i]), 64);
 }

@@ -173,7 +173,8 @@ static void check_loss(size_t V, real size) {
         memcpy(logits + n * row, z + n * V, V * sizeof(real));
     }
     losses[N] = NAN;
-    loss_cross_entropy(N, V, losses, dlogits, logits, targets, (real)0.5);
+    loss_cross_entropy(&(struct loss){.V = V, .scale = (real)0.5}, N, losses, dlogits, logits,
+                       targets);
     for (size_t n = 0; n < N; n++) {
         const real *got = dlogits + n * row;
         double loss = targets[n] < 0 ? 0 : cross_entropy(V, z + n * V, targets[n], dz);
@@ -188,7 +189,7 @@ static void check_loss(size_t V, real size) {
         }
         memcpy(logits + n * row, z + n * V, V * sizeof(real));
     }
-    loss_cross_entropy(N, V, alone, NULL, logits, targets, 0);
+    loss_cross_entropy(&(struct loss){.V = V, .scale = 0}, N, alone, NULL, logits, targets);
     cr_expect(difference(N, losses, alone) == 0, "the gradient changes the loss");
     cr_expect(isnan(losses[N]) && isnan(dlogits[N * row]));
     free(z);
@@ -209,7 +210,7 @@ Test(loss, nan_is_not_swallowed) {
     for (size_t at = 0; at < V; at++) {
         real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
         logits[row + at] = NAN;
-        loss_cross_entropy(N, V, losses, dlogits, logits, targets, 1);
+        loss_cross_entropy(&(struct loss){.V = V, .scale = 1}, N, losses, dlogits, logits, targets);
         cr_expect(isnan(losses[1]) && isfinite(losses[0]) && isfinite(losses[2]), "at %zu", at);
         free(logits);
         free(dlogits);
@@ -223,7 +224,7 @@ Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
     real *logits = random_reals(N * row, 1), *dlogits = nothing(N * row), losses[N];
     logits[row + 4] = INFINITY;
     logits[2 * row + 5] = NAN;
-    loss_cross_entropy(N, V, losses, dlogits, logits, targets, 1);
+    loss_cross_entropy(&(struct loss){.V = V, .scale = 1}, N, losses, dlogits, logits, targets);
     cr_expect(isfinite(losses[0]) && losses[1] == 0 && losses[2] == 0);
     for (size_t i = row; i < N * row; i++) cr_expect(dlogits[i] == 0, "%g", (double)dlogits[i]);
     free(logits);
@@ -235,14 +236,16 @@ Test(activation, backward_makes_forward_s_y_again) {
     int rows = 0;
     for (const struct activation *a = activations; a->name; a++, rows++)
         for (size_t count = 1; count <= COUNT_MAX; count++) {
-            real *x = random_reals(count, count), *dy = random_reals(count, 2);
-            real *y = nothing(count + 1), *again = nothing(count + 1), *dx = nothing(count + 1);
-            for (size_t i = 0; i < count; i++) x[i] *= 3;
-            a->forward(count, y, x);
-            a->backward(count, dx, again, dy, x);
-            cr_expect(difference(count, y, again) == 0, "%s of %zu", a->name, count);
-            cr_expect(isnan(y[count]) && isnan(again[count]) && isnan(dx[count]));
-            for (size_t i = 0; i < count; i++) cr_expect(isfinite(dx[i]));
+            const size_t inputs = 2 * activation_inputs(a, count), outputs = 2 * count; // two rows
+            real *x = random_reals(inputs, count), *dy = random_reals(outputs, 2);
+            real *y = nothing(outputs + 1), *again = nothing(outputs + 1);
+            real *dx = nothing(inputs + 1);
+            for (size_t i = 0; i < inputs; i++) x[i] *= 3;
+            activation_forward(a, 2, count, y, x);
+            activation_backward(a, 2, count, dx, again, dy, x);
+            cr_expect(difference(outputs, y, again) == 0, "%s of %zu", a->name, count);
+            cr_expect(isnan(y[outputs]) && isnan(again[outputs]) && isnan(dx[inputs]));
+            for (size_t i = 0; i < inputs; i++) cr_expect(isfinite(dx[i]));
             free(x);
             free(dy);
             free(y);

@@ -100,7 +100,7 @@ ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
 /* With statistics for each position and for parts of the batch, in norms of heads and inside the
    MLP too, and with a penalty on the statistics of valid tokens. */
 Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
-    struct pair pair = {norm_index("bn"), 0, true};
+    struct pair pair = {.norm = norm_index("bn"), .inner = INNER_HEADS};
     struct model_config config = pair_config(&pair);
     norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
     check_masked(config);
