@@ -9,7 +9,8 @@ import math
 # --max-iters that it results in.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
-            "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
+            "num-items", "num-chars", "threads", "quiet", "profile", "out", "force", "preset"}
+GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
 
 # What it means that an option with a file's name has no value.
 ABSENT = {"corpus": "grammar", "start": "random"}
@@ -72,6 +73,11 @@ def usual_scale(options):
         math.sqrt(options["n-head"] / options["n-embd"])
 
 
+def usual_width(options):
+    C = options["n-embd"]
+    return -(-(8 * C // 3) // 32) * 32 if options["act"] in GATED else 4 * C
+
+
 def with_items(options):
     return options.get("items") in ("on", True)
 
@@ -86,6 +92,8 @@ DERIVED = {
     "lr-decay-iters": lambda options: options["max-iters"],
     "norm-groups": lambda options: options["n-head"],
     "qk-scale-start": usual_scale,
+    "n-kv-head": lambda options: options["n-head"],
+    "ffn-width": usual_width,
     "prepbn-steps": lambda options: options["max-iters"] * options["grad-accum"],
 }
 
@@ -97,6 +105,7 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
+    "rope-theta": lambda options: options.get("position") == "rope",
     "mix-fraction": with_placement("mix"),
     "lambda-start": with_placement("rezero", "skipinit", "layerscale", "ngpt"),
     "norm": with_norms,
