@@ -168,9 +168,8 @@ static void check_threads(struct model_config config, int64_t length) {
     const struct {
         size_t threads;
         int max_threads;
-    } teams[] = {{2, 16},  {3, 16}, {8, 8},
-                 {16, 16}, {0, 8},  {8, 3}}; // 0: as many as the work deserves
-    for (size_t i = 0; i < sizeof teams / sizeof *teams; i++) {
+    } teams[] = {{3, 16}, {0, 8}, {2, 16}, {8, 8}, {16, 16}, {8, 3}}; // 0: as the work deserves
+    for (size_t i = 0; i < (SANITIZED ? 2 : sizeof teams / sizeof *teams); i++) {
         struct trained many = train_by(&config, teams[i].threads, teams[i].max_threads);
         cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
                       one.loss == many.loss,
