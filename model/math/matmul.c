@@ -16,7 +16,7 @@
 
    Nothing is packed: B is row-major, so reading A and B in place is about as fast as reading packed
    copies, measured on the shapes of training (PERFORMANCE.md). Columns that do not fill a vector
-   are read and written under a mask. */
+   are read and written under a mask. A single row of A has no use for tiles: see row_product.c. */
 #include "model/math/matmul.h"
 #include "model/math/row_product.h"
 #include "model/math/simd.h"

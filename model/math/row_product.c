@@ -4,21 +4,22 @@
    many tokens reads B in narrow strips from top to bottom, a cache line or three of each row, and
    finds it in the cache for the next rows of A. For one row this order is slow: the lines are a row
    of B apart, often on different pages, and neither the processor's prefetching nor its address
-   translation keeps up. So the strips here are as wide as the registers allow, and each row of a
-   strip is fetched some rows ahead.
+   translation keeps up. So the strips here are wide, and each row of a strip is fetched some rows
+   ahead.
 
    As in matmul(), an element's sum over BLOCK_K values of k is complete before it is added. */
 #include "model/math/row_product.h"
 #include "model/math/simd.h"
 
 enum {
-    WIDE = 12,  // vectors in a strip; with x and a vector of B they fit into 16 registers
+    WIDE = 8,   // vectors in a strip, in registers with x and a vector of B
     NARROW = 4, // in the strips that are left
     AHEAD = 8,  // rows of B between what is fetched and what is read
     LINE = 64 / sizeof(real),
 };
 
-/* A strip of v vectors, from column `first` on. */
+/* A strip of v <= WIDE vectors, from column `first` on. (Clang unrolls a loop whole only if its
+   count is that of the pragma. Hence the loops up to WIDE.) */
 SIMD_INLINE void strip(const size_t v, size_t first, size_t K, const struct row_product *p) {
     const real *x = p->x, *b = p->b + first;
     size_t x_step = p->x_step, b_row = p->b_row;
@@ -27,19 +28,22 @@ SIMD_INLINE void strip(const size_t v, size_t first, size_t K, const struct row_
         vec sum[WIDE] = {0};
         for (size_t k = begin; k < size_min(begin + BLOCK_K, K); k++, x += x_step, b += b_row) {
             vec xk = vec_splat(*x);
-#pragma GCC unroll 12
-            for (size_t j = 0; j < v; j++)
-                sum[j] = vec_mul_add(xk, vec_load(b + j * LANES), sum[j]);
+#pragma GCC unroll 8
+            for (size_t j = 0; j < WIDE; j++)
+                if (j < v) sum[j] = vec_mul_add(xk, vec_load(b + j * LANES), sum[j]);
             const real *ahead = b + AHEAD * b_row; // beyond B this fetches in vain
-#pragma GCC unroll 12
-            for (size_t j = 0; j < v * LANES; j += LINE) __builtin_prefetch(ahead + j);
+#pragma GCC unroll 8
+            for (size_t j = 0; j < WIDE * LANES; j += LINE)
+                if (j < v * LANES) __builtin_prefetch(ahead + j);
         }
         const real *from = begin ? y : p->start ? p->start + first : NULL;
-#pragma GCC unroll 12
-        for (size_t j = 0; j < v; j++) {
-            if (from) sum[j] += vec_load(from + j * LANES);
-            vec_store(y + j * LANES, sum[j]);
-        }
+        if (from)
+#pragma GCC unroll 8
+            for (size_t j = 0; j < WIDE; j++)
+                if (j < v) sum[j] += vec_load(from + j * LANES);
+#pragma GCC unroll 8
+        for (size_t j = 0; j < WIDE; j++)
+            if (j < v) vec_store(y + j * LANES, sum[j]);
     }
 }
 
