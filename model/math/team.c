@@ -6,8 +6,8 @@
    usually differ, then sleeps for short times, which frees the processor.
 
    Helpers claim parts of the leader's job one at a time, as the leader does. A helper that sleeps,
-   or that has no processor, claims none, and the leader does not wait for it. So helpers cost little
-   where the machine has other work. Which thread computes a part has no influence on its bits. */
+   or that has no processor, claims none, and the leader does not wait for it. So helpers cost
+   little where the machine has other work. Which thread computes a part does not change bits. */
 #include "model/math/team.h"
 #include <stdatomic.h>
 #include <stdint.h>
@@ -57,10 +57,10 @@ void team_wait(void) {
     for (int turns = 0; atomic_load(&generation) == before;) wait_turn(&turns);
 }
 
-/* The leader's job. `state` is three numbers: of the job (32 bits), of its parts and of those that are
-   claimed (16 bits each). A thread reads the state and the job, then claims the next part by a
-   compare-and-exchange of the state. If it succeeds, a part was still to be claimed, so the leader
-   had not changed the job in between. */
+/* The leader's job. `state` is the job's number (32 bits), how many parts it has, and how many of
+   them are claimed (16 bits each). A thread reads the state and the job, then claims the next part
+   by a compare-and-exchange of the state. If it succeeds, a part was still to be claimed, so the
+   leader had not changed the job in between. */
 static struct {
     atomic_int helpers;
     atomic_ullong state;
