@@ -114,10 +114,13 @@ struct tokens model_tokens(const struct model *model, const struct batch *batch,
 bool model_profiled(const struct model *model);
 void model_profile(struct model *model, const struct batch *batch);
 
+/* The number of threads that team_lead() should have where a sequence is extended token by token. */
+int model_extend_threads(const struct model *model);
+
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps
    them for backward, so one more character costs one token's work. The result is the same as that
-   of a forward of the whole sequence, to the bit. */
+   of a forward of the whole sequence, to the bit. The leader's helpers take part (team_lead()). */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */

@@ -43,6 +43,15 @@ static int team_size(const struct model *m, size_t N) {
     return (int)size_min(size_min(threads, m->threads_max), team_row_blocks(N));
 }
 
+/* A token reads each weight once and computes little with it, so its time is that of reading. A
+   thread with less than two million weights of its own does not pay. */
+int model_extend_threads(const struct model *m) {
+    const size_t weights_min = 2000000;
+    size_t weights = m->L * 12 * m->C * m->C + m->V * m->C, threads = weights / weights_min;
+    if (m->threads) threads = m->threads;
+    return (int)size_min(threads < 1 ? 1 : threads, m->threads_max);
+}
+
 int model_team(const struct model *m) {
     return team_size(m, m->B * m->T);
 }
@@ -197,16 +206,16 @@ static void forward_work(void *argument) {
     team_barrier();
 }
 
-static void forward(struct model *m, const int32_t *ids, const struct pass *pass) {
+static void forward(struct model *m, int threads, const int32_t *ids, const struct pass *pass) {
     struct work work = {.m = m, .ids = ids, .pass = pass};
     profile_lap(PROFILE_OTHER);
-    team_run(team_size(m, pass->rows.end - pass->rows.begin), forward_work, &work);
+    team_run(threads, forward_work, &work);
     m->prepared = m->lists.param.version;
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
     struct pass pass = pass_of(m, batch, training, step);
-    forward(m, batch->ids, &pass);
+    forward(m, team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
 bool model_profiled(const struct model *m) {
@@ -226,8 +235,9 @@ void model_profile(struct model *m, const struct batch *batch) {
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
-    struct pass pass = {.tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}};
-    forward(m, ids, &pass);
+    struct pass pass = {
+        .tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}, .shared = true};
+    forward(m, 1, ids, &pass);
 }
 
 /* The logits (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the
@@ -248,7 +258,8 @@ static void logit_gain_forward(const struct model *m, size_t M, real *logits, co
 }
 
 const real *model_logits(struct model *m, size_t n) {
-    real *logits = head_forward(m, n, 1);
+    real *logits = m->logits;
+    linear_forward_shared(&m->head, 1, logits, m->head_in + n * m->C);
     logit_gain_forward(m, 1, logits, logits);
     return logits;
 }

@@ -89,6 +89,7 @@ struct pass {
     struct tokens tokens;
     struct range rows;
     uint64_t step;
+    bool shared; // by a leader and its helpers (model_extend()), not by a team
 };
 
 struct sublayer_options {

@@ -184,8 +184,10 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
                                     .drop = sublayer_dropout(s, pass, "residual"),
                                     .scratch = sublayer_thread_scratch(w)};
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
-    cache_fetch(s->in.in * s->in.padded, s->in.transposed);
-    cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
+    if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
+        cache_fetch(s->in.in * s->in.padded, s->in.transposed);
+        cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
+    }
     for (int first = STAGE_SECOND, last; first < STAGES; first = last + 1) {
         for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
             last++;

@@ -104,6 +104,15 @@ static void scale(size_t count, real *to, real s, const real *from) {
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
+/* y (M,out) = linear(x) for these rows. */
+static void product_forward(const struct sublayer_call *c, const struct linear *linear,
+                            struct range rows, real *y, const real *x) {
+    if (c->pass->shared)
+        linear_forward_shared(linear, count(rows), y, x);
+    else
+        linear_forward(linear, count(rows), y, x);
+}
+
 /* s PRE(x): in y (M,C), or x itself where nothing changes it. */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
@@ -149,7 +158,7 @@ static void second_forward(const struct sublayer_call *c, struct range rows) {
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
-    linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->scratch));
+    product_forward(c, &s->in, rows, expanded, normed_forward(c, rows, c->scratch));
     qkv_norm_keep(&s->qkv_norm, rows, expanded);
 }
 
@@ -174,10 +183,26 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
     if (!s->heads) act_forward(c, rows, inner_at(c, rows.begin));
 }
 
+/* The job of stage_attention_forward() where the work is shared. */
+struct shared_attention {
+    const struct sublayer_call *c;
+    struct attention attention;
+};
+
+static void shared_heads(void *argument, size_t part, size_t parts, size_t thread) {
+    const struct shared_attention *s = argument;
+    const struct sublayer_scratch *w = s->c->w;
+    attention_forward(&s->attention, team_part_of(part, parts, s->attention.NH, 1), s->c->s->inner,
+                      w->threads + thread * w->thread_size);
+}
+
 /* inner = attention(q, k, v) */
 void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
-    const struct attention attention = attention_of(c);
-    attention_forward(&attention, heads, c->s->inner, c->scratch);
+    struct shared_attention all = {c, attention_of(c)};
+    if (c->pass->shared)
+        team_share(shared_heads, &all, c->s->heads); // of the one sequence
+    else
+        attention_forward(&all.attention, heads, c->s->inner, c->scratch);
 }
 
 /* projected = proj(FFN(inner)) */
@@ -185,7 +210,7 @@ static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const real *proj_in = norm_forward(&s->ffn_norm, &c->pass->tokens, rows, ffn_scratch(c, 0),
                                        inner_at(c, rows.begin));
-    linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), proj_in);
+    product_forward(c, &s->proj, rows, projected_at(c, rows.begin), proj_in);
 }
 
 /* sum = a x + b drop(OUT(projected)), r += drop(OUT(projected)) */

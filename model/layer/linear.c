@@ -9,6 +9,11 @@
 #include "model/math/simd.h"
 #include <stdio.h>
 
+enum {
+    SHARED_COLUMNS = 4 * LANES, // in linear_forward_shared(), parts are multiples of this,
+    SHARED_PARTS = 8,           // and at most so many
+};
+
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena) {
     size_t padded = vec_padded(out);
@@ -39,6 +44,35 @@ void linear_forward(const struct linear *linear, size_t M, real *y, const real *
            matrix_of(linear->transposed, linear->padded), matrix_of(y, linear->out),
            matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
+}
+
+void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
+                            const real *x) {
+    const real *bias = linear->bias.value ? linear->bias.value + columns.begin : NULL;
+    matmul(M, columns.end - columns.begin, linear->in, matrix_of(x, linear->in),
+           matrix_of(linear->transposed + columns.begin, linear->padded),
+           matrix_of(y + columns.begin, linear->out), matrix_repeated(bias));
+    profile_lap(PROFILE_FORWARD);
+}
+
+/* The job of linear_forward_shared(). */
+struct shared_product {
+    const struct linear *linear;
+    size_t M;
+    real *y;       // (M,out)
+    const real *x; // (M,in)
+};
+
+static void shared_columns(void *argument, size_t part, size_t parts, size_t thread) {
+    const struct shared_product *p = argument;
+    struct range columns = team_part_of(part, parts, p->linear->out, SHARED_COLUMNS);
+    linear_forward_columns(p->linear, columns, p->M, p->y, p->x);
+}
+
+void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x) {
+    size_t units = (linear->out + SHARED_COLUMNS - 1) / SHARED_COLUMNS;
+    team_share(shared_columns, &(struct shared_product){linear, M, y, x},
+               size_min(units, SHARED_PARTS));
 }
 
 /* sum (columns) = the sum of the rows of x (M,columns). Sums are kept in registers. */

@@ -31,6 +31,13 @@ void linear_prepare(const struct linear *linear);
 /* y (M,out) = x (M,in) W^T + b, by the calling thread. */
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x);
 
+/* The same for some columns only: y_o for o in `columns`. */
+void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
+                            const real *x);
+
+/* linear_forward() by the leader and its helpers, which take ranges of columns (team_share()). */
+void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x);
+
 /* dx (M,in) = dy (M,out) W, by the calling thread. The M <= ROWS tokens are row block number
    `block`; the sum of their dy is kept for linear_bias_gradient(). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);

@@ -16,8 +16,9 @@
 
    Nothing is packed: B is row-major, so reading A and B in place is about as fast as reading packed
    copies, measured on the shapes of training (PERFORMANCE.md). Columns that do not fill a vector
-   are read and written under a mask. */
+   are read and written under a mask. A single row of A has no use for tiles: see row_product.c. */
 #include "model/math/matmul.h"
+#include "model/math/row_product.h"
 #include "model/math/simd.h"
 #include <stdbool.h>
 
@@ -30,7 +31,6 @@ enum { TILE_M = 6, TILE_V = 2 };
 enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
     BLOCK_M = 24 * TILE_M, // rows of A and C in a block
-    BLOCK_K = 256,         // values of k in a block
 };
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
@@ -172,11 +172,18 @@ static strip_function *const strips[][2] = {
 
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             struct matrix start) {
-    for (size_t i = 0; i < M; i += BLOCK_M)
+    const struct row_product row = {.x = a.data,
+                                    .b = b.data,
+                                    .x_step = a.column_stride,
+                                    .b_row = b.row_stride,
+                                    .start = start.data,
+                                    .y = c.data};
+    size_t done = M == 1 ? row_product(N, K, &row) : 0; // columns
+    for (size_t i = 0; i < M && done < N; i += BLOCK_M)
         for (size_t k = 0; k == 0 || k < K; k += BLOCK_K) { // once if K = 0: C = S
             size_t m = size_min(M - i, BLOCK_M);
             struct matrix from = k == 0 ? start : c;
-            for (size_t j = 0, v; j < N; j += v * LANES) {
+            for (size_t j = done, v; j < N; j += v * LANES) {
                 size_t vectors = (N - j + LANES - 1) / LANES;
                 v = vectors == 4 ? 2 : size_min(vectors, TILE_V); // 2 + 2 is faster than 3 + 1
                 struct strip s = {

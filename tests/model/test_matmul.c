@@ -97,9 +97,21 @@ Test(matmul, equals_its_definition_over_several_blocks) {
         for (int start = ZERO; start <= BIAS; start++) check(411, 101, 613, way, start);
 }
 
+Test(matmul, equals_its_definition_for_one_row) {
+    const size_t widths[] = {4, 12, 16, 35};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (size_t rest = 0; rest <= 3 * LANES + 1; rest += LANES / 2)
+            for (int way = 0; way < 2; way++)
+                for (int start = ZERO; start <= BIAS; start++) {
+                    check(1, widths[i] * LANES + rest, 5, way, start);
+                    check(1, widths[i] * LANES + rest, 613, way, start);
+                }
+}
+
 Test(matmul, empty_products_are_their_start) {
     for (int start = ZERO; start <= BIAS; start++) {
         check(13, 53, 0, false, start);
+        check(1, 13 * LANES, 0, false, start);
         check(13, 0, 7, true, start);
         check(0, 53, 7, true, start);
     }
