@@ -165,6 +165,7 @@ static const char *const inert[] = {"preln",
                                     "stats",
                                     "leak",
                                     "dump",
+                                    "micro-batch-tokens",
                                     "keep-best",
                                     "eval-train"};
 
@@ -251,6 +252,28 @@ Test(cli_effects, profile_is_in_the_summary) {
               "no update, no profile");
     ending = train(TINY "--quiet --out=usual text.txt");
     cr_expect(!json_member(file_text("usual/summary.json", NULL), "profile"), "not asked for");
+}
+
+/* The whole batch at once, and as few of its sequences as there may be. */
+Test(cli_effects, micro_batches_change_nothing) {
+    static const char *const cases[] = {
+        "--norm=ln --batch-size=70 text.txt",
+        "--norm=rms --placement=rezero --final-norm=on --batch-size=70 text.txt",
+        "--norm=cln --placement=siamese --batch-size=70 --eval-train=on text.txt",
+        "--norm=bn --batch-size=70 text.txt",
+        "--norm=ln --items --pad-to=block --batch-size=70 items.txt",
+        "--norm=ln --items --batch-size=300 items.txt",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char options[256];
+        snprintf(options, sizeof options, "--micro-batch-tokens=0 %s", cases[i]);
+        char *whole = traces(options);
+        snprintf(options, sizeof options, "--micro-batch-tokens=1 %s", cases[i]);
+        char *parts = traces(options);
+        cr_expect_str_eq(whole, parts);
+        free(whole);
+        free(parts);
+    }
 }
 
 /* The cell in column `column` of the log's row of `step`. */
