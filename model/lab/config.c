@@ -269,7 +269,8 @@ static const struct option rows_after_norms[] = {
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (except --probe-interval) and --threads may change"},
+             "--max-iters, the intervals (except --probe-interval), --micro-batch-tokens and "
+             "--threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
