@@ -201,6 +201,5 @@ void sublayer_gradient(const struct sublayer *s, size_t N) {
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
-    lambda_gradient(&s->lambda, N);
     gain_gradient(&s->in_gain, N);
 }

@@ -181,7 +181,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     const struct sublayer_call c = {.s = s,
                                     .pass = pass,
                                     .w = w,
-                                    .drop = sublayer_dropout(s, pass, "residual"),
+                                    .drop = sublayer_dropout(s, pass),
                                     .scratch = sublayer_thread_scratch(w)};
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
@@ -202,7 +202,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     struct sublayer_call c = {.s = s,
                               .pass = pass,
                               .w = w,
-                              .drop = sublayer_dropout(s, pass, "residual"),
+                              .drop = sublayer_dropout(s, pass),
                               .scratch = sublayer_thread_scratch(w),
                               .dx = dx,
                               .dy = dy,

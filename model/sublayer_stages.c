@@ -37,11 +37,18 @@
 #include "model/math/reduce.h"
 #include <string.h>
 
-struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
-                                const char *place) {
+/* The dropout of one of the sub-layer's two places, with `per_token` elements of each token. */
+static struct dropout dropout_at(const struct sublayer *s, const struct pass *pass,
+                                 const char *place, size_t per_token) {
     double p = pass->tokens.training ? s->dropout : 0;
-    return dropout_make(p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site)
-                                 : 0);
+    struct dropout dropout = dropout_make(
+        p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0);
+    dropout.first = (uint64_t)pass->first * per_token;
+    return dropout;
+}
+
+struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass) {
+    return dropout_at(s, pass, "residual", s->C);
 }
 
 static size_t count(struct range rows) {
@@ -138,7 +145,7 @@ static struct attention attention_of(const struct sublayer_call *c) {
                               .NH = s->heads,
                               .qkv = s->expanded,
                               .softmax = s->softmax,
-                              .dropout = sublayer_dropout(s, c->pass, "attention"),
+                              .dropout = dropout_at(s, c->pass, "attention", s->heads * T),
                               .first = c->pass->rows.begin % T};
 }
 
@@ -263,8 +270,8 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, rows, offset_or_null(c->w->dout, first), dsum, s->x + first,
-                        c->drop);
+        lambda_backward(&s->lambda, (c->pass->first + rows.begin) / ROWS, rows,
+                        offset_or_null(c->w->dout, first), dsum, s->x + first, c->drop);
     if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;

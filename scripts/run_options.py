@@ -9,7 +9,7 @@ import math
 # --max-iters that it results in.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
-            "num-items", "num-chars", "threads", "quiet", "profile", "out", "force"}
+            "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet", "profile", "out", "force"}
 
 # What it means that an option with a file's name has no value.
 ABSENT = {"corpus": "grammar", "start": "random"}

@@ -126,10 +126,8 @@ static void training_step(void *context) {
     struct session *t = context;
     int64_t accum = t->config.grad_accum;
     model_zero_grad(&t->model);
-    for (int64_t i = 0; i < accum; i++, t->count++) {
-        model_forward(&t->model, &t->batch, true, t->count);
-        t->loss = model_backward(&t->model, &t->batch, t->count, 1.0 / (double)accum);
-    }
+    for (int64_t i = 0; i < accum; i++, t->count++)
+        t->loss = model_gradient(&t->model, &t->batch, t->count, 1.0 / (double)accum);
     double norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     adam_step(&t->adam, &t->model.lists.param, t->config.schedule.rate, norm);
 }

@@ -28,6 +28,8 @@ static void resolve_auto(struct config *config) {
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
+    model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
+    if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of whole batches
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;

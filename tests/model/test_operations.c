@@ -39,7 +39,7 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
     struct tensor_lists counted = {0};
     *lone = (struct lone_linear){0};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &counted, &lone->arena});
+                  &(struct layout){1, N, &counted, &lone->arena, 1});
     arena_reals(&lone->arena, counted.param.size);
     arena_reals(&lone->arena, counted.param.size);
     arena_allocate(&lone->arena, "a layer");
@@ -47,7 +47,7 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
                                              .value = arena_reals(&lone->arena, counted.param.size),
                                              .grad = arena_reals(&lone->arena, counted.param.size)};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &lone->lists, &lone->arena});
+                  &(struct layout){1, N, &lone->lists, &lone->arena, 1});
     tensor_initialize(&lone->lists.param, 1);
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
 }
