@@ -78,10 +78,11 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     SIMD_HIDE(s);
     real *c = s->c + i * s->c_row;
     size_t c_row = s->c_row;
-#pragma GCC unroll 16
-    for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+    SIMD_UNROLL
+    for (size_t r = 0; r < m; r++) {
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) __builtin_prefetch(c + r * c_row + j * LANES, 1);
+    }
 
     // sum = a b
     SIMD_HIDE(s);
@@ -93,12 +94,13 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
     for (size_t k = s->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
-#pragma GCC unroll 4
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
-#pragma GCC unroll 16
+        SIMD_UNROLL
         for (size_t r = 0; r < m; r++) {
+            SIMD_LOADS_IN_ORDER();
             vec ar = vec_splat(half[r / TILE_M][r % TILE_M * row]);
-#pragma GCC unroll 4
+            SIMD_UNROLL
             for (size_t j = 0; j < v; j++) sum[r][j] = vec_mul_add(ar, bk[j], sum[r][j]);
         }
     }
@@ -108,21 +110,23 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     if (s->start) {
         const real *start = s->start + i * s->start_row;
         size_t start_row = s->start_row;
-#pragma GCC unroll 16
-        for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+        SIMD_UNROLL
+        for (size_t r = 0; r < m; r++) {
+            SIMD_UNROLL
             for (size_t j = 0; j < v; j++)
                 sum[r][j] += load(start + r * start_row, j, v, cut, last);
+        }
     }
 
     // c = sum
     SIMD_HIDE(s);
     c = s->c + i * s->c_row;
     c_row = s->c_row;
-#pragma GCC unroll 16
-    for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+    SIMD_UNROLL
+    for (size_t r = 0; r < m; r++) {
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) store(c + r * c_row, sum[r][j], j, v, cut, last);
+    }
 }
 
 /* Tiles of m rows from row i to row M, while m rows are left. Returns the first row not done. */
@@ -200,19 +204,19 @@ static void transpose_square(real *to, size_t to_row, const real *from, size_t f
    column to the row; log2(LANES) passes exchange them all. */
 static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
     vec a[LANES], b[LANES];
-#    pragma GCC unroll 16
+    SIMD_UNROLL
     for (int i = 0; i < LANES; i++) a[i] = vec_load(from + (size_t)i * from_row);
-#    pragma GCC unroll 4
+    SIMD_UNROLL
     for (int pass = 1; pass < LANES; pass *= 2) {
-#    pragma GCC unroll 16
+        SIMD_UNROLL
         for (int i = 0; i < LANES / 2; i++) {
             b[2 * i] = vec_interleave(a[i], a[i + LANES / 2], 0);
             b[2 * i + 1] = vec_interleave(a[i], a[i + LANES / 2], 1);
         }
-#    pragma GCC unroll 16
+        SIMD_UNROLL
         for (int i = 0; i < LANES; i++) a[i] = b[i];
     }
-#    pragma GCC unroll 16
+    SIMD_UNROLL
     for (int i = 0; i < LANES; i++) vec_store(to + (size_t)i * to_row, a[i]);
 }
 #endif
@@ -236,7 +240,6 @@ SIMD_INLINE void pack_panel(size_t rows, const size_t n, real *to, const size_t 
                             struct matrix from) {
     const size_t whole = n / LANES * LANES;
     for (size_t k = 0; k < rows; k++, to += width, from.data += from.row_stride) {
-#pragma GCC unroll 12
         for (size_t j = 0; j < whole; j += LANES) vec_store(to + j, vec_load(from.data + j));
         if (whole < n)
             vec_store_first(to + whole, vec_load_first(from.data + whole, n - whole), n - whole);
