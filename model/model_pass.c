@@ -178,7 +178,7 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V);
     real *logits = m->logits + (size_t)omp_get_thread_num() * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_of(m->head.transposed, row), matrix_of(logits, row), matrix_zeros());
+           matrix_panels(m->head.forward, m->C), matrix_of(logits, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
     return logits;
 }
@@ -244,7 +244,7 @@ static void head_backward(struct model *m, const struct batch *batch, real *dhea
                                scale);
             profile_lap(PROFILE_LOSS);
             if (gain) gain_backward(&m->logit_gain, n / ROWS, M, dlogits, row, z, row);
-            matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->wte.value, C),
+            matmul(M, C, m->V, matrix_of(dlogits, row), linear_weight(&m->head),
                    matrix_of(dhead_in + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
         }

@@ -180,6 +180,8 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     for (int i = 0; i < QKV_PARTS; i++)
         if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * C);
     w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
+    linear_operands_attach(&w->in, C, w->E, ring, arena);
+    linear_operands_attach(&w->proj, w->H, C, ring, arena);
     w->threads = arena_reals(arena, threads * w->thread_size);
 }
 

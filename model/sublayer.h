@@ -66,11 +66,12 @@ struct sublayer_scratch {
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,4C) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,3C) of attention, (ring,4C) of the MLP
-    real *dqkv[QKV_PARTS]; // (B,T,C) gradients of q^, k^ and v^, if their norms pool
-    real *dnormed;         // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
-    real *djoined;         // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
-    real *normed;          // (ring,C) s PRE(x), computed again
-    real *threads;         // (threads,thread_size) scratch of each thread, in forward too
+    real *dqkv[QKV_PARTS];           // (B,T,C) gradients of q^, k^ and v^, if their norms pool
+    real *dnormed;                   // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
+    real *djoined;                   // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
+    real *normed;                    // (ring,C) s PRE(x), computed again
+    struct linear_operands in, proj; // of their weights' gradients, (ring) tokens
+    real *threads;                   // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;

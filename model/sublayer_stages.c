@@ -261,6 +261,27 @@ void stage_forward(const struct sublayer_call *c, enum stage stage, struct range
 
 /* Backward. */
 
+/* What the gradients of the weights read, from token n on: proj_in and dprojected of proj, s PRE(x)
+   and dexpanded of in. They read it in place, or from the copies that linear_keep() made. */
+
+static real *proj_in_at(const struct sublayer_call *c, size_t n) {
+    return c->s->heads ? c->s->inner + n * c->s->H : c->w->proj_in + ring_row(c, n) * c->s->H;
+}
+
+static const real *normed_at(const struct sublayer_call *c, size_t n) {
+    return sublayer_has_normed(c->s) ? c->w->normed + ring_row(c, n) * c->s->C
+                                     : sublayer_branch(c->s) + n * c->s->C;
+}
+
+static real *dexpanded_at(const struct sublayer_call *c, size_t n) {
+    return c->w->dexpanded + expanded_row(c, n) * c->s->E;
+}
+
+static void keep_proj(const struct sublayer_call *c, size_t n, size_t M) {
+    linear_keep(&c->s->proj, &c->w->proj, ring_row(c, n), M, c->dprojected + n * c->s->C,
+                proj_in_at(c, n));
+}
+
 /* dsum = POST'(dy), dout = drop(b dsum + dr) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
@@ -292,6 +313,7 @@ static void out_backward(const struct sublayer_call *c, struct range rows) {
                       c->dout + first, offset_or_null(s->projected, first));
     linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
                     dprojected);
+    if (s->heads) keep_proj(c, rows.begin, count(rows));
 }
 
 /* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in
@@ -302,7 +324,7 @@ static void proj_backward(const struct sublayer_call *c, struct range rows) {
     if (!norm_present(&s->ffn_norm)) return;
     if (!s->inner) act_forward(c, rows, ffn_scratch(c, 0));
     const real *inner = s->inner ? inner_at(c, rows.begin) : ffn_scratch(c, 0);
-    norm_forward(&s->ffn_norm, tokens, rows, c->w->proj_in + ring_row(c, rows.begin) * s->H, inner);
+    norm_forward(&s->ffn_norm, tokens, rows, proj_in_at(c, rows.begin), inner);
     norm_backward(&s->ffn_norm, tokens, rows, ffn_scratch(c, 1), dproj_in_at(c, rows.begin), inner);
 }
 
@@ -333,22 +355,23 @@ void stage_qk_gain_backward(const struct sublayer_call *c, struct range own) {
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
-    real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
+    real *dexpanded = dexpanded_at(c, n), *dnormed = dnormed_at(c, n);
     if (s->heads)
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
     else {
         bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
-        s->activation->backward(M * s->E, dexpanded,
-                                has_ffn ? ffn_scratch(c, 0) : c->w->proj_in + ring_row(c, n) * s->H,
+        s->activation->backward(M * s->E, dexpanded, has_ffn ? ffn_scratch(c, 0) : proj_in_at(c, n),
                                 has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
                                 s->expanded + n * s->E);
         profile_lap(PROFILE_ELEMENTWISE);
         in_gain_backward(c, rows, dexpanded);
+        keep_proj(c, n, M);
     }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
     if (s->s_factor != 1) scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
     // s PRE(x) once more: the gradient of in's weight reads it
     if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + ring_row(c, n) * s->C);
+    linear_keep(&s->in, &c->w->in, ring_row(c, n), M, dexpanded, normed_at(c, n));
 }
 
 /* dx = a dsum + PRE'(dnormed) */
@@ -390,16 +413,19 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin, M = count(slab);
-    const real *proj_in = s->heads ? s->inner + n * s->H : c->w->proj_in + ring_row(c, n) * s->H;
-    if (s->heads) cache_fetch(M * s->H, proj_in); // forward wrote it, long ago
-    linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in);
+    const bool kept = c->w->proj.dy;
+    if (s->heads && !kept) cache_fetch(M * s->H, proj_in_at(c, n)); // forward wrote it, long ago
+    if (kept)
+        linear_kept_gradient(&s->proj, &c->w->proj, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in_at(c, n));
 }
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    size_t n = slab.begin;
-    const real *normed = sublayer_has_normed(s) ? c->w->normed + ring_row(c, n) * s->C
-                                                : sublayer_branch(s) + n * s->C;
-    linear_weight_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E,
-                           normed);
+    size_t n = slab.begin, M = count(slab);
+    if (c->w->in.dy)
+        linear_kept_gradient(&s->in, &c->w->in, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->in, M, dexpanded_at(c, n), s->E, normed_at(c, n));
 }

@@ -101,9 +101,10 @@ static real multiply_adds(size_t count, real factor, real term) {
     vec x[CHAINS], f = vec_splat(factor), t = vec_splat(term);
     real sum = 0;
     for (int i = 0; i < CHAINS; i++) x[i] = vec_splat((real)i);
-    for (size_t n = 0; n < count; n++)
-#pragma GCC unroll 24
+    for (size_t n = 0; n < count; n++) {
+        SIMD_UNROLL
         for (int i = 0; i < CHAINS; i++) x[i] = vec_mul_add(x[i], f, t);
+    }
     for (int i = 0; i < CHAINS; i++)
         for (int lane = 0; lane < LANES; lane++) sum += x[i][lane];
     return sum;
