@@ -134,11 +134,12 @@ def write_list(lab, missing, path):
     write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
 
 
-def run_list(options, lab, path):
-    """Runs the list. The runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
+def run_list(options, lab, path, alone):
+    """Runs the list; alone: one after another on this machine, since their times are what counts. The
+    runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
     words = [ABLATE, f"--grid={path}", f"--out={os.path.join(options.out, 'ablation')}",
-             f"--jobs={options.jobs}"]
-    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin else []
+             f"--jobs={1 if alone else options.jobs}"]
+    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
     with open(os.path.join(options.out, "ablate.log"), "ab") as log, subprocess.Popen(
             words, stdout=log, env={**os.environ, "TRAIN": os.path.abspath(lab.train)}) as process:
         try:
@@ -150,13 +151,13 @@ def run_list(options, lab, path):
         sys.exit(status)
 
 
-def run_everything(options, lab, labels, experiments):
-    """Plans and runs until nothing of these experiments is missing. Returns their plan."""
+def run_missing(options, lab, labels, experiments, alone):
+    """Plans and runs until nothing of these experiments is missing."""
     before = None
     while True:
-        planned, missing = plan_all(lab, labels, experiments, options)
-        if options.page or not missing:
-            return planned
+        _, missing = plan_all(lab, labels, experiments, options)
+        if not missing:
+            return
         path = os.path.join(options.out, "wanted.txt")
         write_list(lab, missing, path)
         if options.list:
@@ -167,9 +168,16 @@ def run_everything(options, lab, labels, experiments):
         if before == set(missing):
             say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
                 "measured")
-            return planned
+            return
         before = set(missing)
-        run_list(options, lab, path)
+        run_list(options, lab, path, alone)
+
+
+def run_everything(options, lab, labels, experiments):
+    """Runs what is missing, those runs last and alone whose times are measured. Returns the plan."""
+    for timed in (False, True) if not options.page else ():
+        run_missing(options, lab, labels, [one for one in experiments if one.timed == timed], timed)
+    return plan_all(lab, labels, experiments, options)[0]
 
 
 def progress_of(what):

@@ -21,7 +21,7 @@ system_python.require("check_report", "report", "numpy", "scipy.stats", "matplot
 
 import numpy as np
 
-from claims import claims, experiments, lab, plan, quantities, rules
+from claims import claims, experiments, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -250,6 +250,12 @@ def check_tables():
         check(bool(claim.text and claim.where), claim.id)
     asked = {name for claim in claims.CLAIMS for name in claim.experiments()}
     check(asked == set(experiments.BY_ID), "nobody asks for", set(experiments.BY_ID) - asked)
+    first = registered.first_rules()
+    for claim in claims.ALL:
+        check(registered.is_changed(claim, first) == bool(claim.revised), claim.id,
+              "has another rule than in registered.csv and does not say why, or the reverse")
+    check([row["id"] for row in registered.revisions([claims.find("F9"), claims.find("A14")])] == ["A14"],
+          "revised rules")
     younger = {("E11", "F9"): "00000000"}
     check(rules.rule_is_younger(claims.find("F9"), younger), "a changed rule")
     check(not rules.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),

@@ -133,6 +133,12 @@ class Lab:
         return os.path.exists(summary) and \
             run_folders.read_summary(summary).get("exit_reason") in ("done", "diverged")
 
+    def seconds(self, names):
+        """How long the runs of these names took that were run here, in sum."""
+        found = (os.path.join(self.folder, "ablation", "runs", name, "summary.json") for name in names)
+        return sum(run_folders.read_summary(path).get("seconds") or 0 for path in found
+                   if os.path.exists(path))
+
     def loss_of(self, run):
         """The final validation loss, far above all others if the run did not train; None if it has not
         ended."""

@@ -6,10 +6,11 @@ page.html; texts of the page that are no numbers are in words.py.
 from collections import namedtuple
 import math
 import os
+import platform
 
 import jinja2
 
-from claims import claims, figures, inference, words
+from claims import claims, figures, inference, registered, words
 from claims.experiments import EXPERIMENTS
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
@@ -96,6 +97,7 @@ def claim_row(claim, contents):
             "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
+            "revised": claim.revised,
             "interval": figures.interval_svg(outcome) if outcome else "",
             "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
@@ -164,10 +166,26 @@ def what_was_run(contents):
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
                      f"{lab.entropy(label):.4f} nats"))
     rows.append(("Program", " ".join(lab.call("--version").split())))
+    rows.append(("Machine", machine()))
+    if contents.level != "mini" and contents.planned:
+        seconds = lab.seconds(name for _, names in sizes.values() for name in names)
+        rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
     rows.append(("Rules older than facts", "yes" if not contents.younger else
                  f"no: {', '.join(sorted(contents.younger))} (changed after their facts were made)"))
     return rows
+
+
+def machine():
+    """The processor's name, if the system tells it, and the number of cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file
+                         if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def make(contents):
@@ -178,17 +196,18 @@ def make(contents):
     by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
                  and row["word"] != row["expected"]]
-    counts = [(word, SHAPES[word], sum(row["word"] == word for row in rows)) for word in VERDICTS
-              if word != UNTESTED]
+    by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
+               if word != UNTESTED]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
-        level=contents.level, claims=rows, counts=counts, surprises=surprises,
+        level=contents.level, claims=rows, by_word=by_word, surprises=surprises,
         minute=words.in_a_minute(by_id), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
+        revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
         younger=sorted(contents.younger), objections=words.OBJECTIONS, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS])

@@ -15,6 +15,9 @@ import zlib
 from claims.fact_table import variant_text
 
 DEFAULT_RATE = 1e-3
+# Options of experiments at ./train's own values.
+DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
+            "grad-accum": 1, "dropout": 0}
 FIRST_TUNING_SEED = 101
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
@@ -98,8 +101,10 @@ class Experiment:
 
 
 def run_of(size, label, variant, seed, measures, **options):
-    """A run at a size, with options by their Python names (n_embd for n-embd)."""
+    """A run at a size, with options by their Python names (n_embd for n-embd). Options with ./train's own
+    values are left out, so that equal runs are one run."""
     options = {**size.options, **{name.replace("_", "-"): value for name, value in options.items()}}
+    options = {name: value for name, value in options.items() if DEFAULTS.get(name) != value}
     tokens = options["batch-size"] * options["block-size"]
     options.setdefault("eval-interval", max(1, options["max-iters"] // 10))
     options.setdefault("eval-iters", math.ceil(size.evaluated / tokens))

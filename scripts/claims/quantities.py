@@ -215,27 +215,37 @@ def slope(experiment, metric, axis, a, b=None):
                     unit_of(metric))
 
 
-def largest_rate(experiment, rates, a, b):
-    """The largest stable learning rate of a over that of b, among the rates that were run. A rate is
-    stable for a seed if from the best rate up to it every run trained and lost at most STABLE against
-    the best."""
-    def edge(view, variant):
-        runs = [(rate, joined(variant, f"rate={rate:g}")) for rate in rates]
-        runs = [(rate, view("val_loss", name), view("trained", name)) for rate, name in runs]
-        runs, edges = [run for run in runs if run[1]], {}
-        for seed in runs[0][1] if runs else ():
-            row = [losses.get(seed, math.inf) if good.get(seed, 1) == 1 else math.inf
-                   for _, losses, good in runs]
-            at = int(np.argmin(row))
-            best = row[at]
-            while at + 1 < len(runs) and row[at + 1] <= best + STABLE:
-                at += 1
-            if math.isfinite(best):
-                edges[seed] = runs[at][0]
-        return edges
+def rate_rows(view, rates, variant):
+    """[(rate, {seed: loss})] of the rates that were run; a run that did not train has the loss infinity."""
+    rows = []
+    for rate in rates:
+        name = joined(variant, f"rate={rate:g}")
+        good = view("trained", name)
+        losses = {seed: loss if good.get(seed, 1) == 1 else math.inf
+                  for seed, loss in view("val_loss", name).items()}
+        rows += [(rate, losses)] if losses else []
+    return rows
 
+
+def stable_rates(rows):
+    """{seed: the largest stable rate} from rate_rows(): from the best rate up to it every run trained and
+    lost at most STABLE against the best."""
+    found = {}
+    for seed in rows[0][1] if rows else ():
+        losses = [one.get(seed, math.inf) for _, one in rows]
+        at = int(np.argmin(losses))
+        best = losses[at]
+        while at + 1 < len(rows) and losses[at + 1] <= best + STABLE:
+            at += 1
+        if math.isfinite(best):
+            found[seed] = rows[at][0]
+    return found
+
+
+def largest_rate(experiment, rates, a, b):
+    """The largest stable learning rate of a over that of b, among the rates that were run."""
     def compute(view):
-        above, below = edge(view, a), edge(view, b)
+        above, below = (stable_rates(rate_rows(view, rates, variant)) for variant in (a, b))
         return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above
                                        if seed in below}))
     return Quantity(f"largest stable rate of {a} / that of {b}", experiment,
