@@ -39,6 +39,11 @@ def norm_runs(size, tuned):
     for norm in ("none", "ln"):  # each with the better of two initializations
         rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
         yield from best_init(size, label, tuned, norm, rates)
+    for norm in ("ln", "bn") if size.name == "M" and size.long else ():
+        rate = tuned(size, norm=norm)
+        for seed in size.judged(2) if rate is not None else ():
+            yield run_of(size, label, {"norm": norm, "updates": LONG}, seed, ("ending", "curve"),
+                         norm=norm, learning_rate=rate, max_iters=LONG)
     if size.name in ("XS", "mini"):
         yield from edge_runs(size, label)
         for norm in ("none", "ln", "bn"):
@@ -50,6 +55,7 @@ def norm_runs(size, tuned):
 
 
 WIDTHS = (16, 32, 64)
+LONG = 10000
 DEEPER = 4  # layers, where the largest rate is looked for at another depth than XS has
 
 
@@ -130,6 +136,12 @@ def text_runs(size, tuned):
 def padding_runs(size, tuned):
     for norm, pads in (("ln", "mask"), ("bn", "mask"), ("bn", "include")):
         rate = tuned(size, norm=norm)
+        if rate is not None and size.full:  # other fractions of pads
+            for blocks, seed in ((blocks, seed) for blocks in (1, 4) for seed in size.judged()):
+                yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads,
+                             "blocks": blocks}, seed, ("ending",), norm=norm, items="on",
+                             pad_to="block", pad_stats=pads, learning_rate=rate,
+                             block_size=blocks * size["block-size"])
         for seed in size.judged() if rate is not None else ():
             yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads, "text": "items"},
                          seed, ("ending", "pad_change"), norm=norm, items="on", pad_to="block",

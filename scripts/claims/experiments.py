@@ -28,7 +28,7 @@ EXPERIMENTS = [
         "warm-up. Weights, batches and steps of a seed are the same.",
         SMALL_MODELS + " The grid of rates has few points, so a factor between rates is coarse.",
         designs.norm_runs, core=True, figure=(
-            dots("val_loss", rate="tuned"), course("bn", "ln"),
+            dots("val_loss", rate="tuned", width=None), course("bn", "ln"),
             lines("rate", "val_loss", depth="base", recipe=None), dots("rate_sensitivity"),
             lines("rate", "val_loss", recipe="no-clipping"),
             lines("rate", "val_loss", recipe="no-warmup")),

@@ -208,7 +208,9 @@ def picture(facts, experiment, cell, spec, name):
     figure.set_layout_engine("constrained")
     axes.set_title(f"{cell[0]}, {cell[1]}", fontsize=9, loc="left")
     low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
-    sentence = f"{words_of(spec['metric'])}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
+    what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
+    where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value)
+    sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
                f"highest {high[0]} ({high[1]:.4g})."
     return svg_text(figure, name, sentence), sentence
 

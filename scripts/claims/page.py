@@ -35,15 +35,16 @@ def number(value):
 
 
 def estimate_text(outcome):
-    """"0.031 [0.012, 0.050], n = 8"; of an exact reading, the lowest and the highest value."""
+    """"0.031 nats [0.012, 0.050], 8 seeds"; of an exact reading, the lowest and the highest value."""
     estimate = outcome.estimate
+    seeds = f", {estimate.n} seed{'s' if estimate.n > 1 else ''}"
     if outcome.reading.form == "exact":
         ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
                                                max(estimate.seeds.values())))))
-        return " to ".join(ends) + (f", n = {estimate.n}" if estimate.kind != "exact" else "")
+        return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
     kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
-    return f"{kind}{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}], " \
-           f"n = {estimate.n}"
+    unit = f" {outcome.reading.quantity.unit}".rstrip()
+    return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
 
 
 def reading_word(value):
@@ -68,10 +69,11 @@ def holm_of(judged):
 
 
 def telling(verdict):
-    """The value for a sentence: of the reading that the verdict rests on, an interval if there is one."""
+    """The value for a sentence: the first interval of the reading that the verdict rests on, and of
+    which text and size it is. Exact values say nothing without their rule."""
     rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
-    outcome = min(rests, key=lambda one: one.reading.form == "exact", default=None)
-    return estimate_text(outcome) if outcome else ""
+    outcome = next((one for one in rests if one.reading.form != "exact"), None)
+    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" if outcome else ""
 
 
 def outcome_rows(outcomes, holm):
@@ -87,7 +89,7 @@ def p_text(p):
 
 
 def claim_row(claim, contents):
-    verdict, holm = contents.judged[claim.id], contents.holm
+    verdict, holm = contents.judged[claim.id], contents.holm or {}
     outcome = deciding(verdict)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
@@ -110,21 +112,26 @@ def sizes_of(verdict):
 
 
 def table_of(facts, experiment, cell):
-    """The means of an experiment's metrics, a row for each variant."""
+    """The means of an experiment's metrics, a row for each variant. Without a choice of metrics, each row
+    lists those that the variant has."""
     metrics = [metric for metric in experiment.metrics or facts.metrics(experiment.id)
                if facts.variants(experiment.id, cell, metric)]
     variants = dict.fromkeys(variant for metric in metrics
                              for variant in facts.variants(experiment.id, cell, metric))
     rows = []
     for variant in list(variants)[:TABLE_ROWS]:
-        cells, seeds = [], 0
+        cells, seeds = {}, 0
         for metric in metrics:
             series = facts.series(experiment.id, cell, metric, variant)
             estimate = figures.over_seeds(series)
-            cells.append("" if estimate is None else number(estimate.value))
+            cells[metric] = "" if estimate is None else number(estimate.value)
             seeds = max(seeds, len(series))
-        rows.append({"variant": variant, "cells": cells, "seeds": seeds})
-    return {"cell": cell_name(cell), "metrics": metrics, "rows": rows,
+        listed = "; ".join(f"{metric.replace('_', ' ')} {text}" for metric, text in cells.items() if text)
+        rows.append({"variant": variant, "seeds": seeds if experiment.metrics else "",
+                     "cells": list(cells.values()) if experiment.metrics else [],
+                     "listed": "" if experiment.metrics else listed})
+    return {"cell": cell_name(cell), "metrics": metrics if experiment.metrics else [], "rows": rows,
+            "title": f"Means over seeds, {cell_name(cell)}" if experiment.metrics else "Exact values",
             "more": max(0, len(variants) - TABLE_ROWS)}
 
 

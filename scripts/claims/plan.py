@@ -28,7 +28,8 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 @dataclass(frozen=True)
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
-    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself."""
+    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself.
+    full: all of it. long: also a pair of long runs at the largest size."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -37,6 +38,7 @@ class Size:
     evaluated: int = 12288
     small: bool = False
     full: bool = False
+    long: bool = False
 
     def __getitem__(self, name):
         return self.options[name]

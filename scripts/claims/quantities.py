@@ -19,6 +19,8 @@ from claims import inference
 from claims.fact_table import NO_SEED, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
+NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit",
+        "above_frequencies")
 STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
 
 
@@ -120,7 +122,7 @@ def combination(view, metric, terms):
 
 
 def unit_of(metric):
-    return "nats" if metric in LOSSES else ""
+    return "nats" if metric in NATS else ""
 
 
 def joined(variant, more):
