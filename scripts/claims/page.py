@@ -107,8 +107,8 @@ def claim_row(claim, contents):
 
 def sizes_of(verdict):
     """"at XS, S", after a verdict that rests on trained models."""
-    sizes = sorted({one.cell[1] for one in verdict.said if one.cell[1] != "-"})
-    return f"at {', '.join(sizes)}" if sizes and verdict.word in DECIDED else ""
+    sizes = sorted({one.cell[1] for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"})
+    return f"at {', '.join(sizes)}" if sizes and verdict.word != UNMEASURED else ""
 
 
 def table_of(facts, experiment, cell):
