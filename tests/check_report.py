@@ -201,6 +201,9 @@ def check_quantities():
     check(abs(slope.estimate(facts, cell).value - 2) < 1e-9, "slope")
     rate = quantities.largest_rate("E", (1e-3, 1e-2, 1e-1), "norm=a", "norm=b")
     check(abs(rate.estimate(facts, cell).value - 10) < 1e-9, "largest rate")
+    wide = rate.estimate(facts, cell)  # three equal seeds on a grid of two decades in two steps
+    half = 9.9248432 * math.sqrt(2 * math.log(10) ** 2 / 12 / 3)
+    check(abs(math.log(wide.high / 10) - half) < 1e-6, "rounding of a grid", wide, half)
     steps = quantities.steps_to("E", "norm=a", "norm=b")
     check(abs(steps.estimate(facts, cell).value - 0.6) < 1e-9, "steps", steps.estimate(facts, cell))
     ratio = quantities.ratio("E", "y", "norm=b width=64", "norm=b width=16")

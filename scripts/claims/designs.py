@@ -82,9 +82,7 @@ def best_init(size, label, tuned, norm, rates):
     """Judged at the rate and initialization that tuning found best together."""
     if None in rates.values():
         return
-    losses = {init: sum(tuned.loss_of(run_of(size, label, "", seed, (), norm=norm, init=init,
-                                             learning_rate=rate)) for seed in size.tuning_seeds())
-              for init, rate in rates.items()}
+    losses = {init: sum(tuned.losses(size, rate, norm=norm, init=init)) for init, rate in rates.items()}
     init = min(losses, key=losses.get)
     for seed in size.judged():
         yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,

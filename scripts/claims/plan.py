@@ -33,7 +33,7 @@ class Size:
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-    seeds: int = 4
+    seeds: int = 5
     tuning: int = 2
     evaluated: int = 12288
     small: bool = False
@@ -70,7 +70,7 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 300}, rates=(1e-3, 1e-2), tuning=1,
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 240}, rates=(1e-3, 1e-2), tuning=1,
                            evaluated=12288)],
               [XS]),
     "full": ([replace(size, full=True, seeds=seeds, tuning=3)
@@ -145,16 +145,20 @@ class Tuning:
     def __init__(self, label, lab):
         self.label, self.lab, self.wanted = label, lab, []
 
-    def loss_of(self, run):
-        return self.lab.loss_of(run)
+    def run(self, size, rate, seed, **options):
+        """A run of the grid. Only its last loss counts."""
+        updates = options.get("max_iters", size["max-iters"])
+        return run_of(size, self.label, "", seed, ("ending",), learning_rate=rate,
+                      **{**options, "eval_interval": updates})
+
+    def losses(self, size, rate, **options):
+        return [self.lab.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
 
     def __call__(self, size, rates=None, **options):
         means = {}
         for rate in rates or size.rates:
-            runs = [run_of(size, self.label, "", seed, ("ending",), learning_rate=rate, **options)
-                    for seed in size.tuning_seeds()]
-            self.wanted += runs
-            losses = [self.loss_of(run) for run in runs]
+            self.wanted += [self.run(size, rate, seed, **options) for seed in size.tuning_seeds()]
+            losses = self.losses(size, rate, **options)
             means[rate] = None if None in losses else sum(losses) / len(losses)
         if None in means.values():
             return None

@@ -61,9 +61,10 @@ class Quantity:
 
 # ---- estimates -----------------------------------------------------------------------------------
 
-def over_seeds(values):
+def over_seeds(values, grid=0.0):
     """The mean with Student's t interval; None without values. One seed decides nothing, except for a
-    fact that no seed enters."""
+    fact that no seed enters. Values that are read on a grid get the variance of its rounding, grid^2 / 12,
+    in addition: seeds with equal values do not make it certain."""
     values = {seed: value for seed, value in values.items() if not math.isnan(value)}
     if not values:
         return None
@@ -75,6 +76,9 @@ def over_seeds(values):
     mean, low, high, n = inference.t_interval(numbers)
     if n < 2:
         return Estimate(mean, -math.inf, math.inf, values)
+    if grid:
+        half = inference.t_quantile(n - 1) * math.sqrt((numbers.var(ddof=1) + grid ** 2 / 12) / n)
+        low, high = mean - half, mean + half
     p = inference.sign_flip_p(numbers) if n <= inference.FLIPS_MAX else math.nan
     return Estimate(mean, low, high, values, p)
 
@@ -248,8 +252,9 @@ def largest_rate(experiment, rates, a, b):
     """The largest stable learning rate of a over that of b, among the rates that were run."""
     def compute(view):
         above, below = (stable_rates(rate_rows(view, rates, variant)) for variant in (a, b))
+        spacing = math.log(rates[-1] / rates[0]) / (len(rates) - 1)
         return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above
-                                       if seed in below}))
+                                       if seed in below}, math.sqrt(2) * spacing))
     return Quantity(f"largest stable rate of {a} / that of {b}", experiment,
                     tuple(("val_loss", joined(variant, "rate=0.01")) for variant in (a, b)), compute)
 
@@ -266,7 +271,7 @@ def steps_to(experiment, a, b, at=""):
                      for k in range(1, 11)]
             if seed in view("val_loss_100%", a):
                 fractions[seed] = next((part for part, reached in curve if reached <= loss), math.inf)
-        return over_seeds(fractions)
+        return over_seeds(fractions, 0.1)
     return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
                     (("val_loss_100%", a), ("val_loss", b)), compute)
 

@@ -58,6 +58,8 @@ REVISIONS = [
     "The rule for runs that did not train was changed after a trial with three seeds: the median decides "
     "only where runs of a variant differ in whether they trained. Before, it decided wherever one run did "
     "not train, so two variants that both fail could not be compared.",
+    "After a trial with two seeds, what is read on a grid (the largest stable rate, the steps to a loss) got "
+    "the grid's rounding in its interval. Before, seeds with equal values gave an interval of width 0.",
 ]
 
 
