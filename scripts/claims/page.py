@@ -53,7 +53,8 @@ def reading_word(value):
 
 def deciding(verdict):
     """The outcome that is drawn: the first that agrees with the verdict on `says`, intervals first."""
-    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said
+    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said or \
+        verdict.intended
     return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
 
 

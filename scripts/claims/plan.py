@@ -70,7 +70,7 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 240}, rates=(1e-3, 1e-2), tuning=1,
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 220}, rates=(1e-3, 1e-2), tuning=1,
                            evaluated=12288)],
               [XS]),
     "full": ([replace(size, full=True, seeds=seeds, tuning=3)
