@@ -17,6 +17,7 @@ from claims.quantities import LOSSES, over_seeds
 from looks import COLOURS, literal
 
 ROWS_MAX = 24
+PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 ORDER = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in", "pre", "post")
 
 
@@ -90,7 +91,7 @@ def dots(axes, facts, experiment, cell, spec):
         view_limits(axes, values, "x")
         if spec["metric"] in LOSSES:
             draw_margin(axes.axvspan, dict(shown).get("ln"))
-            height += perplexity_axis(axes.secondary_xaxis, "top", min(value for _, value in shown))
+            height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
     return shown, height
 
 
@@ -100,9 +101,13 @@ def draw_margin(span, middle):
         span(middle - MARGIN, middle + MARGIN, color="0.92", zorder=0)
 
 
-def perplexity_axis(secondary, side, lowest):
-    """A second axis for losses: by how many per cent the perplexity is above that of the lowest mean.
-    Returns the height that it needs."""
+def perplexity_axis(secondary, side, shown, values):
+    """A second axis for losses: by how many per cent the perplexity is above that of the lowest mean, unless
+    the losses are far apart. Returns the height that it needs."""
+    lowest = min(value for _, value in shown)
+    if max(values) - min(values) > PERPLEXITY_RANGE:
+        return 0
+
     def per_cent(loss):
         return 100 * np.expm1(np.clip(np.asarray(loss, float) - lowest, -30, 30))
 
@@ -138,7 +143,7 @@ def lines(axes, facts, experiment, cell, spec):
         for x, estimate in points:
             draw_estimate(axes, estimate, x, colour, True)
             values += estimate.seeds.values()
-        shown.append((name, points[-1][1].value))
+        shown += [(f"{name} at {x:g}", one.value) for x, one in points]
     axes.set_xscale("log")
     ticks = sorted({x for points in groups.values() for x, _ in points})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -149,7 +154,7 @@ def lines(axes, facts, experiment, cell, spec):
         view_limits(axes, values, "y")
         axes.legend(fontsize=8)
         if spec["metric"] in LOSSES:
-            perplexity_axis(axes.secondary_yaxis, "right", min(value for _, value in shown))
+            perplexity_axis(axes.secondary_yaxis, "right", shown, values)
     return shown, 2.8
 
 

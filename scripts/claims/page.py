@@ -22,7 +22,7 @@ Contents = namedtuple("Contents", "facts judged younger level lab planned holm",
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
           "not tested": "·"}
-TABLE_ROWS = 60
+TABLE_ROWS = 90
 
 
 def number(value):

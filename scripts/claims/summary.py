@@ -81,15 +81,17 @@ README_LINES = 7  # sentences of the section, so that it has at most ten lines
 
 
 def readme_section(contents, where):
-    """README's section: how many claims came out how, the page's sentences, then surprises."""
+    """README's section: how many claims came out how, the page's sentences, then surprises, then what was
+    open before."""
     judged, rows = contents.judged, {claim.id: page.claim_row(claim, contents) for claim in claims.CLAIMS}
     sentences = [sentence for name, sentence in words.in_a_minute(rows)
                  if judged[name].word in DECIDED]
     told = {name for name, _ in words.in_a_minute(rows)}
+    rest = [claim for claim in claims.CLAIMS if claim.id not in told and claim.says.needs()
+            and judged[claim.id].word in DECIDED and claim.expected != judged[claim.id].word]
+    rest.sort(key=lambda claim: claim.expected == "open")
     sentences += [f"{claim.text}: **{judged[claim.id].word}**." + (f" {claim.note}" if claim.note else "")
-                  for claim in claims.CLAIMS
-                  if claim.id not in told and judged[claim.id].word in DECIDED and claim.says.needs()
-                  and claim.expected not in ("open", judged[claim.id].word)]
+                  for claim in rest]
     tally = ", ".join(f"{number} {word}" for word, number in counts(judged).items() if number)
     return "\n".join([
         "## What we found", "",
