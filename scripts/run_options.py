@@ -11,6 +11,9 @@ WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet", "profile", "out", "force"}
 
+# Of those, these say where a run is and how it is shown: no table is split by them.
+PLACES = {"threads", "quiet", "out", "force"}
+
 # What it means that an option with a file's name has no value.
 ABSENT = {"corpus": "grammar", "start": "random"}
 
