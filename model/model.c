@@ -80,6 +80,44 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
     return false;
 }
 
+/* The sub-layers of this kind in layer l. */
+static const struct placement *placement_at(const struct model_config *config, int site, size_t l) {
+    return placement_of(model_placement(config, site), site == SITE_ATTENTION, l,
+                        (size_t)config->n_layer, config->mix_fraction);
+}
+
+bool model_needs_batch(const struct model_config *config) {
+    if (config->norms.watch) return true;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        if ((*kind)->statistics && !(*kind)->causal && model_has_norm(config, *kind)) return true;
+    for (size_t l = 0; l < (size_t)config->n_layer; l++)
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
+            if (placement_at(config, site, l)->lambda.profiled) return true;
+    return false;
+}
+
+/* The smallest number of sequences of T tokens that are whole rows of sums. */
+static size_t whole_sequences(size_t T) {
+    return SUM_ROWS / size_min(T & -T, SUM_ROWS); // T & -T: the largest power of 2 that divides T
+}
+
+/* The tokens that there must be memory for, in batches of up to B sequences. */
+static size_t rows_at_a_time(const struct model_config *config, size_t B) {
+    size_t T = (size_t)config->block_size;
+    if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
+    size_t unit = config->any_length ? SUM_ROWS : whole_sequences(T);
+    size_t most = (size_t)config->micro_batch_tokens / T / unit * unit;
+    return size_min(B, most ? most : unit) * T;
+}
+
+struct batch model_micro_batch(const struct model *m, const struct batch *batch, size_t first) {
+    size_t B = batch->B, T = batch->T, unit = whole_sequences(T);
+    if (B * T <= m->rows) return batch_part(batch, first, B - first);
+    size_t most = m->rows / T / unit * unit, parts = (B + most - 1) / most;
+    size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
+    return batch_part(batch, first, size_min(each, B - first));
+}
+
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
@@ -173,8 +211,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
 static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = common_options(m);
-    options.placement = placement_of(model_placement(config, site), site == SITE_ATTENTION, l, m->L,
-                                     config->mix_fraction);
+    options.placement = placement_at(config, site, l);
     options.layer = l;
     options.norm = model_norm(config, site);
     options.heads = site == SITE_ATTENTION ? config->n_head : 0;
@@ -214,7 +251,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
 
 static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
-    size_t N = layout->B * layout->T, row = vec_padded(m->V);
+    size_t N = layout->B * layout->T, all = m->B * m->T, row = vec_padded(m->V);
     const struct placement *placement = &placements[m->config.placement];
     const bool dual = placement->dual, reads = placement->reads,
                final = model_has_final(&m->config);
@@ -236,15 +273,16 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->logits =
         arena_reals(arena, m->threads_max * (gain_present(&m->logit_gain) ? 2 : 1) * ROWS * row);
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
-    m->losses = arena_reals(arena, N);
-    m->correct = arena_take(arena, N, 1);
+    m->losses = arena_reals(arena, all);
+    m->correct = arena_take(arena, all, 1);
+    if (N < all) m->dembedded = arena_reals(arena, all * m->C);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
     if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->B, m->T, &m->lists, &m->arena};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, m->B};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);
@@ -273,6 +311,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     *model = (struct model){.config = *config,
                             .B = B,
                             .T = config->block_size,
+                            .rows = rows_at_a_time(config, B),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

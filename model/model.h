@@ -39,7 +39,9 @@ struct model_config {
     int64_t bias, final_norm;           // biases of linear layers
     int64_t pad_stats;                  // whether pads are tokens to norms
     double dropout, mix_fraction;
-    double lambda_start; // of a placement's lambda; negative: as the placement says
+    double lambda_start;        // of a placement's lambda; negative: as the placement says
+    int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
+    int64_t any_length;         // batches may have fewer positions than block_size
     struct norm_options norms;
 };
 
@@ -74,6 +76,7 @@ struct layer {
 struct model {
     struct model_config config;
     size_t B, T, C, V, L; // B and T are those of the largest batch
+    size_t rows;          // tokens that there is memory for at a time: a micro-batch
     uint64_t seed;
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
@@ -94,8 +97,9 @@ struct model {
     real *final_out;        // (B,T,C) of the final norm; NULL without it
     real *head_in;          // (B,T,C) what the head reads (not owned)
     real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
-    real *losses;           // (B,T)
+    real *losses;           // (B,T) of the whole batch, as the next two
     unsigned char *correct; // (B,T), of model_loss()
+    real *dembedded;        // (B,T,C), or NULL if the largest batch is one micro-batch
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
@@ -113,7 +117,25 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* The batch through all layers, up to what the head reads. Pads come after a sequence's tokens:
+/* Whether a batch must go through the model at once: a norm pools over the tokens of several
+   sequences, a norm is watched for probes, or initial values come from the first batch. */
+bool model_needs_batch(const struct model_config *config);
+
+/* A batch may go through the model in micro-batches: runs of whole sequences, so that only one of
+   them needs memory for its activations. Sums over tokens are split at the same rows as those of the
+   whole batch and added in the same order, so the results have the same bits.
+
+   The micro-batch that starts at sequence `first`: the whole batch, if there is memory for it. */
+struct batch model_micro_batch(const struct model *model, const struct batch *batch, size_t first);
+
+/* Training: forward and backward of the batch, micro-batch by micro-batch. Adds `scale` times the
+   gradient of the batch's mean loss over its valid targets to every parameter's gradient; returns
+   that mean loss. `step` keys dropout. */
+double model_gradient(struct model *model, const struct batch *batch, uint64_t step, double scale);
+
+/* What follows takes a batch that there is memory for, such as a micro-batch.
+
+   The batch through all layers, up to what the head reads. Pads come after a sequence's tokens:
    causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
    that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
    In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`;
@@ -128,10 +150,13 @@ struct tokens model_tokens(const struct model *model, const struct batch *batch,
 bool model_profiled(const struct model *model);
 void model_profile(struct model *model, const struct batch *batch);
 
+/* The number of threads that team_lead() should have where a sequence is extended token by token. */
+int model_extend_threads(const struct model *model);
+
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps
    them for backward, so one more character costs one token's work. The result is the same as that
-   of a forward of the whole sequence, to the bit. */
+   of a forward of the whole sequence, to the bit. The leader's helpers take part (team_lead()). */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
@@ -143,8 +168,7 @@ size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 /* After model_loss(): the number of valid targets that were the most likely character. */
 size_t model_correct(const struct model *model, const struct batch *batch);
 
-/* After a forward in training: adds `scale` times the gradient of the batch's mean loss over its
-   valid targets to every parameter's gradient; returns that mean loss. `step` is forward's. */
+/* The second half of model_gradient(), after a forward in training of the whole batch. */
 double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
 void model_zero_grad(struct model *model);

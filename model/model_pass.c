@@ -20,31 +20,49 @@
      - before and after each part of the head's backward, for the same reason;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
+   A batch may go through both columns in micro-batches, one after another. Their sums over tokens are
+   those of the whole batch, cut where these are cut anyway: a matrix product adds SUM_ROWS tokens at a
+   time to dW, a sum over row blocks adds block after block. Where one gradient has two such sums, all
+   of the first come before the second: dwte first sums over all logits, and only after the last
+   micro-batch over dembedded, which is kept for the whole batch.
+
    Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
    dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
-#include "model/layer/residual.h"
 #include "model/layer/softcap.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
-#include "model/math/reduce.h"
 #include "model/math/simd.h"
 #include "model/model.h"
+#include "model/outer.h"
 #include <string.h>
+
+/* Weights that a token is multiplied by. */
+static size_t matrix_weights(const struct model *m) {
+    const struct sublayer *attention = &m->layer[0].attention, *mlp = &m->layer[0].mlp;
+    return m->C * (m->L * (attention->E + attention->H + mlp->E + mlp->H) + m->V);
+}
 
 /* The number of threads of a pass over N tokens. A thread with less than some million operations
    costs more in waiting than it saves. */
 static int team_size(const struct model *m, size_t N) {
     const double operations_min = 8e6;
-    const struct layer *layer = &m->layer[0];
-    size_t width = layer->attention.E + layer->attention.H + layer->mlp.E + layer->mlp.H;
-    double weights = (double)m->C * (double)(m->L * width + m->V);
-    double operations = (double)N * (6 * weights + 12 * (double)(m->L * m->C * m->T));
+    double operations =
+        (double)N * (6 * (double)matrix_weights(m) + 12 * (double)(m->L * m->C * m->T));
     double worth = operations / operations_min;
     size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
     if (m->threads) threads = m->threads;
     return (int)size_min(size_min(threads, m->threads_max), team_row_blocks(N));
+}
+
+/* A token reads each weight once and computes little with it, so its time is that of reading. A
+   thread with less than two million weights of its own does not pay. */
+int model_extend_threads(const struct model *m) {
+    const size_t weights_min = 2000000;
+    size_t threads = matrix_weights(m) / weights_min;
+    if (m->threads) threads = m->threads;
+    return (int)size_min(threads < 1 ? 1 : threads, m->threads_max);
 }
 
 int model_team(const struct model *m) {
@@ -62,20 +80,24 @@ struct tokens model_tokens(const struct model *m, const struct batch *batch, boo
 
 static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
                            uint64_t step) {
-    return (struct pass){
-        .tokens = model_tokens(m, batch, training), .rows = {0, batch->B * batch->T}, .step = step};
+    return (struct pass){.tokens = model_tokens(m, batch, training),
+                         .rows = {0, batch->B * batch->T},
+                         .step = step,
+                         .first = batch->first * batch->T};
 }
 
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
                                      const int32_t *ids) {
     double p = pass->tokens.training ? m->config.dropout : 0;
+    struct dropout dropout = dropout_make(p, random_key(m->seed, "embedding", pass->step));
+    dropout.first = (uint64_t)pass->first * m->C;
     return (struct embedding){
         .T = pass->tokens.T,
         .C = m->C,
         .ids = ids,
         .wte = m->wte,
         .wpe = m->wpe,
-        .dropout = dropout_make(p, random_key(m->seed, "embedding", pass->step)),
+        .dropout = dropout,
     };
 }
 
@@ -92,93 +114,16 @@ static void prepare(const struct model *m) {
     team_barrier();
 }
 
-/* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
-static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
-                               const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t C = norm->C;
-    norm_statistics(norm, &pass->tokens, x);
-    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
-        norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
-}
-
-/* dx (B,T,C) from dy likewise. Returns dx, or dy if the norm is the identity. */
-static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
-                                 real *dy, const real *x) {
-    struct range own = team_part_rows(pass->rows);
-    size_t C = norm->C;
-    norm_gradient_statistics(norm, &pass->tokens, dy, x);
-    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
-        norm_backward(norm, &pass->tokens, team_row_block(n, own), dx + n * C, dy + n * C,
-                      x + n * C);
-    return norm_present(norm) ? dx : dy;
-}
-
-/* What FINAL reads: stream_out, or with a second stream r stream_out + SECOND(r). */
-static const real *final_in(const struct model *m) {
-    return m->joined ? m->joined : m->stream_out;
-}
-
-static void final_forward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->joined) {
-        outer_norm_forward(&m->second_norm, pass, m->joined, m->second);
-        const real *normed = norm_present(&m->second_norm) ? m->joined : m->second;
-        residual_add(count, m->joined + at, 1, m->stream_out + at, normed + at);
-    }
-    outer_norm_forward(&m->final, pass, m->final_out, final_in(m));
-}
-
-/* From dhead_in in dstream[0]. Returns the index of the dstream that holds dstream_out. */
-static size_t final_backward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    size_t now = norm_present(&m->final) ? 1 : 0;
-    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], final_in(m));
-    if (!m->joined) return now;
-    const real *dr = outer_norm_backward(&m->second_norm, pass, m->dsecond, d, m->second);
-    if (dr != m->dsecond) memcpy(m->dsecond + at, dr + at, count * sizeof(real));
-    return now;
-}
-
-/* The second stream starts at `embedded`: its gradient d (B,T,C) += dr. */
-static void second_start_backward(const struct model *m, const struct pass *pass, real *d) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->dsecond) residual_add(count, d + at, 1, d + at, m->dsecond + at);
-}
-
-/* The sums of squares that probe.h reads. */
-static void probe_stream_in(const struct model *m, const struct pass *pass, const real *dx) {
-    struct range own = team_part_rows(pass->rows);
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = team_row_block(n, own).end - n;
-        m->dstream_in_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
-    }
-}
-
-/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same,
-   and the probed gradient is that of both streams' start. */
-static const real *start_backward(const struct model *m, const struct pass *pass, real *dx,
-                                  real *dstream_in) {
-    const bool same = !norm_present(&m->embedding_norm);
-    if (same) second_start_backward(m, pass, dstream_in);
-    if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
-    outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
-    if (same) return dstream_in;
-    second_start_backward(m, pass, dx);
-    return dx;
-}
-
 /* What a team works on. */
 struct work {
     struct model *m;
     const struct batch *batch;
     const int32_t *ids; // (B,T)
     const struct pass *pass;
-    real scale;       // of each valid target's loss, in backward
     double *variance; // of sublayer_profile(), or NULL
+    // backward
+    real scale;              // of each valid target's loss
+    const struct batch *all; // the whole batch, if this is its last micro-batch; else NULL
 };
 
 static void forward_work(void *argument) {
@@ -188,7 +133,7 @@ static void forward_work(void *argument) {
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
     embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
-    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
+    outer_start_forward(m, pass);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
@@ -197,20 +142,20 @@ static void forward_work(void *argument) {
         else
             sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
-    final_forward(m, pass);
+    outer_end_forward(m, pass);
     team_barrier();
 }
 
-static void forward(struct model *m, const int32_t *ids, const struct pass *pass) {
+static void forward(struct model *m, int threads, const int32_t *ids, const struct pass *pass) {
     struct work work = {.m = m, .ids = ids, .pass = pass};
     profile_lap(PROFILE_OTHER);
-    team_run(team_size(m, pass->rows.end - pass->rows.begin), forward_work, &work);
+    team_run(threads, forward_work, &work);
     m->prepared = m->lists.param.version;
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
     struct pass pass = pass_of(m, batch, training, step);
-    forward(m, batch->ids, &pass);
+    forward(m, team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
 bool model_profiled(const struct model *m) {
@@ -230,8 +175,9 @@ void model_profile(struct model *m, const struct batch *batch) {
 }
 
 void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end) {
-    struct pass pass = {.tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}};
-    forward(m, ids, &pass);
+    struct pass pass = {
+        .tokens = {.B = 1, .T = end, .first = first}, .rows = {first, end}, .shared = true};
+    forward(m, 1, ids, &pass);
 }
 
 /* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling thread's
@@ -240,7 +186,7 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V), buffers = gain_present(&m->logit_gain) ? 2 : 1;
     real *z = m->logits + (size_t)omp_get_thread_num() * buffers * ROWS * row;
     matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_of(m->head.transposed, row), matrix_of(z, row), matrix_zeros());
+           matrix_panels(m->head.forward, m->C), matrix_of(z, row), matrix_zeros());
     profile_lap(PROFILE_FORWARD);
     return z;
 }
@@ -266,7 +212,9 @@ static void logits_backward(const struct model *m, size_t block, size_t M, real 
 }
 
 const real *model_logits(struct model *m, size_t n) {
-    return logits_forward(m, 1, head_forward(m, n, 1));
+    real *z = m->logits;
+    linear_forward_shared(&m->head, 1, z, m->head_in + n * m->C);
+    return logits_forward(m, 1, z);
 }
 
 static void loss_work(void *argument) {
@@ -275,11 +223,13 @@ static void loss_work(void *argument) {
     const struct batch *batch = work->batch;
     struct range own = team_part(batch->B * batch->T, ROWS);
     const struct loss loss = {.V = m->V};
+    real *losses = m->losses + batch->first * batch->T;
+    unsigned char *correct = m->correct + batch->first * batch->T;
     for (size_t n = own.begin; n < own.end; n += ROWS) {
         size_t M = team_row_block(n, own).end - n;
         real *logits = logits_forward(m, M, head_forward(m, n, M));
-        loss_correct(M, m->V, m->correct + n, logits, batch->targets + n);
-        loss_cross_entropy(&loss, M, m->losses + n, NULL, logits, batch->targets + n);
+        loss_correct(M, m->V, correct + n, logits, batch->targets + n);
+        loss_cross_entropy(&loss, M, losses + n, NULL, logits, batch->targets + n);
     }
     profile_lap(PROFILE_LOSS);
     team_barrier();
@@ -288,20 +238,21 @@ static void loss_work(void *argument) {
 size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
     size_t N = batch->B * batch->T;
     team_run(team_size(m, N), loss_work, &(struct work){.m = m, .batch = batch});
-    return loss_sum(N, m->losses, batch->targets, sum);
+    return loss_sum(N, m->losses + batch->first * batch->T, batch->targets, sum);
 }
 
 size_t model_correct(const struct model *m, const struct batch *batch) {
     size_t correct = 0;
-    for (size_t n = 0; n < batch->B * batch->T; n++) correct += m->correct[n];
+    for (size_t n = 0; n < batch->B * batch->T; n++)
+        correct += m->correct[batch->first * batch->T + n];
     return correct;
 }
 
 /* The losses, dhead_in (N,C), and the gradient of the head's weight. */
-static void head_backward(struct model *m, size_t N, real *dhead_in, const int32_t *targets,
-                          real scale) {
-    size_t row = vec_padded(m->V), C = m->C;
+static void head_backward(struct model *m, const struct batch *batch, real *dhead_in, real scale) {
+    size_t N = batch->B * batch->T, row = vec_padded(m->V), C = m->C;
     const struct loss loss = {m->V, scale, (real)m->config.z_loss};
+    real *losses = m->losses + batch->first * batch->T;
     for (size_t first = 0; first < N; first += HEAD_ROWS) {
         size_t count = size_min(N - first, HEAD_ROWS);
         struct range own = team_part(count, ROWS);
@@ -310,10 +261,10 @@ static void head_backward(struct model *m, size_t N, real *dhead_in, const int32
             size_t M = team_row_block(i, own).end - i, n = first + i;
             real *z = head_forward(m, n, M), *logits = logits_forward(m, M, z);
             real *dlogits = m->dlogits + i * row;
-            loss_cross_entropy(&loss, M, m->losses + n, dlogits, logits, targets + n);
+            loss_cross_entropy(&loss, M, losses + n, dlogits, logits, batch->targets + n);
             profile_lap(PROFILE_LOSS);
             logits_backward(m, n / ROWS, M, dlogits, logits, z);
-            matmul(M, C, m->V, matrix_of(dlogits, row), matrix_of(m->head.weight.value, C),
+            matmul(M, C, m->V, matrix_of(dlogits, row), linear_weight(&m->head),
                    matrix_of(dhead_in + n * C, C), matrix_zeros());
             profile_lap(PROFILE_INPUT);
         }
@@ -323,14 +274,37 @@ static void head_backward(struct model *m, size_t N, real *dhead_in, const int32
     team_barrier();
 }
 
+/* Copies the thread's rows of a micro-batch to those of the whole batch; returns these. */
+static const real *keep_dembedded(const struct model *m, const struct pass *pass,
+                                  const real *dembedded) {
+    struct range own = team_part_rows(pass->rows);
+    memcpy(m->dembedded + (pass->first + own.begin) * m->C, dembedded + own.begin * m->C,
+           (own.end - own.begin) * m->C * sizeof(real));
+    return m->dembedded;
+}
+
+/* What has sums over the whole batch, from dembedded (B,T,C): dwte, which already has its part from
+   all of the batch's logits, dwpe, and lambda's gradient. */
+static void whole_batch_gradient(const struct model *m, const struct batch *all, uint64_t step,
+                                 const real *dembedded) {
+    size_t N = all->B * all->T;
+    const struct pass pass = pass_of(m, all, true, step);
+    const struct embedding embedding = embedding_of(m, &pass, all->ids);
+    embedding_backward(&embedding, N, dembedded);
+    for (size_t l = 0; l < m->L; l++) {
+        lambda_gradient(&m->layer[l].attention.lambda, N);
+        lambda_gradient(&m->layer[l].mlp.lambda, N);
+    }
+}
+
 static void backward_work(void *argument) {
     const struct work *work = argument;
     struct model *m = work->m;
     const struct batch *batch = work->batch;
     const struct pass *pass = work->pass;
     size_t N = batch->B * batch->T;
-    head_backward(m, N, m->dstream[0], batch->targets, work->scale);
-    size_t now = final_backward(m, pass); // dstream[now] is the gradient of the stream
+    head_backward(m, batch, m->dstream[0], work->scale);
+    size_t now = outer_end_backward(m, pass); // dstream[now] is the gradient of the stream
     team_barrier();
     for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
         real *dy = m->dstream[now], *between = m->dstream[(now + 1) % 3];
@@ -339,35 +313,58 @@ static void backward_work(void *argument) {
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
     }
     team_barrier();
-    const real *dembedded = start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
+    const real *dembedded =
+        outer_start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
+    if (m->dembedded) dembedded = keep_dembedded(m, pass, dembedded);
     team_barrier();
-    const struct embedding embedding = embedding_of(m, pass, batch->ids);
-    embedding_backward(&embedding, N, dembedded);
     for (size_t l = 0; l < m->L; l++) {
         sublayer_gradient(&m->layer[l].attention, N);
         sublayer_gradient(&m->layer[l].mlp, N);
     }
-    norm_gradient(&m->embedding_norm, N);
-    norm_gradient(&m->second_norm, N);
-    norm_gradient(&m->final, N);
+    outer_gradient(m, N);
     gain_gradient(&m->logit_gain, N);
+    if (work->all) whole_batch_gradient(m, work->all, pass->step, dembedded);
     profile_lap(PROFILE_OTHER);
     team_barrier();
 }
 
-double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
+/* Of a micro-batch of `all`, where each valid target has this weight in the gradient. */
+static void backward(struct model *m, const struct batch *batch, const struct batch *all,
+                     uint64_t step, double scale, size_t valid) {
     struct pass pass = pass_of(m, batch, true, step);
     pass.tokens.scale = scale;
-    size_t N = batch->B * batch->T, valid = 0;
-    for (size_t n = 0; n < N; n++) valid += batch->targets[n] >= 0;
-    if (!valid) return 0;
-    struct work work = {
-        .m = m, .batch = batch, .pass = &pass, .scale = (real)(scale / (double)valid)};
+    struct work work = {.m = m,
+                        .batch = batch,
+                        .pass = &pass,
+                        .scale = (real)(scale / (double)valid),
+                        .all = batch->first + batch->B == all->first + all->B ? all : NULL};
     profile_lap(PROFILE_OTHER);
-    team_run(team_size(m, N), backward_work, &work);
+    team_run(team_size(m, batch->B * batch->T), backward_work, &work);
+}
+
+/* After backward of a batch with targets. */
+static double mean_loss(const struct model *m, const struct batch *batch) {
     double sum;
-    loss_sum(N, m->losses, batch->targets, &sum);
+    size_t valid = loss_sum(batch->B * batch->T, m->losses, batch->targets, &sum);
     return sum / (double)valid;
+}
+
+double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
+    size_t valid = batch_targets(batch);
+    if (!valid) return 0;
+    backward(m, batch, batch, step, scale, valid);
+    return mean_loss(m, batch);
+}
+
+double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
+    size_t valid = batch_targets(batch);
+    struct batch part;
+    for (size_t first = 0; first < batch->B; first += part.B) {
+        part = model_micro_batch(m, batch, first);
+        model_forward(m, &part, true, step);
+        if (valid) backward(m, &part, batch, step, scale, valid);
+    }
+    return valid ? mean_loss(m, batch) : 0;
 }
 
 /* Each thread zeroes the part of each gradient that it will write. */

@@ -187,6 +187,8 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     for (int i = 0; i < QKV_PARTS; i++)
         if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * w->needs_dqkv[i]);
     w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
+    linear_operands_attach(&w->in, C, w->E, ring, arena);
+    linear_operands_attach(&w->proj, w->H, C, ring, arena);
     w->threads = arena_reals(arena, threads * w->thread_size);
 }
 
@@ -209,6 +211,5 @@ void sublayer_gradient(const struct sublayer *s, size_t N) {
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
     linear_bias_gradient(&s->in, N);
     linear_bias_gradient(&s->proj, N);
-    lambda_gradient(&s->lambda, N);
     gain_gradient(&s->in_gain, N);
 }

@@ -70,11 +70,12 @@ struct sublayer_scratch {
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,H) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,E) of attention, (ring,E) of the MLP
-    real *dqkv[QKV_PARTS]; // (B,T,width) gradients of q^, k^ and v^, if their norms pool
-    real *dnormed;         // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
-    real *djoined;         // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
-    real *normed;          // (ring,C) s PRE(x), computed again
-    real *threads;         // (threads,thread_size) scratch of each thread, in forward too
+    real *dqkv[QKV_PARTS];           // (B,T,width) gradients of q^, k^ and v^, if their norms pool
+    real *dnormed;                   // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
+    real *djoined;                   // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
+    real *normed;                    // (ring,C) s PRE(x), computed again
+    struct linear_operands in, proj; // of their weights' gradients, (ring) tokens
+    real *threads;                   // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;
@@ -89,11 +90,14 @@ static inline real *sublayer_thread_scratch(const struct sublayer_scratch *scrat
 }
 
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
-   grows: see model_extend()), and the step that keys dropout. */
+   grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row 0
+   is row `first` of the batch. */
 struct pass {
     struct tokens tokens;
     struct range rows;
     uint64_t step;
+    size_t first;
+    bool shared; // by a leader and its helpers (model_extend()), not by a team
 };
 
 struct sublayer_options {
@@ -138,11 +142,12 @@ void sublayer_initialize(const struct sublayer *s);
 /* After a change of the weights, and before a barrier. */
 void sublayer_prepare(const struct sublayer *s);
 
+enum { SUM_ROWS = 256 }; // the depth at which matrix products split a sum over tokens
+
 /* Backward goes slab by slab (sublayer_pass.c). A slab has enough rows for all threads, and is a
-   multiple of the matrix products' depth, 256, so that their sums are split at the same rows for
-   any number of threads. */
+   multiple of SUM_ROWS, so that sums are split at the same rows for any number of threads. */
 static inline size_t slab_rows(size_t threads) {
-    return 256 * ((threads * ROWS + 255) / 256);
+    return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
 }
 
 /* Backward keeps what it computes again in a ring of two slabs: the current one, and the one before
@@ -186,7 +191,8 @@ void sublayer_profile(struct sublayer *s, const struct pass *pass,
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* The gradients of biases and norms, of N tokens; after a barrier. */
+/* The gradients of biases, norms and gains, of N tokens; after a barrier. That of lambda has sums
+   over the whole batch: lambda_gradient(). */
 void sublayer_gradient(const struct sublayer *s, size_t N);
 
 #endif

@@ -179,11 +179,13 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     const struct sublayer_call c = {.s = s,
                                     .pass = pass,
                                     .w = w,
-                                    .drop = sublayer_dropout(s, pass, "residual"),
+                                    .drop = sublayer_dropout(s, pass),
                                     .scratch = sublayer_thread_scratch(w)};
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
-    cache_fetch(s->in.in * s->in.padded, s->in.transposed);
-    cache_fetch(s->proj.in * s->proj.padded, s->proj.transposed);
+    if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
+        linear_fetch_forward(&s->in);
+        linear_fetch_forward(&s->proj);
+    }
     for (int first = STAGE_SECOND, last; first < STAGES; first = last + 1) {
         for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
             last++;
@@ -198,7 +200,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     struct sublayer_call c = {.s = s,
                               .pass = pass,
                               .w = w,
-                              .drop = sublayer_dropout(s, pass, "residual"),
+                              .drop = sublayer_dropout(s, pass),
                               .scratch = sublayer_thread_scratch(w),
                               .dx = dx,
                               .dy = dy,
@@ -212,8 +214,8 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     bool whole_sequences = true;
     for (size_t n = 0; n < N; n += c.slab)
         whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
-    cache_fetch(s->proj.in * s->proj.out, s->proj.weight.value);
-    cache_fetch(s->in.in * s->in.out, s->in.weight.value);
+    linear_fetch_backward(&s->proj);
+    linear_fetch_backward(&s->in);
     for (int last = STAGE_POST, first; last >= STAGE_SECOND; last = first - 1) {
         for (first = last; first > STAGE_SECOND && !threads_wait(&c, first - 1, whole_sequences);)
             first--;

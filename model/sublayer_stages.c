@@ -38,11 +38,18 @@
 #include "model/math/reduce.h"
 #include <string.h>
 
-struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
-                                const char *place) {
+/* The dropout of one of the sub-layer's two places, with `per_token` elements of each token. */
+static struct dropout dropout_at(const struct sublayer *s, const struct pass *pass,
+                                 const char *place, size_t per_token) {
     double p = pass->tokens.training ? s->dropout : 0;
-    return dropout_make(p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site)
-                                 : 0);
+    struct dropout dropout = dropout_make(
+        p, p > 0 ? random_key(random_key(s->seed, place, pass->step), "", s->site) : 0);
+    dropout.first = (uint64_t)pass->first * per_token;
+    return dropout;
+}
+
+struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass) {
+    return dropout_at(s, pass, "residual", s->C);
 }
 
 static size_t count(struct range rows) {
@@ -105,6 +112,15 @@ static void scale(size_t count, real *to, real s, const real *from) {
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
+/* y (M,out) = linear(x) for these rows. */
+static void product_forward(const struct sublayer_call *c, const struct linear *linear,
+                            struct range rows, real *y, const real *x) {
+    if (c->pass->shared)
+        linear_forward_shared(linear, count(rows), y, x);
+    else
+        linear_forward(linear, count(rows), y, x);
+}
+
 /* s PRE(x): in y (M,C), or x itself where nothing changes it. */
 static const real *normed_forward(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
@@ -132,7 +148,7 @@ static struct attention attention_of(const struct sublayer_call *c) {
                               .qkv = s->expanded,
                               .softmax = s->softmax,
                               .softcap = s->softcap,
-                              .dropout = sublayer_dropout(s, c->pass, "attention"),
+                              .dropout = dropout_at(s, c->pass, "attention", s->heads * T),
                               .first = c->pass->rows.begin % T};
 }
 
@@ -152,7 +168,7 @@ static void second_forward(const struct sublayer_call *c, struct range rows) {
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
-    linear_forward(&s->in, count(rows), expanded, normed_forward(c, rows, c->scratch));
+    product_forward(c, &s->in, rows, expanded, normed_forward(c, rows, c->scratch));
     qkv_norm_keep(&s->qkv_norm, rows, expanded);
 }
 
@@ -187,10 +203,26 @@ static void inner_forward(const struct sublayer_call *c, struct range rows) {
     act_forward(c, rows, inner_at(c, rows.begin));
 }
 
+/* The job of stage_attention_forward() where the work is shared. */
+struct shared_attention {
+    const struct sublayer_call *c;
+    struct attention attention;
+};
+
+static void shared_heads(void *argument, size_t part, size_t parts, size_t thread) {
+    const struct shared_attention *s = argument;
+    const struct sublayer_scratch *w = s->c->w;
+    attention_forward(&s->attention, team_part_of(part, parts, s->attention.NH, 1), s->c->s->inner,
+                      w->threads + thread * w->thread_size);
+}
+
 /* inner = attention(q, k, v) */
 void stage_attention_forward(const struct sublayer_call *c, struct range heads) {
-    const struct attention attention = attention_of(c);
-    attention_forward(&attention, heads, c->s->inner, c->scratch);
+    struct shared_attention all = {c, attention_of(c)};
+    if (c->pass->shared)
+        team_share(shared_heads, &all, c->s->heads); // of the one sequence
+    else
+        attention_forward(&all.attention, heads, c->s->inner, c->scratch);
 }
 
 /* projected = proj(FFN(inner)) */
@@ -198,7 +230,7 @@ static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     const real *proj_in = norm_forward(&s->ffn_norm, &c->pass->tokens, rows, ffn_scratch(c, 0),
                                        inner_at(c, rows.begin));
-    linear_forward(&s->proj, count(rows), projected_at(c, rows.begin), proj_in);
+    product_forward(c, &s->proj, rows, projected_at(c, rows.begin), proj_in);
 }
 
 /* sum = a x + b drop(OUT(projected)), r += drop(OUT(projected)) */
@@ -242,6 +274,27 @@ void stage_forward(const struct sublayer_call *c, enum stage stage, struct range
 
 /* Backward. */
 
+/* What the gradients of the weights read, from token n on: proj_in and dprojected of proj, s PRE(x)
+   and dexpanded of in. They read it in place, or from the copies that linear_keep() made. */
+
+static real *proj_in_at(const struct sublayer_call *c, size_t n) {
+    return c->s->heads ? c->s->inner + n * c->s->H : c->w->proj_in + ring_row(c, n) * c->s->H;
+}
+
+static const real *normed_at(const struct sublayer_call *c, size_t n) {
+    return sublayer_has_normed(c->s) ? c->w->normed + ring_row(c, n) * c->s->C
+                                     : sublayer_branch(c->s) + n * c->s->C;
+}
+
+static real *dexpanded_at(const struct sublayer_call *c, size_t n) {
+    return c->w->dexpanded + expanded_row(c, n) * c->s->E;
+}
+
+static void keep_proj(const struct sublayer_call *c, size_t n, size_t M) {
+    linear_keep(&c->s->proj, &c->w->proj, ring_row(c, n), M, c->dprojected + n * c->s->C,
+                proj_in_at(c, n));
+}
+
 /* dsum = POST'(dy), dout = drop(b dsum + dr) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
@@ -251,8 +304,8 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, rows, offset_or_null(c->w->dout, first), dsum, s->x + first,
-                        c->drop);
+        lambda_backward(&s->lambda, (c->pass->first + rows.begin) / ROWS, rows,
+                        offset_or_null(c->w->dout, first), dsum, s->x + first, c->drop);
     if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
@@ -273,6 +326,7 @@ static void out_backward(const struct sublayer_call *c, struct range rows) {
                       c->dout + first, offset_or_null(s->projected, first));
     linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
                     dprojected);
+    if (s->heads) keep_proj(c, rows.begin, count(rows));
 }
 
 /* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in
@@ -283,7 +337,7 @@ static void proj_backward(const struct sublayer_call *c, struct range rows) {
     if (!norm_present(&s->ffn_norm)) return;
     if (!s->inner) act_forward(c, rows, ffn_scratch(c, 0));
     const real *inner = s->inner ? inner_at(c, rows.begin) : ffn_scratch(c, 0);
-    norm_forward(&s->ffn_norm, tokens, rows, c->w->proj_in + ring_row(c, rows.begin) * s->H, inner);
+    norm_forward(&s->ffn_norm, tokens, rows, proj_in_at(c, rows.begin), inner);
     norm_backward(&s->ffn_norm, tokens, rows, ffn_scratch(c, 1), dproj_in_at(c, rows.begin), inner);
 }
 
@@ -321,23 +375,24 @@ void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range o
 static void inner_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t n = rows.begin, M = count(rows);
-    real *dexpanded = c->w->dexpanded + expanded_row(c, n) * s->E, *dnormed = dnormed_at(c, n);
+    real *dexpanded = dexpanded_at(c, n), *dnormed = dnormed_at(c, n);
     if (s->heads) {
         if (!qkv_norm_pools(&s->qkv_norm)) qk_backward(c, rows); // else it is done
         qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
     } else {
         bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
-        activation_backward(s->activation, M, s->H, dexpanded,
-                            has_ffn ? ffn_scratch(c, 0) : c->w->proj_in + ring_row(c, n) * s->H,
-                            has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n),
-                            s->expanded + n * s->E);
+        activation_backward(
+            s->activation, M, s->H, dexpanded, has_ffn ? ffn_scratch(c, 0) : proj_in_at(c, n),
+            has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n), s->expanded + n * s->E);
         profile_lap(PROFILE_ELEMENTWISE);
         in_gain_backward(c, rows, dexpanded);
+        keep_proj(c, n, M);
     }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
     if (s->s_factor != 1) scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
     // s PRE(x) once more: the gradient of in's weight reads it
     if (sublayer_has_normed(s)) normed_forward(c, rows, c->w->normed + ring_row(c, n) * s->C);
+    linear_keep(&s->in, &c->w->in, ring_row(c, n), M, dexpanded, normed_at(c, n));
 }
 
 /* dx = a dsum + PRE'(dnormed) */
@@ -379,16 +434,19 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
     size_t n = slab.begin, M = count(slab);
-    const real *proj_in = s->heads ? s->inner + n * s->H : c->w->proj_in + ring_row(c, n) * s->H;
-    if (s->heads) cache_fetch(M * s->H, proj_in); // forward wrote it, long ago
-    linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in);
+    const bool kept = c->w->proj.dy;
+    if (s->heads && !kept) cache_fetch(M * s->H, proj_in_at(c, n)); // forward wrote it, long ago
+    if (kept)
+        linear_kept_gradient(&s->proj, &c->w->proj, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in_at(c, n));
 }
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    size_t n = slab.begin;
-    const real *normed = sublayer_has_normed(s) ? c->w->normed + ring_row(c, n) * s->C
-                                                : sublayer_branch(s) + n * s->C;
-    linear_weight_gradient(&s->in, count(slab), c->w->dexpanded + expanded_row(c, n) * s->E, s->E,
-                           normed);
+    size_t n = slab.begin, M = count(slab);
+    if (c->w->in.dy)
+        linear_kept_gradient(&s->in, &c->w->in, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->in, M, dexpanded_at(c, n), s->E, normed_at(c, n));
 }

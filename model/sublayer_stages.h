@@ -23,10 +23,8 @@ struct sublayer_call {
     size_t slab, ring; // slab_rows(), ring_rows()
 };
 
-/* The dropout of one of the sub-layer's two places, "attention" and "residual", in this pass; none
-   in evaluation. */
-struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass,
-                                const char *place);
+/* The dropout of the sub-layer's output in this pass; none in evaluation. */
+struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass);
 
 /* One stage of at most ROWS rows. */
 void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows);

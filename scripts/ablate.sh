@@ -211,7 +211,7 @@ try() {
         echo "${lines[i]}"
     done >"$temporary/variants"
     [ ${#tried[@]} -gt 0 ] || return 0
-    i=$((${#tried[@]} * 13 / jobs / 10 + ${#tried[@]} / 8 + 1)) # 1.3 s for each round, and 0.1 s to check each
+    i=$((${#tried[@]} * 7 / jobs / 10 + ${#tried[@]} / 8 + 1)) # some 0.7 s for each round, and 0.1 s to check each
     [ -t 2 ] || say "trying $(number_of ${#tried[@]} variant) first, about $(duration "$i")"
     set -m
     "$here/ablate_try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/trial" &
@@ -248,7 +248,7 @@ show() { # the grid and the time
     [ "$lowest" = "$range" ] || range="$lowest to $range"
     echo "expected: $range a run, $(duration "$all") in all, $jobs side by side" \
         "with $(number_of "$threads" thread) each${sshlogin:+ on this machine alone}" \
-        "(an estimate, from $([ ${#tried[@]} -gt 0 ] && echo 'a second of training' || echo 'earlier runs'))"
+        "(an estimate, from $([ ${#tried[@]} -gt 0 ] && echo 'a few steps' || echo 'earlier runs'))"
 }
 
 is_gnu_parallel() { parallel --version 2>/dev/null | grep -q '^GNU parallel'; } # moreutils has another program of this name

@@ -5,9 +5,9 @@
 #
 # First it starts each run and waits for its config.ini. Then the options are valid, the corpus is read
 # and the memory is allocated. If ./train refuses one, its message and exit status are passed on.
-# Then the runs train for a second, JOBS at a time as later. The time of a step is multiplied by what
-# the options say of the run's length: steps, evaluations, the sample. A forward pass counts as a third
-# of a step.
+# Then the runs train for ten steps, or as many as they make in a second, JOBS at a time as later. The time
+# of a step is multiplied by what the options say of the run's length: steps, evaluations, the sample. A
+# forward pass counts as a third of a step.
 set -euf
 export LC_ALL=C
 jobs=$1 threads=$2
@@ -49,30 +49,35 @@ if [ "$bad" -ne 0 ]; then
     exit "$bad"
 fi
 
-# train_for_a_second FIRST: JOBS variants side by side. After the last variant it starts again at the
+has_logged() { # has_logged STEPS N: whether trial N has made these steps, or has ended
+    [ "$(wc -l <"$tmp/timed-$2/log.csv")" -gt $(($1 + 1)) ] || ! kill -0 "${pids[$2 - first]}"
+} 2>/dev/null
+
+# train_for_a_moment FIRST: JOBS variants side by side. After the last variant it starts again at the
 # first, so that the machine is as busy as it will be.
-train_for_a_second() {
-    local i pid deadline=$((SECONDS + 60))
+train_for_a_moment() {
+    local i pid first=$1 steps tenth deadline=$((SECONDS + 60))
     pids=()
     for ((i = $1; i < $1 + jobs; i++)); do
         start "$tmp/timed-$i" --config="$tmp/$((i % count))/config.ini" \
             --eval-iters=1 --eval-interval=1000000000 --log-interval=1
     done
-    sleep 1
+    tenth=0 steps=10
     for ((i = $1; i < $1 + jobs; i++)); do
-        pid=${pids[i - $1]}
-        until [ "$(wc -l <"$tmp/timed-$i/log.csv")" -gt 2 ] || ! kill -0 "$pid" || [ "$SECONDS" -gt "$deadline" ]; do
+        until has_logged "$steps" "$i" || [ "$SECONDS" -gt "$deadline" ]; do
             sleep 0.1
-        done 2>/dev/null
-        kill -TERM "$pid" 2>/dev/null || :
+            tenth=$((tenth + 1))
+            [ "$tenth" -lt 10 ] || steps=1
+        done
     done
+    for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || :; done
     for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || :; done
     pids=()
 }
 
 for ((first = 0; first < count; first += jobs)); do
     echo "timing $((first + 1))"
-    train_for_a_second "$first"
+    train_for_a_moment "$first"
 done
 
 for ((i = 0; i < count; i++)); do

@@ -99,7 +99,9 @@ left() { # the remaining time
     duration "$(time_left "$((${#since[@]} > 0 ? ${#since[@]} : jobs))" <"$temporary/times")"
 }
 
-# Reads the records of the runs in $pending, prints which have ended, and shows the progress.
+# Reads the records of the runs in $pending, prints which have ended, and shows the progress. results.csv
+# is written again after TABLE_SECONDS or more, since Python needs 0.2 to 0.5 s of a processor for it.
+TABLE_SECONDS=10 outdated='' table_due=0
 look() {
     local i word a b news=() still=()
     since=()
@@ -115,7 +117,11 @@ look() {
     pending=("${still[@]}")
     # shellcheck disable=SC2086 # words
     for i in "${news[@]}"; do say_ended $i; done
-    [ ${#news[@]} -eq 0 ] || write_results
+    [ ${#news[@]} -eq 0 ] || outdated=1
+    if [ -n "$outdated" ] && [ "$SECONDS" -ge "$table_due" ]; then
+        write_results
+        outdated='' table_due=$((SECONDS + TABLE_SECONDS))
+    fi
     [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] || [ -n "$interrupted" ] ||
         live "$((total - ${#pending[@]})) of $total runs have ended, ${#since[@]} under way, $(left) left"
 }

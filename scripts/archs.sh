@@ -18,7 +18,7 @@ doubles=" gcc:x86-64-v2 gcc:x86-64-v3 clang:native "
 # The slowest tests, of the same bits on many threads, run only in this machine's own build.
 arithmetic='@(activation|adam|attention|embedding|generate|golden|linear|loss|matmul|measure|model|norm|norm_power|pads|rounding|vecmath)/!(same_bits_for_any_number_of_threads|same_bits_with_attention*|few_tokens_among*)'
 # qemu computes each float in software, a hundred times slower.
-few='@(@(activation|attention|embedding|golden|linear|loss|measure|norm_power|rounding)/*|model/a_text_grows*)'
+few='@(@(activation|adam|attention|embedding|golden|linear|loss|matmul|measure|norm_power|rounding|simd|vecmath)/*|model/a_text_grows*)'
 
 passed=0 failed=0 bad=''
 # shellcheck disable=SC2086 # targets are words

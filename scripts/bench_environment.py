@@ -67,15 +67,22 @@ def append(environment, name, value, separator=":"):
     environment[name] = separator.join(filter(None, (environment.get(name), value)))
 
 
-def make_environment(variant, threads):
-    """The environment variables of the timed process."""
+# ATen and the code of torch.compile, MKL and oneDNN.
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+
+def make_environment(variant, threads, avx2):
+    """The environment variables of the timed process; `avx2`: it has no AVX-512."""
     environment = dict(os.environ)
+    if variant.tuned:
+        for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ATEN_CPU_CAPABILITY"):
+            environment.pop(name, None)
+        if has_avx512():
+            environment["ATEN_CPU_CAPABILITY"] = "avx512"
+    if avx2:
+        environment.update(AVX2)
     if not variant.tuned:
         return environment
-    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ATEN_CPU_CAPABILITY"):
-        environment.pop(name, None)
-    if has_avx512():
-        environment["ATEN_CPU_CAPABILITY"] = "avx512"
     environment.update(OMP_NUM_THREADS=str(threads), MALLOC_TRIM_THRESHOLD_=str(1 << 40),
                        MALLOC_MMAP_MAX_="0", MALLOC_ARENA_MAX="1")
     append(environment, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")

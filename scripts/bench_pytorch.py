@@ -20,7 +20,8 @@ A step is forward, backward, clipping at 1.0 and AdamW in 32-bit floats, on the 
     (--mkl=own leaves it alone).
 --onednn computes the layers' linear maps and their input gradients with oneDNN, as 1x1 convolutions
 over the tokens. The weights' gradients stay with BLAS. PyTorch's own oneDNN linear map copies its
-input and output to oneDNN's tensors and back, and was slower. --compile is torch.compile.
+input and output to oneDNN's tensors and back, and was slower. --compile is torch.compile. --avx2 keeps
+a PyTorch from PyPI from AVX-512 (OpenBLAS does not follow), and --bench names a bench built for AVX2.
 
 PyTorch and normlab's bench take turns, --repeat times. The numbers are medians over steps (PyTorch)
 and over turns (normlab). MiB is the peak memory: for PyTorch, of the process, minus what it had before
@@ -69,7 +70,7 @@ class PyTorch:
         self.errors = tempfile.TemporaryFile("w+", dir=folder)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-            env=make_environment(variant, options.threads))
+            env=make_environment(variant, options.threads, options.avx2))
         try:
             self.listen()
         except Failed:
@@ -237,6 +238,8 @@ def read_command():
     add("--as-installed", action="store_true", help="leave the environment as it is")
     add("--mkl", choices=("avx512", "own"), default="avx512",
         help="what MKL uses on processors that are not Intel's (default avx512)")
+    add("--avx2", action="store_true", help="PyTorch without AVX-512, to compare with "
+        "make bench ARCH=x86-64-v3")
     add("--onednn", action="store_true", help="linear maps by oneDNN")
     add("--compile", action="store_true", help="torch.compile")
     add("--all", action="store_true", help="every variant, one after another")
@@ -275,11 +278,13 @@ def main():
     bench = options.bench or find_bench()
     version, has_mkl = find_pytorch()
     with tempfile.TemporaryDirectory() as folder:
-        variants = chosen_variants(options, mkl_library_for(has_mkl, folder))
+        library = None if options.avx2 else mkl_library_for(has_mkl, folder)
+        variants = chosen_variants(options, library)
         rows, remarks = measure_all(variants, bench, options, folder)
     if rows:
         print(f"PyTorch {version}, {options.norm}/{options.placement}, "
-              f"bias {options.bias}, float32, {options.threads} threads\n")
+              f"bias {options.bias}, float32, {options.threads} threads"
+              f"{', PyTorch on AVX2' if options.avx2 else ''}\n")
         print_table(HEADER_BOTH if bench else HEADER, rows)
     if not bench:
         remarks.append("no build/*/bench, so only PyTorch's numbers (`make bench` builds it, "

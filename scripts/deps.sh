@@ -119,6 +119,13 @@ manager=''
 for manager in dnf pacman brew ''; do
     [ -z "$manager" ] || ! command -v "$manager" >/dev/null || break
 done
+case $(uname -s) in
+MSYS*) manager=msys ;; # it has pacman too, but few of Arch's packages
+MINGW*)
+    say "the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with Debian or Ubuntu in it"
+    exit 1
+    ;;
+esac
 while read -r package group probe fedora arch homebrew; do
     [ -n "$package" ] || continue
     name=${package%%,*}
@@ -132,6 +139,14 @@ while read -r package group probe fedora arch homebrew; do
     dnf) there=$fedora ;;
     pacman) there=$arch ;;
     brew) there=$homebrew ;;
+    msys)
+        case $name in
+        gcc | make | bash | curl | parallel | util-linux) there=$name ;;
+        libc6-dev) there=msys2-runtime-devel ;;
+        python3) there=python ;;
+        *) there=- ;;
+        esac
+        ;;
     *) there=$name ;;
     esac
     case $there in
@@ -153,10 +168,12 @@ if ! command -v apt-get >/dev/null; then
     dnf) how='sudo dnf install' ;;
     pacman) how='sudo pacman -S' ;;
     brew) how='brew install' ;;
+    msys) how='pacman -S' ;;
     *) how="your system's package manager (these are Debian's names):" ;;
     esac
     [ -z "$xcode" ] || say "missing:$xcode; Apple's command line tools have it: xcode-select --install"
     [ -z "$native" ] || say "missing:$missing; to get it: $how$native"
+    [ "$manager" != msys ] || unpackaged="$unpackaged${unpackaged:+ (WSL with Debian or Ubuntu in it has all)}"
     [ -z "$unpackaged" ] || say "missing, and not packaged for this system:$unpackaged"
     exit 1
 fi

@@ -55,6 +55,8 @@ def options_of(words):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="runs side by side (default: one per core)")
     parser.add_argument("--seeds", type=int, metavar="N", help="judge N seeds instead of the planned ones")
+    parser.add_argument("--long", action="store_true",
+                        help="with --full: LayerNorm and BatchNorm for 10000 updates too")
     parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
@@ -89,10 +91,10 @@ def chosen(options, parser):
     return [one for one in EXPERIMENTS if not names or one.id in names]
 
 
-def corpora_of(options):
-    """{label: path}"""
+def corpora_of(options, experiments):
+    """{label: path}. A trial, and measurements without runs, do with an invented text."""
     paths = options.corpus
-    if options.level == "mini" and not paths:
+    if not paths and (options.level == "mini" or all(one.alone for one in experiments)):
         return {TOY: None}
     if not paths and os.path.isdir(CORPORA):
         found = sorted(name for name in os.listdir(CORPORA) if name.endswith(".txt"))
@@ -115,7 +117,7 @@ def plan_all(lab, labels, experiments, options):
             if experiment.timed and options.level == "mini":
                 continue
             for size in experiment.sizes(options.level):
-                size = replace(size, seeds=options.seeds or size.seeds)
+                size = replace(size, seeds=options.seeds or size.seeds, long=options.long)
                 tuned = Tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
@@ -134,11 +136,12 @@ def write_list(lab, missing, path):
     write_whole(path, "".join(grid_line(name, run, lab.paths) + "\n" for name, run in ordered))
 
 
-def run_list(options, lab, path):
-    """Runs the list. The runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
+def run_list(options, lab, path, alone):
+    """Runs the list; alone: one after another on this machine, since their times are what counts. The
+    runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
     words = [ABLATE, f"--grid={path}", f"--out={os.path.join(options.out, 'ablation')}",
-             f"--jobs={options.jobs}"]
-    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin else []
+             f"--jobs={1 if alone else options.jobs}"]
+    words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
     with open(os.path.join(options.out, "ablate.log"), "ab") as log, subprocess.Popen(
             words, stdout=log, env={**os.environ, "TRAIN": os.path.abspath(lab.train)}) as process:
         try:
@@ -150,26 +153,34 @@ def run_list(options, lab, path):
         sys.exit(status)
 
 
-def run_everything(options, lab, labels, experiments):
-    """Plans and runs until nothing of these experiments is missing. Returns their plan."""
+def run_missing(options, lab, labels, experiments, alone):
+    """Plans and runs until nothing of these experiments is missing."""
     before = None
     while True:
-        planned, missing = plan_all(lab, labels, experiments, options)
-        if options.page or not missing:
-            return planned
+        _, missing = plan_all(lab, labels, experiments, options)
+        if not missing:
+            return
         path = os.path.join(options.out, "wanted.txt")
         write_list(lab, missing, path)
         if options.list:
             print(f"{path}: {len(missing)} runs; those at tuned rates are listed when the grid of rates "
                   f"has been run\nscripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
-                  f"sbatch --array=1-{len(missing)}%20 scripts/ablate.slurm {options.out}/ablation")
+                  f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "
+                  f"scripts/ablate.slurm {options.out}/ablation")
             sys.exit(0)
         if before == set(missing):
             say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
                 "measured")
-            return planned
+            return
         before = set(missing)
-        run_list(options, lab, path)
+        run_list(options, lab, path, alone)
+
+
+def run_everything(options, lab, labels, experiments):
+    """Runs what is missing, those runs last and alone whose times are measured. Returns the plan."""
+    for timed in (False, True) if not options.page else ():
+        run_missing(options, lab, labels, [one for one in experiments if one.timed == timed], timed)
+    return plan_all(lab, labels, experiments, options)[0]
 
 
 def progress_of(what):
@@ -203,7 +214,9 @@ def measured_facts(options, lab, labels, experiments):
 
 def report(options, parser):
     given = read_facts(options.facts) if options.facts else None
-    experiments, labels = chosen(options, parser), {} if given else corpora_of(options)
+    experiments, labels = chosen(options, parser), {}
+    if not given:
+        labels = corpora_of(options, experiments)
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
@@ -222,6 +235,7 @@ def report(options, parser):
 def main():
     options, parser = options_of(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     try:
         return report(options, parser)
     except (LabError, FactError, ModelError, RunError) as error:

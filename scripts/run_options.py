@@ -9,7 +9,12 @@ import math
 # --max-iters that it results in.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
-            "num-items", "num-chars", "threads", "quiet", "profile", "out", "force", "preset"}
+            "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet", "profile", "out", "force",
+            "preset"}
+
+# Of those, these say where a run is and how it is shown: no table is split by them.
+PLACES = {"threads", "quiet", "out", "force", "preset"}
+
 GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
 
 # What it means that an option with a file's name has no value.

@@ -18,7 +18,7 @@ import statistics
 import sys
 
 import checksums
-from run_options import ABSENT, differing, is_active
+from run_options import ABSENT, PLACES, WATCHING, differing, is_active
 from runs import is_run, read_options, runs_inside
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
@@ -114,12 +114,27 @@ def resolved(states):
             say(f"{folder}: {'failed before it started' if status else 'has not ended'}")
             continue
         runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, status))
-    names = [name for name in differing([run["options"] for run in runs]) if name != "seed"]
+    names = ["norm", "placement", *(name for name in differing([run["options"] for run in runs])
+                                    if name not in ("seed", "norm", "placement"))]
+    names += told_apart(runs, names)
     for run in runs:
         options = run["options"]
-        run["options"] = {name: options[name] if is_active(name, options) else ""
-                          for name in ["norm", "placement", *names] if name in options}
+        run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else ""
+                          for name in names if name in options}
     return runs
+
+
+def told_apart(runs, names):
+    """Further options, by which runs differ that are equal in their seed and in the options of these
+    names: they are about what is watched or stored."""
+    groups = {}
+    for run in runs:
+        options = run["options"]
+        key = tuple(str(options.get(name)) for name in [*names, "seed"])
+        groups.setdefault(key, []).append(options)
+    return [name for name in (runs[0]["options"] if runs else ())
+            if name not in names and name not in ("seed", *PLACES) and any(
+                len({str(options.get(name)) for options in group}) > 1 for group in groups.values())]
 
 
 def varied(runs):

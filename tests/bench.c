@@ -1,18 +1,22 @@
 /* `make bench`: how close training comes to the processor's peak.
 
-   One run measures the peak multiply-add rate of the training's threads, a training step of three
-   models, the time of each operation in it, and the matrix products alone (bench_products.c).
+   One run measures the peak multiply-add rate of the training's threads, a training step of four
+   models, the time of each operation in it, and the matrix products alone (bench_products.c). With
+   --items, as in `names`, batches are sampled from a list of random names, otherwise there is one,
+   of random characters.
    Machines are noisy and their clock rates change, so only ratios within one run mean much. Times
    are medians. The peak is the maximum of many repetitions, before and after everything else.
 
    Floating-point operations per character = 6 P + 12 L C T. P is the number of parameters of
    matrices, with the head and without embeddings: a multiply and an add for each in the forward
-   pass, twice that in the backward pass. The second term is attention, with its masked half. */
+   pass, twice that in the backward pass. The second term is attention, with its masked half. Of
+   items, T is their mean length, and pads do not count. */
 #include "tests/bench.h"
 #include "data/die.h"
 #include "data/memory.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
+#include "data/text/items.h"
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
@@ -29,6 +33,10 @@ static const struct configuration {
     {"cpu", "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12", 65},
     {"baby", "--n-layer=6 --n-head=6 --n-embd=384 --block-size=256 --batch-size=64", 65},
     {"micro", "--n-layer=1 --n-head=4 --n-embd=16 --block-size=16 --batch-size=1", 27},
+    {"names",
+     "--items --norm=rms --act=relu --bias=off --n-layer=1 --n-head=4 --n-embd=16 --block-size=16 "
+     "--batch-size=16",
+     27},
     {.name = "kernels"}, // the products of those above
 };
 
@@ -50,8 +58,10 @@ struct session {
     struct config config;
     struct model model;
     struct adam adam;
+    struct corpus names; // with --items
     struct batch batch;
-    uint64_t count; // of batches so far
+    uint64_t count;    // of batches so far
+    double characters; // of a batch, the mean
     double loss;
     double step, fastest;           // seconds per step: the median, the minimum
     double speed, rate, bytes;      // characters and operations per second, memory
@@ -91,9 +101,10 @@ static real multiply_adds(size_t count, real factor, real term) {
     vec x[CHAINS], f = vec_splat(factor), t = vec_splat(term);
     real sum = 0;
     for (int i = 0; i < CHAINS; i++) x[i] = vec_splat((real)i);
-    for (size_t n = 0; n < count; n++)
-#pragma GCC unroll 24
+    for (size_t n = 0; n < count; n++) {
+        SIMD_UNROLL
         for (int i = 0; i < CHAINS; i++) x[i] = vec_mul_add(x[i], f, t);
+    }
     for (int i = 0; i < CHAINS; i++)
         for (int lane = 0; lane < LANES; lane++) sum += x[i][lane];
     return sum;
@@ -121,15 +132,48 @@ static double peak_rate(void) {
     return best;
 }
 
-/* An update as in ./train, without sampling a batch. */
+/* A text of random letters, in lines as long as the 32,033 names on which makemore and microgpt
+   train. */
+static void make_names(struct corpus *corpus, const struct config *config) {
+    enum { NAMES = 32033, LETTERS = 13 };
+    static const unsigned permille[LETTERS + 1] = {[2] = 2, 18, 93, 223, 301, 213,
+                                                   97,      35, 12, 4,   1,   1}; // by length
+    const uint64_t lengths = random_key(1, "lengths", 0), letters = random_key(1, "letters", 0);
+    char *text = memory_take(NAMES, LETTERS + 1, "the names");
+    size_t bytes = 0;
+    for (size_t n = 0; n < NAMES; n++) {
+        size_t length = 0, place = random_below(lengths, n, 1000);
+        while (place >= permille[length]) place -= permille[length++];
+        for (; length > 0; length--, bytes++)
+            text[bytes] = (char)('a' + random_below(letters, bytes, 26));
+        text[bytes++] = '\n';
+    }
+    struct corpus_options options = {.kind = &corpus_items,
+                                     .val_fraction = config->val_fraction,
+                                     .batch_size = (size_t)config->batch_size,
+                                     .pad_to_block = config->pad_to == PAD_TO_BLOCK,
+                                     .bucket = config->bucket};
+    corpus_make(corpus, "the names", text, bytes, &options);
+    free(text);
+}
+
+/* The mean number of targets of a batch of names. */
+static double mean_targets(const struct session *t) {
+    enum { BATCHES = 1000 };
+    size_t sum = 0;
+    for (uint64_t n = 0; n < BATCHES; n++)
+        sum += corpus_count(&t->names, 1, n, t->batch.B_max, t->batch.T_max).targets;
+    return (double)sum / BATCHES;
+}
+
+/* An update as in ./train. Only a batch of names is sampled for each. */
 static void training_step(void *context) {
     struct session *t = context;
+    if (t->config.items) corpus_sample(&t->names, 1, t->count, &t->batch);
     int64_t accum = t->config.grad_accum;
     model_zero_grad(&t->model);
-    for (int64_t i = 0; i < accum; i++, t->count++) {
-        model_forward(&t->model, &t->batch, true, t->count);
-        t->loss = model_backward(&t->model, &t->batch, t->count, 1.0 / (double)accum);
-    }
+    for (int64_t i = 0; i < accum; i++, t->count++)
+        t->loss = model_gradient(&t->model, &t->batch, t->count, 1.0 / (double)accum);
     double norm = adam_grad_norm(&t->adam, &t->model.lists.param);
     adam_step(&t->adam, &t->model.lists.param, t->config.schedule.rate, norm);
 }
@@ -156,6 +200,11 @@ static void measure_training(struct session *t, double seconds) {
         t->batch.ids[n] = (int32_t)random_below(random_key(1, "ids", 0), n, t->V);
         t->batch.targets[n] = (int32_t)random_below(random_key(1, "targets", 0), n, t->V);
     }
+    t->characters = (double)(B * T);
+    if (t->config.items) {
+        make_names(&t->names, &t->config);
+        t->characters = mean_targets(t);
+    }
     printf("%-6s %lld layers, %lld heads, %lld channels, T %zu, B %zu, V %zu; %s, %s; %zu "
            "parameters\n",
            t->name, (long long)m->n_layer, (long long)m->n_head, (long long)m->n_embd, T, B, t->V,
@@ -163,9 +212,9 @@ static void measure_training(struct session *t, double seconds) {
     fflush(stdout);
     t->bytes = (double)(t->model.arena.bytes + t->adam.arena.bytes);
     t->step = bench_time(training_step, t, seconds, &t->fastest);
-    t->speed = (double)(B * T) * (double)t->config.grad_accum / t->step;
+    t->speed = t->characters * (double)t->config.grad_accum / t->step;
     t->rate = t->speed * (6 * matrix_parameters(&t->model.lists.param) +
-                          12 * (double)(t->model.L * t->model.C * T));
+                          12 * (double)(t->model.L * t->model.C) * t->characters / (double)B);
 
     size_t steps =
         1 + (size_t)(seconds / 3 / t->step); // separately, since the profile takes time too
@@ -181,6 +230,7 @@ static void measure_training(struct session *t, double seconds) {
         t->fraction[part] = profile_seconds(part) / sum;
     t->profiled = sum / (double)steps;
     if (!isfinite(t->loss)) die(STATUS_DIVERGED, "bench: %s: the loss is %g", t->name, t->loss);
+    corpus_free(&t->names);
     batch_free(&t->batch);
     adam_free(&t->adam);
     model_free(&t->model);
@@ -209,6 +259,14 @@ static void print_results(struct session *const *list, size_t count, double peak
                     norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
                     (long long)config->threads, 1e3 * t->step, t->speed, t->rate / 1e9, peak / 1e9,
                     fraction, mib);
+    }
+
+    for (size_t i = 0; i < count; i++) {
+        const struct session *t = list[i];
+        double items = (double)(t->config.batch_size * t->config.grad_accum);
+        if (t->config.items)
+            printf("%-6s %.2f us an item of %.1f characters on average, its end included\n",
+                   t->name, 1e6 * t->step / items, t->characters / (double)t->config.batch_size);
     }
 
     printf("\n%-24s", "fraction of the step");
@@ -249,7 +307,7 @@ static void select_parts(struct request *request, char *list) {
         size_t i = 0;
         while (i <= KERNELS && strcmp(name ? name : "", configurations[i].name) != 0) i++;
         if (i > KERNELS)
-            die(STATUS_USAGE, "--only=%s: must be some of cpu,baby,micro,kernels",
+            die(STATUS_USAGE, "--only=%s: must be some of cpu,baby,micro,names,kernels",
                 name ? name : "");
         request->selected[i] = true;
     } while ((name = strtok(NULL, ",")));
@@ -257,7 +315,7 @@ static void select_parts(struct request *request, char *list) {
 
 static struct request read_arguments(int argc, char **argv) {
     struct request request = {
-        .selected = {true, true, true, true}, .seconds = 3, .option = argv + 1};
+        .selected = {true, true, true, true, true}, .seconds = 3, .option = argv + 1};
     for (int i = 1; i < argc; i++) {
         char *value, *end;
         if ((value = value_of(argv[i], "--only="))) {
@@ -278,7 +336,7 @@ static struct request read_arguments(int argc, char **argv) {
 /* The configuration's own sizes, then the user's options. */
 static struct session configure(const struct configuration *c, const struct request *request) {
     struct session t = {.name = c->name, .V = c->V};
-    enum { SIZES = 5 };
+    enum { SIZES = 9 };
     char sizes[128], **argv;
     int argc = 0;
     argv = memory_take(1 + SIZES + request->options, sizeof *argv, "the options");
@@ -294,11 +352,11 @@ static struct session configure(const struct configuration *c, const struct requ
 static const char usage[] =
     "Usage: bench [--only=LIST] [--seconds=X] [--csv=FILE] [OPTION OF ./train]...\n"
     "Measures training against the processor's peak multiply-add rate.\n\n"
-    "  --only=LIST    some of cpu,baby,micro (models) and kernels (their products alone)\n"
+    "  --only=LIST    some of cpu,baby,micro,names (models) and kernels (their products alone)\n"
     "  --seconds=X    time for each model, default 3; a product gets a tenth of it\n"
     "  --csv=FILE     append a row for each model to FILE\n\n"
     "Other options, such as --norm=bn, --threads=1 or --n-embd=256, are those of\n"
-    "./train --help and override the models' own. The characters are random.";
+    "./train --help and override the models' own. Characters and names are random.";
 
 int main(int argc, char **argv) {
     static struct session training[KERNELS], *measured[KERNELS];

@@ -26,9 +26,28 @@ struct product {
     enum way way;
     size_t N;
     struct linear linear;
+    struct linear_operands kept;
     real *x, *y, *dx, *dy; // (N,in), (N,out), (N,in), (N,out)
     int threads;
 };
+
+enum { SLAB = 256 }; // tokens whose part is added to dW at a time
+
+/* The weight gradient of the slab that starts at token `begin`. */
+static void run_slab(const struct product *p, size_t begin) {
+    const struct linear *l = &p->linear;
+    struct range slab = {begin, size_min(begin + SLAB, p->N)}, own = team_part_rows(slab);
+    size_t row = begin % (2 * SLAB);
+    for (size_t n = own.begin; n < own.end; n += ROWS)
+        linear_keep(l, &p->kept, row + n - begin, team_row_block(n, own).end - n,
+                    p->dy + n * l->out, p->x + n * l->in);
+    team_barrier();
+    if (p->kept.dy)
+        linear_kept_gradient(l, &p->kept, row, slab.end - begin);
+    else
+        linear_weight_gradient(l, slab.end - begin, p->dy + begin * l->out, l->out,
+                               p->x + begin * l->in);
+}
 
 static void run_product(void *context) {
     const struct product *p = context;
@@ -43,7 +62,7 @@ static void run_product(void *context) {
             else
                 linear_backward(l, n / ROWS, M, p->dx + n * l->in, p->dy + n * l->out);
         }
-        if (p->way == WEIGHT) linear_weight_gradient(l, p->N, p->dy, l->out, p->x);
+        for (size_t n = 0; n < p->N && p->way == WEIGHT; n += SLAB) run_slab(p, n);
     }
 }
 
@@ -79,15 +98,24 @@ static double product_error(const struct product *p) {
     return error / largest;
 }
 
+/* Takes the layer's memory; called twice, see arena.h. */
+static void attach(struct product *p, size_t in, size_t out, struct arena *arena) {
+    struct param weight = p->linear.weight;
+    linear_tie(&p->linear, weight, in, out, arena);
+    linear_operands_attach(&p->kept, in, out, 2 * SLAB, arena);
+}
+
 /* Floating-point operations per second of the product. *error becomes its error if that is
    larger. */
 static double time_product(struct product p, double seconds, double *error) {
     size_t in = p.linear.in, out = p.linear.out;
     struct linear *l = &p.linear;
+    struct arena arena = {0};
     l->weight = (struct param){random_reals(in * out, 1), random_reals(in * out, 2)};
-    l->padded = vec_padded(out);
-    l->transposed = random_reals(in * l->padded, 3);
-    matmul_transpose(out, in, l->transposed, l->padded, l->weight.value, in);
+    attach(&p, in, out, &arena);
+    arena_allocate(&arena, "a product");
+    attach(&p, in, out, &arena);
+    linear_prepare(l);
     memset(l->weight.grad, 0, in * out * sizeof(real));
     p.x = random_reals(p.N * in, 4), p.y = random_reals(p.N * out, 5);
     p.dx = random_reals(p.N * in, 6), p.dy = random_reals(p.N * out, 7);
@@ -95,8 +123,9 @@ static double time_product(struct product p, double seconds, double *error) {
     double own_error = product_error(&p), fastest;
     double median = bench_time(run_product, &p, seconds, &fastest);
     if (own_error > *error || isnan(own_error)) *error = own_error;
-    real *taken[] = {l->weight.value, l->weight.grad, l->transposed, p.x, p.y, p.dx, p.dy};
+    real *taken[] = {l->weight.value, l->weight.grad, p.x, p.y, p.dx, p.dy};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) free(taken[i]);
+    arena_free(&arena);
     return 2.0 * (double)p.N * (double)in * (double)out / median;
 }
 

@@ -13,9 +13,10 @@ system_python.require("check_inference", "report", "numpy", "scipy.stats")
 
 import numpy as np
 
-from claims.inference import (CONFIDENCE, MARGIN, POWER, Interval, clopper_pearson, decision, equivalent,
-                              half_widths, holm, paired, power_of_difference, power_of_equivalence,
-                              seeds_needed, sign_flip_least, sign_flip_p, slopes, t_interval, t_quantile)
+from claims.inference import (CONFIDENCE, MARGIN, POWER, Interval, bootstrap_interval, clopper_pearson,
+                              decision, equivalent, half_widths, holm, paired, power_of_difference,
+                              power_of_equivalence, seeds_needed, sign_flip_least, sign_flip_p, slopes,
+                              t_interval, t_quantile)
 
 RUNS = 2000     # planted differences of each kind
 LARGE = 100_000  # simulated differences, where a rate is compared with its expected value
@@ -90,6 +91,16 @@ def check_holm():
     check(len(holm([])) == 0, "Holm of nothing")
 
 
+def check_bootstrap():
+    """Of many normal values it is nearly the normal interval, and it is the same each time."""
+    values = random.normal(3, 2, 200)
+    found = bootstrap_interval(values)
+    half = 2.5758 * values.std() / math.sqrt(200)
+    check(abs(found.low - (values.mean() - half)) < 0.1 * half and
+          abs(found.high - (values.mean() + half)) < 0.1 * half, "bootstrap", found, half)
+    check(found == bootstrap_interval(values), "another bootstrap")
+
+
 def check_decisions():
     cases = [((-0.01, 0.01), "equal", True), ((-0.019, -0.001), "equal", True),
              ((-0.05, -0.01), "lower", None), ((0.03, 0.05), "higher", False),
@@ -137,8 +148,8 @@ def check_power():
     check(seeds_needed(0.01, 30) is None, "seeds that nobody has")
 
 
-for function in (check_intervals, check_proportions, check_signs, check_holm, check_decisions,
-                 check_calibration, check_power):
+for function in (check_intervals, check_proportions, check_signs, check_holm, check_bootstrap,
+                 check_decisions, check_calibration, check_power):
     function()
 for failure in failures:
     print(failure)

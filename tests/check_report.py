@@ -6,7 +6,6 @@ With FOLDER, the folder of a report, it also checks its page, and that every fac
 that some planned run would make: which metrics a measure gives is read from the report's measured.jsonl.
 With --commands it lists the options of all runs that the quick report could plan.
 """
-import html.parser
 import itertools
 import json
 import math
@@ -21,7 +20,8 @@ system_python.require("check_report", "report", "numpy", "scipy.stats", "matplot
 
 import numpy as np
 
-from claims import claims, experiments, lab, plan, quantities, rules
+import check_report_page
+from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -201,6 +201,9 @@ def check_quantities():
     check(abs(slope.estimate(facts, cell).value - 2) < 1e-9, "slope")
     rate = quantities.largest_rate("E", (1e-3, 1e-2, 1e-1), "norm=a", "norm=b")
     check(abs(rate.estimate(facts, cell).value - 10) < 1e-9, "largest rate")
+    wide = rate.estimate(facts, cell)  # three equal seeds on a grid of two decades in two steps
+    half = 9.9248432 * math.sqrt(2 * math.log(10) ** 2 / 12 / 3)
+    check(abs(math.log(wide.high / 10) - half) < 1e-6, "rounding of a grid", wide, half)
     steps = quantities.steps_to("E", "norm=a", "norm=b")
     check(abs(steps.estimate(facts, cell).value - 0.6) < 1e-9, "steps", steps.estimate(facts, cell))
     ratio = quantities.ratio("E", "y", "norm=b width=64", "norm=b width=16")
@@ -220,6 +223,40 @@ def check_instruments():
         check(abs(algorithm(values, np.float64)[0] - values.var()) < 1e-12, algorithm.__name__)
     article = normalized_by_hand(np.array([[10.0, 20, 999, -5]]))
     check(abs(np.abs(article).max() - 1.7317) < 1e-4, "the article's vector", article)
+
+
+def check_records(folder):
+    """What was measured elsewhere is taken as it is if the measure is the same, except for what needs no
+    run; a line that a kill left incomplete is none."""
+    known = {name: facts_module.source_of(measure)
+             for name, measure in facts_module.ALL_MEASURES.items()}
+    lines = [{"run": "a", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
+             {"run": "b", "measure": "ending", "source": "00000000", "values": {"val_loss": 2}},
+             {"run": facts_module.ALONE_RUN + "E13", "measure": "variances",
+              "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []}]
+    published, own = (os.path.join(folder, name) for name in ("published.jsonl", "own.jsonl"))
+    with open(published, "w", encoding="utf-8") as file:
+        file.write("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
+    records = facts_module.Records(own, (published,))
+    check(records.find("a", "ending") == {"val_loss": 1}, "a published measurement")
+    check(len(records.known) == 1, "other lines were taken:", records.known)
+    records.keep("d", "ending", {"val_loss": 3})
+    check(len(facts_module.Records(own, (published,)).known) == 2, "one's own measurement")
+    for path in (published, own):
+        os.remove(path)
+
+
+def check_rates():
+    """The sensitivity to the learning rate and the largest stable rate."""
+    table = Facts()
+    for rate, loss in ((1e-3, 2.5), (1e-2, 2.0), (1e-1, 5.0)):
+        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "val_loss", loss)
+        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "first_loss", 4.0)
+    facts_module.add_over_rates(table)
+    found = {metric: table.series("E1", ("t", "XS"), metric, "norm=ln depth=base").get("1")
+             for metric in ("rate_sensitivity", "stable_rate")}
+    check(abs(found["rate_sensitivity"] - (2.5 + 2 + 4) / 3 + 2) < 1e-12, found)  # 5 counts as 4
+    check(found["stable_rate"] == 0.01, found)
 
 
 def check_facts_file(folder):
@@ -250,6 +287,12 @@ def check_tables():
         check(bool(claim.text and claim.where), claim.id)
     asked = {name for claim in claims.CLAIMS for name in claim.experiments()}
     check(asked == set(experiments.BY_ID), "nobody asks for", set(experiments.BY_ID) - asked)
+    first = registered.first_rules()
+    for claim in claims.ALL:
+        check(registered.is_changed(claim, first) == bool(claim.revised), claim.id,
+              "has another rule than in registered.csv and does not say why, or the reverse")
+    check([row["id"] for row in registered.revisions([claims.find("F9"), claims.find("A14")])] == ["A14"],
+          "revised rules")
     younger = {("E11", "F9"): "00000000"}
     check(rules.rule_is_younger(claims.find("F9"), younger), "a changed rule")
     check(not rules.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
@@ -319,64 +362,17 @@ def list_commands():
     print("\n".join(sorted(seen)))
 
 
-class Page(html.parser.HTMLParser):
-    """The elements, ids and addresses of a page."""
-    EMPTY = {"meta", "link", "br", "hr", "img", "input"}
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.addresses, self.faults = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-        self.note(tag, attrs)
-
-    def handle_startendtag(self, tag, attrs):
-        self.note(tag, attrs)
-
-    def note(self, tag, attrs):
-        for name, text in attrs:
-            if name == "id":
-                self.ids.append(text)
-            if name in ("href", "xlink:href", "src", "data", "action"):
-                self.addresses.append(text)
-            self.addresses += re.findall(r"url\((.*?)\)", text or "")
-        if tag in ("script", "iframe", "object", "link"):
-            self.faults.append(f"<{tag}>")
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.faults.append(f"</{tag}> closes nothing")
-
-
-def check_page(path):
-    """Well formed, every link resolves, nothing is loaded from elsewhere."""
-    page = Page()
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    page.feed(text)
-    check(not page.faults and not page.open, path, page.faults[:3], page.open[:3])
-    doubles = {name for name in page.ids if page.ids.count(name) > 1} if len(page.ids) < 20000 else ()
-    check(not doubles, path, "ids that are there twice:", sorted(doubles)[:3])
-    ids = set(page.ids)
-    for address in page.addresses:
-        check(address.startswith("#") and address[1:] in ids, path, "links to", address)
-    check("@import" not in text and len(text) < 5e6, path, len(text))
-    for claim in claims.CLAIMS:
-        check(f'id="c-{claim.id}"' in text, path, "has no claim", claim.id)
-
-
 def main():
     if sys.argv[1:] == ["--commands"]:
         return list_commands()
     for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_recipe,
-                check_calibration, check_quantities, check_instruments, check_tables):
+                check_calibration, check_quantities, check_instruments, check_rates, check_tables):
         one()
+    check_records(".")
     check_facts_file(".")
     if len(sys.argv) > 1:
         check_needs(sys.argv[1])
-        check_page(os.path.join(sys.argv[1], "report.html"))
+        failures.extend(check_report_page.faults(os.path.join(sys.argv[1], "report.html")))
     print("\n".join(failures) if failures else "the report's rules: all checks passed")
     return 1 if failures else 0
 

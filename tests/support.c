@@ -313,7 +313,7 @@ void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
                 arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", C,
-                    &(struct layout){B, T, &lone->lists, &lone->arena});
+                    &(struct layout){B, T, &lone->lists, &lone->arena, B});
         if (pass) break;
         counted = lone->lists;
         lone->lists = (struct tensor_lists){0};

@@ -26,3 +26,14 @@ size_t batch_targets(const struct batch *batch) {
     for (size_t n = 0; n < batch->B * batch->T; n++) targets += batch->targets[n] >= 0;
     return targets;
 }
+
+struct batch batch_part(const struct batch *batch, size_t first, size_t B) {
+    struct batch part = *batch;
+    size_t n = first * batch->T;
+    part.B = B;
+    part.first += first;
+    part.ids += n;
+    part.targets += n;
+    if (part.valid) part.valid += n;
+    return part;
+}

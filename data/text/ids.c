@@ -27,6 +27,15 @@ void ids_put(struct ids *ids, size_t first, size_t count, const int32_t *restric
     }
 }
 
+size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id) {
+    if (ids->width == 1) {
+        const char *from = ids->data, *found = memchr(from + first, id, end - first);
+        return found ? (size_t)(found - from) : end;
+    }
+    while (first < end && ids_at(ids, first) != id) first++;
+    return first;
+}
+
 void ids_move(struct ids *ids, size_t to, size_t from, size_t count) {
     char *data = ids->data;
     memmove(data + to * ids->width, data + from * ids->width, count * ids->width);

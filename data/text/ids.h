@@ -27,6 +27,9 @@ static inline int32_t ids_at(const struct ids *ids, size_t i) {
 void ids_get(const struct ids *ids, size_t first, size_t count, int32_t *to);
 void ids_put(struct ids *ids, size_t first, size_t count, const int32_t *from);
 
+/* The first place of `id`, which fits the width, among ids first .. end - 1, or `end`. */
+size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id);
+
 /* Moves `count` ids inside the array, as memmove() does. */
 void ids_move(struct ids *ids, size_t to, size_t from, size_t count);
 

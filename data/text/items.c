@@ -61,22 +61,19 @@ static size_t pool_size(const struct item_pool *pool, size_t B) {
 }
 
 /* Moves the lines together in place: a marker, then each item and a marker. The text moves by one
-   code to make room for the first marker. Returns the items in the order of the text. */
-static struct item *find_items(struct corpus *corpus) {
+   code to make room for the first marker. */
+static void join_items(struct corpus *corpus) {
     static const int32_t marker = CODE_NEWLINE;
     struct ids *codes = &corpus->ids;
-    size_t end = corpus->length + 1, lines = 1, to = 1;
+    size_t end = corpus->length + 1, to = 1;
     ids_move(codes, 1, 0, corpus->length);
     ids_put(codes, 0, 1, &marker);
-    for (size_t i = 1; i < end; i++) lines += ids_at(codes, i) == marker;
-    struct item *found = memory_take(lines, sizeof *found, "the items");
     for (size_t from = 1, next; from < end; from = next) {
-        size_t stop = from;
-        while (stop < end && ids_at(codes, stop) != marker) stop++;
+        size_t stop = ids_find(codes, from, end, marker);
         next = stop + 1;
         if (stop > from && ids_at(codes, stop - 1) == CODE_RETURN) stop--;
         if (is_blank(codes, from, stop)) continue;
-        found[corpus->units++] = (struct item){to - 1, stop - from + 1};
+        corpus->units++;
         ids_move(codes, to, from, stop - from);
         to += stop - from;
         ids_put(codes, to++, 1, &marker);
@@ -85,17 +82,25 @@ static struct item *find_items(struct corpus *corpus) {
         die(STATUS_MACHINE, "corpus: %s: has no items, only blank lines", corpus->name);
     corpus->length = to;
     corpus->characters = to - 1 - corpus->units;
-    return found;
+}
+
+/* The joined items in their shuffled order, which is the same for every seed. */
+static struct item *shuffled_items(const struct corpus *corpus) {
+    size_t count = corpus->units;
+    struct item *item = memory_take(count, sizeof *item, "the items");
+    uint64_t order = random_key(0, "items", 0);
+    for (size_t i = 0, start = 0; i < count; i++) {
+        size_t next = ids_find(&corpus->ids, start + 1, corpus->length, CODE_NEWLINE);
+        item[random_permuted(order, i, count)] = (struct item){start, next - start};
+        start = next;
+    }
+    return item;
 }
 
 static void init(struct corpus *corpus, const struct corpus_options *options) {
-    struct item *found = find_items(corpus);
-    size_t count = corpus->units;
+    join_items(corpus);
     struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
-    items->item = memory_take(count, sizeof *items->item, "the items");
-    uint64_t order = random_key(0, "items", 0);
-    for (size_t i = 0; i < count; i++) items->item[random_permuted(order, i, count)] = found[i];
-    free(found);
+    items->item = shuffled_items(corpus);
     items->pool = memory_take(1, sizeof *items->pool, "the items");
     items->pool->sorted = options->bucket;
     items->pool->pad_to_block = options->pad_to_block;

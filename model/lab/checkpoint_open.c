@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define POSITIONS_NAME "transformer.wpe.weight"
+#define NO_MODEL       "holds no model with nanoGPT's names (transformer.wte.weight and so on)"
+
 const struct stored *checkpoint_find(const struct checkpoint *c, const char *name) {
     char compiled[NAME_SIZE + 16];
     const struct stored *array = safetensors_find(&c->file, name);
@@ -59,14 +62,12 @@ static size_t count_layers(const struct checkpoint *c, size_t C) {
 }
 
 /* Sets the model's sizes from the shapes of its arrays, so that a damaged text cannot make the
-   program take too much memory. Without learned positions only the texts say how long a block is. */
+   program take too much memory. Without learned positions only texts and options say how long a
+   block is. */
 static void read_sizes(const struct checkpoint *c, struct config *stored) {
     const struct stored *wte = checkpoint_embedding(c);
-    const struct stored *wpe = checkpoint_find(c, "transformer.wpe.weight");
-    const char *position = safetensors_text(&c->file, "position");
-    if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2) ||
-        (!wpe && (!position || !strcmp(position, "learned"))))
-        refuse(c, "holds no model with nanoGPT's names (transformer.wte.weight and so on)");
+    const struct stored *wpe = checkpoint_find(c, POSITIONS_NAME);
+    if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
     size_t C = wte->shape[1], layers;
     if (wpe && wpe->shape[1] != C)
         refuse(c, "its embeddings of characters and positions differ in their number of channels");
@@ -82,28 +83,35 @@ static void read_sizes(const struct checkpoint *c, struct config *stored) {
 }
 
 /* Whether read_sizes() sets the option. */
-static bool arrays_show(const struct option *option) {
-    static const char *const shown[] = {"n-layer", "n-embd", "block-size", "bias", "ffn-width"};
+static bool arrays_show(const struct checkpoint *c, const struct option *option) {
+    static const char *const shown[] = {"n-layer", "n-embd", "bias", "ffn-width"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!strcmp(option->name, shown[i])) return true;
-    return false;
+    return !strcmp(option->name, "block-size") && checkpoint_find(c, POSITIONS_NAME);
 }
 
 /* For a file of another program: takes the model's options that neither arrays nor texts give from
-   the command line, or their defaults. Only the number of heads has no default: dies without it. */
+   the command line, or their defaults. Only the number of heads, and the context of a model without
+   learned positions, have no default: dies without them. */
 static void add_missing(const struct checkpoint *c, struct config *stored, int argc, char **argv) {
     struct config given = *stored;
     given.model.n_head = 0;
+    if (!arrays_show(c, options_find(config_options, "block-size"))) given.model.block_size = 0;
     options_arguments(config_options, &given, argc, argv);
+    if (!given.model.block_size && !safetensors_text(&c->file, "block-size"))
+        die(STATUS_USAGE, "%s: does not say how long its context is (give --block-size=N)",
+            c->path);
     if (!given.model.n_head && !safetensors_text(&c->file, "n-head"))
         die(STATUS_USAGE, "%s: does not say how many heads it has (give --n-head=N)", c->path);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        if (o->scope != OPTION_OF_MODEL || arrays_show(o) || safetensors_text(&c->file, o->name))
+        if (o->scope != OPTION_OF_MODEL || arrays_show(c, o) || safetensors_text(&c->file, o->name))
             continue;
         char text[TEXT_SIZE];
         options_set(config_options, stored, "--", o->name,
                     option_value(o, &given, text, sizeof text));
     }
+    if (stored->model.position == POSITION_LEARNED && !checkpoint_find(c, POSITIONS_NAME))
+        refuse(c, NO_MODEL);
 }
 
 /* The stored options: sizes from the arrays, then all texts. Dies if they contradict each other. */

@@ -229,6 +229,11 @@ static const struct option rows_after_norms[] = {
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
      .help = "number of batches whose gradients make one update"},
+    {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
+     .scope = OPTION_FREE,
+     .help = "tokens of a batch that go through the model at once, rounded to whole sequences; "
+             "fewer need less memory. 0: the whole batch, as always with probes and with norms "
+             "that pool over sequences. The result is the same for any number"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
     {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
@@ -297,7 +302,8 @@ static const struct option rows_after_norms[] = {
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (except --probe-interval) and --threads may change"},
+             "--max-iters, the intervals (except --probe-interval), --micro-batch-tokens and "
+             "--threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,

@@ -30,6 +30,8 @@ static void resolve_auto(struct config *config) {
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
     model->n_kv_head = (int64_t)model_kv_heads(model);
     model->ffn_width = (int64_t)model_ffn_width(model);
+    model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
+    if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of whole batches
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;

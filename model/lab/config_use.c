@@ -94,6 +94,10 @@ static bool extent_used(const struct config *config) {
            model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
 }
 
+static bool micro_batch_used(const struct config *config) {
+    return !model_needs_batch(&config->model);
+}
+
 static bool affine_used(const struct config *config) {
     return model_learns(&config->model, NORM_GAMMA) || model_learns(&config->model, NORM_BETA);
 }
@@ -112,6 +116,8 @@ static const struct condition {
     {"norm-ffn", "with a norm in the MLP sub-layers", norm_ffn_used},
     {"norm-final", "with a norm before the head or after the embedding", norm_final_used},
     {"qk-norm-over", "with --qk-norm or --v-norm", extent_used},
+    {"micro-batch-tokens", "without probes, norms that pool over sequences, and --placement=admin",
+     micro_batch_used},
     {"affine", "with a norm that learns gamma or beta", affine_used},
     {"decay-gamma", "with weight decay and a norm that learns gamma", decay_gamma_used},
 };

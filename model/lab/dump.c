@@ -156,7 +156,7 @@ static void put_stream(struct dump *d, size_t C, size_t number, const real *x) {
 void dump_pass(struct dump *d, struct model *m, const struct measured_pass *pass) {
     const struct tokens tokens = model_tokens(m, pass->batch, pass->training);
     d->next = 0;
-    d->first = pass->first;
+    d->first = pass->batch->first;
     d->sequences = pass->batch->B;
     put_batch(d, pass->batch);
     put_norm(d, &m->embedding_norm, &tokens, m->embedded);

@@ -48,8 +48,8 @@ struct dump {
 void dump_init(struct dump *dump, const struct batch *batch);
 void dump_free(struct dump *dump);
 
-/* Adds what the model has computed in this pass, its last one. A batch takes one pass, or one for
-   each sequence: see measure_passes(). */
+/* Adds what the model has computed in this pass, its last one. A batch takes one or more: see
+   measure_passes(). */
 void dump_pass(struct dump *dump, struct model *model, const struct measured_pass *pass);
 
 /* Adds the gradients that the model holds. */

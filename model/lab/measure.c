@@ -65,50 +65,40 @@ static void restore(const struct model *m, real *copy) {
     free(copy);
 }
 
-/* Sequence b of a batch. */
-static struct batch sequence(const struct batch *batch, size_t b) {
-    struct batch one = *batch;
-    one.B = 1;
-    one.ids += b * batch->T;
-    one.targets += b * batch->T;
-    if (one.valid) one.valid += b * batch->T;
-    return one;
+/* A forward pass of each micro-batch, or with `single` of each sequence. */
+static void visit_parts(struct model *m, const struct batch *batch, bool training, bool single,
+                        measure_visit *visit, void *context) {
+    struct batch part;
+    for (size_t first = 0; first < batch->B; first += part.B) {
+        part = single ? batch_part(batch, first, 1) : model_micro_batch(m, batch, first);
+        model_forward(m, &part, training, 0);
+        visit(context, m, &(struct measured_pass){&part, training});
+    }
 }
 
-static void visit_pass(struct model *m, const struct measured_pass *pass, measure_visit *visit,
-                       void *context) {
-    model_forward(m, pass->batch, pass->training, 0);
-    visit(context, m, pass);
-}
+static void visit_nothing(void *context, struct model *m, const struct measured_pass *pass) {}
 
 void measure_passes(struct model *m, enum statistics_source source, const struct batch *batch,
                     const struct batch *other, measure_visit *visit, void *context) {
-    struct measured_pass pass = {.batch = batch};
     if (source == STATISTICS_RUNNING) {
-        visit_pass(m, &pass, visit, context);
+        visit_parts(m, batch, false, false, visit, context);
         return;
     }
     real *copy = copy_of_state(m);
-    if (source == STATISTICS_OTHER) model_forward(m, other, true, 0);
-    pass.training = source != STATISTICS_OTHER;
-    if (source == STATISTICS_SINGLE)
-        for (size_t b = 0; b < batch->B; b++) {
-            struct batch one = sequence(batch, b);
-            pass.batch = &one;
-            pass.first = b;
-            visit_pass(m, &pass, visit, context);
-        }
-    else
-        visit_pass(m, &pass, visit, context);
+    if (source == STATISTICS_OTHER) visit_parts(m, other, true, false, visit_nothing, NULL);
+    visit_parts(m, batch, source != STATISTICS_OTHER, source == STATISTICS_SINGLE, visit, context);
     restore(m, copy);
 }
 
+/* Adds the losses one by one, so that the sum is the same however the batch is split. */
 static void add_loss(void *context, struct model *m, const struct measured_pass *pass) {
     struct score *score = context;
+    const struct batch *batch = pass->batch;
     double sum;
-    score->targets += model_loss(m, pass->batch, &sum);
-    score->loss += sum;
-    score->correct += model_correct(m, pass->batch);
+    score->targets += model_loss(m, batch, &sum);
+    for (size_t n = 0; n < batch->B * batch->T; n++)
+        score->loss += (double)m->losses[batch->first * batch->T + n];
+    score->correct += model_correct(m, batch);
 }
 
 struct score measure_score(struct model *m, enum statistics_source source,
@@ -119,16 +109,26 @@ struct score measure_score(struct model *m, enum statistics_source source,
 }
 
 /* The logits (B,t,V) of all tokens before position t. */
+struct logits_before {
+    size_t t;
+    real *logits;
+};
+
+static void keep_logits(void *context, struct model *m, const struct measured_pass *pass) {
+    const struct logits_before *before = context;
+    const struct batch *batch = pass->batch;
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t i = 0; i < before->t; i++)
+            memcpy(before->logits + ((batch->first + b) * before->t + i) * m->V,
+                   model_logits(m, b * batch->T + i), m->V * sizeof(real));
+}
+
 static real *logits_before(struct model *m, bool training, const struct batch *batch, size_t t) {
     real *copy = copy_of_state(m);
-    real *logits = memory_take(batch->B * t, m->V * sizeof *logits, "the logits");
-    model_forward(m, batch, training, 0);
-    for (size_t b = 0; b < batch->B; b++)
-        for (size_t i = 0; i < t; i++)
-            memcpy(logits + (b * t + i) * m->V, model_logits(m, b * batch->T + i),
-                   m->V * sizeof *logits);
+    struct logits_before before = {t, memory_take(batch->B * t, m->V * sizeof(real), "the logits")};
+    visit_parts(m, batch, training, false, keep_logits, &before);
     restore(m, copy);
-    return logits;
+    return before.logits;
 }
 
 struct leak measure_leak(struct model *m, bool training, const struct batch *batch, size_t t) {

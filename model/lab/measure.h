@@ -21,14 +21,13 @@ void measure_init(struct model *measured, const struct model *model, enum statis
 
 /* A forward pass in which the model is measured. */
 struct measured_pass {
-    const struct batch *batch; // all sequences of a batch, or sequence number `first` alone
-    size_t first;
+    const struct batch *batch; // a micro-batch, or one sequence; batch->first is its number
     bool training;
 };
 typedef void measure_visit(void *context, struct model *measured, const struct measured_pass *pass);
 
-/* Makes the forward passes that measure the model on a batch, one, or with STATISTICS_SINGLE one
-   for each sequence, and calls `visit` after each. STATISTICS_OTHER takes statistics from the batch
+/* Makes the forward passes that measure the model on a batch, one for each micro-batch, or with
+   STATISTICS_SINGLE one for each sequence, and calls `visit` after each. STATISTICS_OTHER takes statistics from the batch
    `other`. At the end the running statistics are as they were. */
 void measure_passes(struct model *measured, enum statistics_source source,
                     const struct batch *batch, const struct batch *other, measure_visit *visit,

@@ -32,11 +32,10 @@ static double accumulate_gradient(struct session *t, size_t targets, bool probed
         corpus_sample(&t->corpus, t->config.seed, i, &t->batch);
         profile_lap(PROFILE_BATCH);
         t->model.probing = probed && i + 1 == first + accum;
-        model_forward(&t->model, &t->batch, true, i);
         // targets of the update / targets of this batch
         double batches = (double)targets / (double)batch_targets(&t->batch);
         *fraction = 1 / batches;
-        loss += model_backward(&t->model, &t->batch, i, *fraction) / batches;
+        loss += model_gradient(&t->model, &t->batch, i, *fraction) / batches;
     }
     return loss;
 }

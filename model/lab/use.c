@@ -13,12 +13,38 @@ static void start_sampler(struct session *t, struct sampler *sampler) {
     sampler_init(sampler, &t->model, t->config.sampling, random_key(t->config.seed, "sample", 0));
 }
 
+/* What is sampled, by a leader and its helpers. */
+struct sampling {
+    struct sampler sampler;
+    const struct vocabulary *vocabulary;
+    const char *prompt;
+    size_t count;
+    const struct item_set *known;
+    FILE *const *files;
+    struct item_counts counts; // of items_work()
+};
+
+static void text_work(void *argument) {
+    struct sampling *s = argument;
+    sample_text(&s->sampler, s->vocabulary, s->prompt, s->count, s->files);
+}
+
+static void items_work(void *argument) {
+    struct sampling *s = argument;
+    s->counts = sample_items(&s->sampler, s->vocabulary, s->prompt, s->count, s->known, s->files);
+}
+
+static void sample(struct session *t, struct sampling *s, team_work *work) {
+    start_sampler(t, &s->sampler);
+    team_lead(model_extend_threads(&t->model), work, s);
+    sampler_free(&s->sampler);
+}
+
 static void write_text(struct session *t, const struct vocabulary *vocabulary, const char *prompt,
                        size_t count, FILE *const files[2]) {
-    struct sampler sampler;
-    start_sampler(t, &sampler);
-    sample_text(&sampler, vocabulary, prompt, count, files);
-    sampler_free(&sampler);
+    struct sampling s = {
+        .vocabulary = vocabulary, .prompt = prompt, .count = count, .files = files};
+    sample(t, &s, text_work);
 }
 
 /* --num-items items. With `corpus` they are looked up in the corpus. */
@@ -27,13 +53,15 @@ static void write_items(struct session *t, const struct vocabulary *vocabulary, 
     const struct config *config = &t->config;
     size_t T = (size_t)config->model.block_size, count = 20;
     struct item_set known = {0};
-    struct sampler sampler;
     if (config->num_items != OPTION_AUTO) count = (size_t)config->num_items;
     if (corpus) item_set_make(&known, &t->corpus, T);
-    start_sampler(t, &sampler);
-    struct item_counts counts =
-        sample_items(&sampler, vocabulary, prompt, count, corpus ? &known : NULL, files);
-    sampler_free(&sampler);
+    struct sampling s = {.vocabulary = vocabulary,
+                         .prompt = prompt,
+                         .count = count,
+                         .known = corpus ? &known : NULL,
+                         .files = files};
+    sample(t, &s, items_work);
+    struct item_counts counts = s.counts;
     item_set_free(&known);
     streams_flush(); // before the next line on standard error
     char places[128] = "", cut[64] = "";

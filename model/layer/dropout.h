@@ -15,15 +15,16 @@ struct dropout {
     uint64_t key;       // from the seed, the step and the site
     uint64_t threshold; // an element whose 32 random bits are below it is dropped; 0: none is
     real scale;         // 1 / (1 - p)
+    uint64_t first;     // the index of element 0 in a batch of which this is a part
 };
 
 static inline struct dropout dropout_make(double p, uint64_t key) {
-    return (struct dropout){key, (uint64_t)(p * 0x1p32), (real)(1 / (1 - p))};
+    return (struct dropout){key, (uint64_t)(p * 0x1p32), (real)(1 / (1 - p)), 0};
 }
 
 /* The factor of element i: 0 or 1 / (1 - p). */
 static inline real dropout_factor(struct dropout d, uint64_t i) {
-    return random_bits(d.key, i) >> 32 < d.threshold ? 0 : d.scale;
+    return random_bits(d.key, d.first + i) >> 32 < d.threshold ? 0 : d.scale;
 }
 
 /* y (count) = x times its factors. `first` is the index of x[0]. */

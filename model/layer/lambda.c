@@ -27,7 +27,7 @@ void lambda_attach(struct lambda *l, const char *name, double start, const struc
     if (l->scale > 0) l->slope = arena_reals(layout->arena, C);
     for (int i = 0; i < 2; i++) l->factor[i] = arena_reals(layout->arena, C);
     l->f = lambda_scales_branch(l) ? arena_reals(layout->arena, N * C) : NULL;
-    l->sum = arena_reals(layout->arena, team_row_blocks(N) * C);
+    l->sum = arena_reals(layout->arena, team_row_blocks(layout->batch_B * layout->T) * C);
 }
 
 void lambda_prepare(const struct lambda *l) {
@@ -75,11 +75,11 @@ static void add_token(const struct lambda *l, size_t n, real *sum, real *scratch
     for (size_t c = 0; c < C; c++) sum[c] = mul_add(dsum[c], mul_add(along_x, x[c], f[c]), sum[c]);
 }
 
-void lambda_backward(const struct lambda *l, struct range rows, real *dout, const real *dsum,
-                     const real *x, struct dropout drop) {
+void lambda_backward(const struct lambda *l, size_t block, struct range rows, real *dout,
+                     const real *dsum, const real *x, struct dropout drop) {
     size_t C = l->C;
     const real *B = l->factor[1];
-    real *sum = l->sum + rows.begin / ROWS * C;
+    real *sum = l->sum + block * C;
     memset(sum, 0, C * sizeof(real));
     for (size_t n = rows.begin; n < rows.end; n++, dsum += C, x += C) {
         add_token(l, n, sum, dout, dsum, x, drop);

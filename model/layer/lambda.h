@@ -24,7 +24,7 @@ struct lambda {
     real *factor[2];    // (C) A and B
     real *slope;        // (C) dlambda / dparameter; NULL: 1
     real *f;            // (B,T,C) OUT(projected) before dropout, for backward; NULL: not needed
-    real *sum;          // (row_blocks,C) each row block's part of lambda's gradient
+    real *sum;          // (row_blocks of the batch,C) each row block's part of lambda's gradient
 };
 
 /* Declares lambda as `name` with the value `start` at first, unless it is `shared`: then it is that
@@ -45,16 +45,18 @@ void lambda_prepare(const struct lambda *lambda);
 void lambda_forward(const struct lambda *lambda, struct range rows, real *sum, const real *x,
                     const real *f, struct dropout drop);
 
-/* The block's part of lambda's gradient, and dout (rows,C) = drop(B dsum), unless B = 1. x points
-   to the block's first row. */
-void lambda_backward(const struct lambda *lambda, struct range rows, real *dout, const real *dsum,
-                     const real *x, struct dropout drop);
+/* The part of lambda's gradient of row block number `block` of the batch, and
+   dout (rows,C) = drop(B dsum), unless B = 1. x points to the block's first row. */
+void lambda_backward(const struct lambda *lambda, size_t block, struct range rows, real *dout,
+                     const real *dsum, const real *x, struct dropout drop);
 
 /* dx (rows,C) = A dsum + dbranch. */
 void lambda_backward_stream(const struct lambda *lambda, struct range rows, real *dx,
                             const real *dsum, const real *dbranch);
 
-/* Adds the blocks' sums to lambda's gradient. By every thread of the team after a barrier. */
+/* Adds the sums of all row blocks of N tokens, a whole batch, to lambda's gradient. (Two sub-layers
+   may share a lambda. All sums of the first come before those of the second.) By every thread of
+   the team after a barrier. */
 void lambda_gradient(const struct lambda *lambda, size_t N);
 
 #endif

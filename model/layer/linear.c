@@ -4,16 +4,29 @@
              dW = dy^T x
              db = sum of dy over the tokens */
 #include "model/layer/linear.h"
-#include "model/math/matmul.h"
+#include "model/math/cache.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
 #include <stdio.h>
 
+/* Where copies in panels pay, measured (PERFORMANCE.md): for the input gradient where rows of W are
+   at least BACKWARD_IN wide; for the weight gradient, which moves in + out numbers per token for
+   in * out multiply-adds, where the quotient is at least KEPT_MIN. Vectors of 64 bytes come with
+   wide paths to a larger cache, and leave less time for copies. */
+#if SIMD_BYTES >= 64
+enum { BACKWARD_IN = 256, KEPT_MIN = 128 };
+#else
+enum { BACKWARD_IN = 128, KEPT_MIN = 90 };
+#endif
+
+enum { SHARED_PARTS = 8 }; // of linear_forward_shared(), at most
+
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena) {
-    size_t padded = vec_padded(out);
-    *linear = (struct linear){.in = in, .out = out, .weight = weight, .padded = padded};
-    linear->transposed = arena_reals(arena, in * padded);
+    *linear = (struct linear){.in = in, .out = out, .weight = weight};
+    linear->forward = arena_reals(arena, matrix_panels_size(in, out, PANEL));
+    if (in >= BACKWARD_IN)
+        linear->backward = arena_reals(arena, matrix_panels_size(out, in, PANEL));
 }
 
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
@@ -29,16 +42,67 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
 }
 
 void linear_prepare(const struct linear *linear) {
-    struct range own = team_part(linear->out, 64 / sizeof(real)); // rows of W
-    matmul_transpose(own.end - own.begin, linear->in, linear->transposed + own.begin,
-                     linear->padded, linear->weight.value + own.begin * linear->in, linear->in);
+    size_t in = linear->in, out = linear->out;
+    struct range own = team_part(out, 64 / sizeof(real)), o = own; // rows of W, those of one panel
+    for (; o.begin < own.end; o.begin = o.end) {
+        size_t panel = o.begin / PANEL * PANEL;
+        o.end = size_min(own.end, panel + PANEL);
+        matmul_transpose(o.end - o.begin, in, linear->forward + panel * in + (o.begin - panel),
+                         PANEL, linear->weight.value + o.begin * in, in);
+    }
+    if (linear->backward)
+        matmul_pack(own.end - own.begin, in, linear->backward + own.begin * PANEL, out, PANEL,
+                    matrix_of(linear->weight.value + own.begin * in, in));
+}
+
+void linear_fetch_forward(const struct linear *linear) {
+    cache_fetch(matrix_panels_size(linear->in, linear->out, PANEL), linear->forward);
+}
+
+void linear_fetch_backward(const struct linear *linear) {
+    cache_fetch(linear->in * linear->out,
+                linear->backward ? linear->backward : linear->weight.value);
+}
+
+struct matrix linear_weight(const struct linear *linear) {
+    return linear->backward ? matrix_panels(linear->backward, linear->out)
+                            : matrix_of(linear->weight.value, linear->in);
 }
 
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x) {
     matmul(M, linear->out, linear->in, matrix_of(x, linear->in),
-           matrix_of(linear->transposed, linear->padded), matrix_of(y, linear->out),
+           matrix_panels(linear->forward, linear->in), matrix_of(y, linear->out),
            matrix_repeated(linear->bias.value));
     profile_lap(PROFILE_FORWARD);
+}
+
+void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
+                            const real *x) {
+    const real *bias = linear->bias.value ? linear->bias.value + columns.begin : NULL;
+    matmul(M, columns.end - columns.begin, linear->in, matrix_of(x, linear->in),
+           matrix_panels(linear->forward + columns.begin * linear->in, linear->in),
+           matrix_of(y + columns.begin, linear->out), matrix_repeated(bias));
+    profile_lap(PROFILE_FORWARD);
+}
+
+/* The job of linear_forward_shared(). */
+struct shared_product {
+    const struct linear *linear;
+    size_t M;
+    real *y;       // (M,out)
+    const real *x; // (M,in)
+};
+
+static void shared_columns(void *argument, size_t part, size_t parts, size_t thread) {
+    const struct shared_product *p = argument;
+    struct range columns = team_part_of(part, parts, p->linear->out, PANEL);
+    linear_forward_columns(p->linear, columns, p->M, p->y, p->x);
+}
+
+void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x) {
+    size_t panels = (linear->out + PANEL - 1) / PANEL;
+    team_share(shared_columns, &(struct shared_product){linear, M, y, x},
+               size_min(panels, SHARED_PARTS));
 }
 
 /* sum (columns) = the sum of the rows of x (M,columns). Sums are kept in registers. */
@@ -58,27 +122,71 @@ static void sum_rows(size_t M, size_t columns, real *sum, const real *x) {
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx,
                      const real *dy) {
     size_t in = linear->in, out = linear->out;
-    matmul(M, in, out, matrix_of(dy, out), matrix_of(linear->weight.value, in), matrix_of(dx, in),
+    matmul(M, in, out, matrix_of(dy, out), linear_weight(linear), matrix_of(dx, in),
            matrix_zeros());
     if (linear->bias_sums) sum_rows(M, out, linear->bias_sums + block * out, dy);
     profile_lap(PROFILE_INPUT);
 }
 
+/* The calling thread's part of dW. The threads form a grid: as many of them down the rows as there
+   are tiles of rows, the others across the columns. Threads that do not fill the grid have no
+   rows. */
+struct part {
+    struct range o, i; // rows, columns
+};
+
+static struct part own_part(const struct linear *linear) {
+    enum { TILE_ROWS = 8 };
+    size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+    size_t down = size_min(threads, (linear->out + TILE_ROWS - 1) / TILE_ROWS);
+    size_t across = threads / down;
+    if (thread >= down * across) return (struct part){0};
+    return (struct part){team_part_of(thread % down, down, linear->out, TILE_ROWS),
+                         team_part_of(thread / down, across, linear->in, PANEL)};
+}
+
+/* dW += A x in rows `o` of the part, for A (rows of o,N) and x (N,columns of i). */
+static void add_product(const struct linear *linear, struct range o, struct range i, size_t N,
+                        struct matrix a, struct matrix x) {
+    struct matrix dw = matrix_of(linear->weight.grad + o.begin * linear->in + i.begin, linear->in);
+    matmul(o.end - o.begin, i.end - i.begin, N, a, x, dw, dw);
+}
+
 void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
                             const real *x) {
-    // The threads form a grid over dW: as many of them down its rows as there are tiles of rows,
-    // the others across its columns. Threads that do not fill the grid have nothing to do.
-    enum { TILE_ROWS = 8, TILE_COLUMNS = 64 };
+    struct part own = own_part(linear);
+    add_product(linear, own.o, own.i, N, matrix_transposed(matrix_of(dy + own.o.begin, dy_row)),
+                matrix_of(x + own.i.begin, linear->in));
+    profile_lap(PROFILE_WEIGHT);
+}
+
+void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
+                            struct arena *arena) {
+    *kept = (struct linear_operands){.rows = rows};
+    if (in * out < KEPT_MIN * (in + out)) return;
+    kept->dy = arena_reals(arena, matrix_panels_size(rows, out, PANEL_A));
+    kept->x = arena_reals(arena, matrix_panels_size(rows, in, PANEL));
+}
+
+void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
+                 size_t M, const real *dy, const real *x) {
+    if (!kept->dy) return;
     size_t in = linear->in, out = linear->out;
-    size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    size_t down = size_min(threads, (out + TILE_ROWS - 1) / TILE_ROWS), across = threads / down;
-    if (thread < down * across) {
-        struct range o = team_part_of(thread % down, down, out, TILE_ROWS);
-        struct range i = team_part_of(thread / down, across, in, TILE_COLUMNS);
-        struct matrix dw = matrix_of(linear->weight.grad + o.begin * in + i.begin, in);
-        matmul(o.end - o.begin, i.end - i.begin, N,
-               matrix_transposed(matrix_of(dy + o.begin, dy_row)), matrix_of(x + i.begin, in), dw,
-               dw);
+    matmul_pack(M, out, kept->dy + row * PANEL_A, kept->rows, PANEL_A, matrix_of(dy, out));
+    matmul_pack(M, in, kept->x + row * PANEL, kept->rows, PANEL, matrix_of(x, in));
+    profile_lap(PROFILE_WEIGHT);
+}
+
+void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
+                          size_t row, size_t N) {
+    struct part own = own_part(linear);
+    struct matrix x = matrix_panels(kept->x + own.i.begin * kept->rows + row * PANEL, kept->rows);
+    struct range o = own.o; // its rows in one panel
+    for (; o.begin < own.o.end; o.begin = o.end) {
+        size_t panel = o.begin / PANEL_A * PANEL_A;
+        const real *dy = kept->dy + panel * kept->rows + row * PANEL_A + (o.begin - panel);
+        o.end = size_min(own.o.end, panel + PANEL_A);
+        add_product(linear, o, own.i, N, matrix_transposed(matrix_of(dy, PANEL_A)), x);
     }
     profile_lap(PROFILE_WEIGHT);
 }

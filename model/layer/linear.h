@@ -3,6 +3,7 @@
 #ifndef LINEAR_H
 #define LINEAR_H
 
+#include "model/math/matmul.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
 
@@ -10,9 +11,18 @@ struct linear {
     size_t in, out;
     struct param weight; // (out,in)
     struct param bias;   // (out), or NULL if there is none
-    real *transposed;    // (in,padded): W^T, remade after each update by linear_prepare()
-    size_t padded;       // vec_padded(out); the columns from `out` on are zero
+    // Copies of W in panels, remade after each update by linear_prepare(). Columns from `out` or
+    // `in` on are zero.
+    real *forward;   // W^T (in,out)
+    real *backward;  // W (out,in), or NULL where W is read in place
     real *bias_sums; // (team_row_blocks(N),out): sum of dy over each row block; NULL without bias
+};
+
+/* The operands of the weight gradient in panels, for `rows` tokens: dy in panels of PANEL_A columns,
+   x in panels of PANEL. NULL where they are read in place. */
+struct linear_operands {
+    real *dy, *x;
+    size_t rows;
 };
 
 /* Declares the tensors NAME.weight, initially normal(0, deviation), and, if `bias`, NAME.bias,
@@ -24,21 +34,46 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena);
 
-/* Transposes the weight. After each change of the weights, by every thread of the team; a barrier
-   must follow. */
+/* Copies the weight into panels. After each change of the weights, by every thread of the team; a
+   barrier must follow. */
 void linear_prepare(const struct linear *linear);
+
+/* Fetches the weight into the calling thread's cache, as the forward product or that of the input
+   gradient reads it. */
+void linear_fetch_forward(const struct linear *linear);
+void linear_fetch_backward(const struct linear *linear);
 
 /* y (M,out) = x (M,in) W^T + b, by the calling thread. */
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x);
+
+/* The same for some columns only: y_o for o in `columns`, which start at a multiple of PANEL. */
+void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
+                            const real *x);
+
+/* linear_forward() by the leader and its helpers, which take ranges of columns (team_share()). */
+void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x);
+/* The W of dx = dy W, for a product of its own. */
+struct matrix linear_weight(const struct linear *linear);
 
 /* dx (M,in) = dy (M,out) W, by the calling thread. The M <= ROWS tokens are row block number
    `block`; the sum of their dy is kept for linear_bias_gradient(). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
+/* Copies the operands of the weight gradient, dy (M,out) and x (M,in), of tokens that the calling
+   thread has computed, into the rows of `kept` from `row` on; nothing where copies do not pay. */
+void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
+                            struct arena *arena);
+void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
+                 size_t M, const real *dy, const real *x);
+
 /* dW += dy^T x over N tokens: dy (N,out) with row stride `dy_row`, x (N,in). By every thread of the
    team, each for its own part of dW, after a barrier. */
 void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
                             const real *x);
+
+/* The same from the rows of `kept` from `row` on. */
+void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
+                          size_t row, size_t N);
 
 /* db += the sums of all row blocks of N tokens. By every thread of the team, after a barrier. */
 void linear_bias_gradient(const struct linear *linear, size_t N);

@@ -14,18 +14,11 @@
      tile    TILE_M rows of a strip. Its part of C is held in registers. Each step of k is a rank-1
              update: load TILE_V vectors of B, then TILE_V multiply-adds for each element of A
 
-   Nothing is packed: B is row-major, so reading A and B in place is about as fast as reading packed
-   copies, measured on the shapes of training (PERFORMANCE.md). Columns that do not fill a vector
-   are read and written under a mask. */
+   A strip of B is as wide as a panel of matmul.h. If B is in panels, the strip is contiguous;
+   else it is read in place, which costs nothing while B is small (PERFORMANCE.md). Columns that do
+   not fill a vector are read and written under a mask. */
 #include "model/math/matmul.h"
-#include "model/math/simd.h"
 #include <stdbool.h>
-
-#if SIMD_REGISTERS >= 32
-enum { TILE_M = 8, TILE_V = 3 };
-#else
-enum { TILE_M = 6, TILE_V = 2 };
-#endif
 
 enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
@@ -85,10 +78,11 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     SIMD_HIDE(s);
     real *c = s->c + i * s->c_row;
     size_t c_row = s->c_row;
-#pragma GCC unroll 16
-    for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+    SIMD_UNROLL
+    for (size_t r = 0; r < m; r++) {
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) __builtin_prefetch(c + r * c_row + j * LANES, 1);
+    }
 
     // sum = a b
     SIMD_HIDE(s);
@@ -100,12 +94,13 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
     for (size_t k = s->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
         vec bk[TILE_V];
-#pragma GCC unroll 4
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
-#pragma GCC unroll 16
+        SIMD_UNROLL
         for (size_t r = 0; r < m; r++) {
+            SIMD_LOADS_IN_ORDER();
             vec ar = vec_splat(half[r / TILE_M][r % TILE_M * row]);
-#pragma GCC unroll 4
+            SIMD_UNROLL
             for (size_t j = 0; j < v; j++) sum[r][j] = vec_mul_add(ar, bk[j], sum[r][j]);
         }
     }
@@ -115,21 +110,23 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     if (s->start) {
         const real *start = s->start + i * s->start_row;
         size_t start_row = s->start_row;
-#pragma GCC unroll 16
-        for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+        SIMD_UNROLL
+        for (size_t r = 0; r < m; r++) {
+            SIMD_UNROLL
             for (size_t j = 0; j < v; j++)
                 sum[r][j] += load(start + r * start_row, j, v, cut, last);
+        }
     }
 
     // c = sum
     SIMD_HIDE(s);
     c = s->c + i * s->c_row;
     c_row = s->c_row;
-#pragma GCC unroll 16
-    for (size_t r = 0; r < m; r++)
-#pragma GCC unroll 4
+    SIMD_UNROLL
+    for (size_t r = 0; r < m; r++) {
+        SIMD_UNROLL
         for (size_t j = 0; j < v; j++) store(c + r * c_row, sum[r][j], j, v, cut, last);
+    }
 }
 
 /* Tiles of m rows from row i to row M, while m rows are left. Returns the first row not done. */
@@ -178,13 +175,13 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
             struct matrix from = k == 0 ? start : c;
             for (size_t j = 0, v; j < N; j += v * LANES) {
                 size_t vectors = (N - j + LANES - 1) / LANES;
-                v = vectors == 4 ? 2 : size_min(vectors, TILE_V); // 2 + 2 is faster than 3 + 1
+                v = size_min(vectors, TILE_V);
                 struct strip s = {
                     .K = size_min(K - k, BLOCK_K),
                     .last = N - j - (v - 1) * LANES,
                     .a = {a.data + i * a.row_stride + k * a.column_stride, a.row_stride,
                           a.column_stride},
-                    .b = matrix_of(b.data + k * b.row_stride + j, b.row_stride),
+                    .b = matrix_of(b.data + j * b.column_stride + k * b.row_stride, b.row_stride),
                     .start = from.data ? from.data + i * from.row_stride + j : NULL,
                     .start_row = from.row_stride,
                     .c = c.data + i * c.row_stride + j,
@@ -207,19 +204,19 @@ static void transpose_square(real *to, size_t to_row, const real *from, size_t f
    column to the row; log2(LANES) passes exchange them all. */
 static void transpose_square(real *to, size_t to_row, const real *from, size_t from_row) {
     vec a[LANES], b[LANES];
-#    pragma GCC unroll 16
+    SIMD_UNROLL
     for (int i = 0; i < LANES; i++) a[i] = vec_load(from + (size_t)i * from_row);
-#    pragma GCC unroll 4
+    SIMD_UNROLL
     for (int pass = 1; pass < LANES; pass *= 2) {
-#    pragma GCC unroll 16
+        SIMD_UNROLL
         for (int i = 0; i < LANES / 2; i++) {
             b[2 * i] = vec_interleave(a[i], a[i + LANES / 2], 0);
             b[2 * i + 1] = vec_interleave(a[i], a[i + LANES / 2], 1);
         }
-#    pragma GCC unroll 16
+        SIMD_UNROLL
         for (int i = 0; i < LANES; i++) a[i] = b[i];
     }
-#    pragma GCC unroll 16
+    SIMD_UNROLL
     for (int i = 0; i < LANES; i++) vec_store(to + (size_t)i * to_row, a[i]);
 }
 #endif
@@ -236,4 +233,27 @@ void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, cons
                 for (size_t x = i; x < size_min(rows, i + LANES); x++)
                     to[y * to_row + x] = from[x * from_row + y];
         }
+}
+
+/* The part of one panel, with n of its `width` columns. Both are constants where n = width. */
+SIMD_INLINE void pack_panel(size_t rows, const size_t n, real *to, const size_t width,
+                            struct matrix from) {
+    const size_t whole = n / LANES * LANES;
+    for (size_t k = 0; k < rows; k++, to += width, from.data += from.row_stride) {
+        for (size_t j = 0; j < whole; j += LANES) vec_store(to + j, vec_load(from.data + j));
+        if (whole < n)
+            vec_store_first(to + whole, vec_load_first(from.data + whole, n - whole), n - whole);
+    }
+}
+
+void matmul_pack(size_t rows, size_t columns, real *to, size_t K, size_t width,
+                 struct matrix from) {
+    for (size_t j = 0; j < columns; j += width, to += width * K, from.data += width) {
+        if (columns - j < width)
+            pack_panel(rows, columns - j, to, width, from);
+        else if (width == PANEL)
+            pack_panel(rows, PANEL, to, PANEL, from);
+        else
+            pack_panel(rows, PANEL_A, to, PANEL_A, from);
+    }
 }

@@ -1,9 +1,31 @@
-/* Matrix products for training: C (M,N) = S + A (M,K) B (K,N). See matmul.c. */
+/* Matrix products for training: C (M,N) = S + A (M,K) B (K,N). See matmul.c.
+
+   B is either row-major or in panels. A panel is PANEL columns, stored row after row; the panels
+   follow one another, and the last one is filled up with columns that nobody reads:
+
+     columns   0 .. PANEL - 1, row 0, row 1, ..., row K - 1
+     columns   PANEL .. 2 PANEL - 1, row 0, ...
+
+   A product reads B panel by panel, so in panels it reads memory in order. Rows that are far apart,
+   and most of all a power of two apart, fall on the same few places of the cache. */
 #ifndef MATMUL_H
 #define MATMUL_H
 
 #include "model/math/real.h"
+#include "model/math/simd.h"
 #include <stddef.h>
+
+/* The part of C that is held in registers: rows, and vectors of columns. */
+#if SIMD_REGISTERS >= 32
+enum { TILE_M = 8, TILE_V = 3 };
+#else
+enum { TILE_M = 6, TILE_V = 2 };
+#endif
+
+enum {
+    PANEL = TILE_V * LANES, // columns of B
+    PANEL_A = 48,           // rows of A: whole tiles, and whole cache lines, for every machine
+};
 
 /* A matrix: its first element, and the strides in reals from one row to the next and from one
    column to the next. The transpose is the same memory with the strides exchanged. */
@@ -21,6 +43,17 @@ static inline struct matrix matrix_transposed(struct matrix a) {
     return (struct matrix){a.data, a.column_stride, a.row_stride};
 }
 
+/* A B of K rows in panels. Column j, a multiple of PANEL, starts at j * K: that is its column
+   stride, where a row-major matrix has 1. */
+static inline struct matrix matrix_panels(const real *data, size_t K) {
+    return (struct matrix){(real *)data, PANEL, K};
+}
+
+/* The reals of a matrix in panels that are `width` columns wide. */
+static inline size_t matrix_panels_size(size_t rows, size_t columns, size_t width) {
+    return rows * ((columns + width - 1) / width * width);
+}
+
 /* A matrix whose rows are all the same `row`, such as a bias; zeros if `row` is NULL. */
 static inline struct matrix matrix_repeated(const real *row) {
     return (struct matrix){(real *)row, 0, 1};
@@ -33,13 +66,14 @@ static inline struct matrix matrix_zeros(void) {
 /* C = S + A B, by the calling thread. `start` is S (M,N), what the sums start from: C itself to
    accumulate, matrix_repeated(bias), or matrix_zeros().
 
-   B, C and S are row-major. C does not overlap A or B. Each element of C is summed over k in an
-   order that does not depend on M and N, so a product may be split into pieces of rows and columns
-   and gives the same bits. */
+   C and S are row-major, B is row-major or in panels. C does not overlap A or B. Each element of C
+   is summed over k in an order that does not depend on M, N and the layout of B, so a product may be
+   split into pieces of rows and columns, in panels at multiples of PANEL columns, and gives the same
+   bits. */
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             struct matrix start);
 
-/* The same by the definition, for the tests: three loops. Sums are rounded as in the fast form:
+/* The same by the definition, for the tests: three loops over a B without panels. Sums are rounded as in the fast form:
    256 values of k are summed at a time, and each such partial sum is added to C. */
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, struct matrix start);
@@ -48,5 +82,10 @@ void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matr
    `from_row`. */
 void matmul_transpose(size_t rows, size_t columns, real *to, size_t to_row, const real *from,
                       size_t from_row);
+
+/* Copies `rows` rows of a row-major matrix with `columns` columns into panels of K rows that are
+   `width` columns wide, PANEL or PANEL_A. `to` is the place of the first of these rows in the first
+   panel. */
+void matmul_pack(size_t rows, size_t columns, real *to, size_t K, size_t width, struct matrix from);
 
 #endif

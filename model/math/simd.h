@@ -37,9 +37,25 @@ typedef real vec_unaligned
    time. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
+/* Before a loop of constant length, up to 32: unrolls it completely, so that an array that it indexes
+   can stay in registers. */
+#if defined(__clang__)
+#    define SIMD_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define SIMD_UNROLL _Pragma("GCC unroll 32")
+#endif
+
 /* Makes the compiler forget what it knows about the variable x. What depends on x is computed again
    after this, not kept from before. */
 #define SIMD_HIDE(x) __asm__("" : "+r"(x))
+
+/* Loads after this are not moved before it. GCC for ARM moves the loads of a loop's body to its
+   start, where their values need more registers than there are. */
+#if defined(__aarch64__)
+#    define SIMD_LOADS_IN_ORDER() __asm__ volatile("" : : : "memory")
+#else
+#    define SIMD_LOADS_IN_ORDER() ((void)0)
+#endif
 
 SIMD_INLINE vec vec_load(const real *p) { // p[0 .. LANES), any alignment
     return *(const vec_unaligned *)p;
@@ -90,14 +106,14 @@ SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
 #else
 SIMD_INLINE vec vec_load_first(const real *p, size_t n) {
     vec v = {0};
-#    pragma GCC unroll 4
+    SIMD_UNROLL
     for (size_t i = 0; i < (size_t)LANES; i++)
         if (i < n) v[i] = p[i];
     return v;
 }
 
 SIMD_INLINE void vec_store_first(real *p, vec v, size_t n) {
-#    pragma GCC unroll 4
+    SIMD_UNROLL
     for (size_t i = 0; i < (size_t)LANES; i++)
         if (i < n) p[i] = v[i];
 }

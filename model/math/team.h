@@ -35,6 +35,21 @@ typedef void team_work(void *argument);
    much as a small model's step. */
 void team_run(int threads, team_work *work, void *argument);
 
+/* Where there are too few rows to split, one thread computes and helpers take parts of its large
+   operations: columns of a product, heads of attention. */
+
+/* Part number `part` of `parts` of an operation, by `thread`, whose number is less than that of the
+   threads. Parts are independent. */
+typedef void team_job(void *argument, size_t part, size_t parts, size_t thread);
+
+/* Runs `work` in the calling thread, as in a team of one, with threads - 1 helpers. Not inside a
+   team. */
+void team_lead(int threads, team_work *work, void *argument);
+
+/* All parts (at most 65535) of a job, by the leader and by helpers that are free; done when it
+   returns. Without helpers the job is one part. */
+void team_share(team_job *job, void *argument, size_t parts);
+
 /* Waits until all threads of the team have called it: use team_barrier(). */
 void team_wait(void);
 

@@ -51,12 +51,13 @@ struct tensor_lists {
     struct tensor_list tracked; // statistics that only probes need (no gradient)
 };
 
-/* Where a module declares its tensors and takes its memory, for batches of up to B sequences of T
-   tokens. A function NAME_attach(..., layout) runs twice: see arena.h. */
+/* Where a module declares its tensors and takes its memory, for batches or micro-batches of up to B
+   sequences of T tokens. A function NAME_attach(..., layout) runs twice: see arena.h. */
 struct layout {
     size_t B, T;
     struct tensor_lists *lists;
     struct arena *arena;
+    size_t batch_B; // of the batch: B, unless it goes through the model in micro-batches
 };
 
 /* Declares the next tensor of the list and returns its memory (NULL while counting). Its shape is

@@ -39,11 +39,13 @@ def norm_runs(size, tuned):
     for norm in ("none", "ln"):  # each with the better of two initializations
         rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
         yield from best_init(size, label, tuned, norm, rates)
+    for norm in ("ln", "bn") if size.name == "M" and size.long else ():
+        rate = tuned(size, norm=norm)
+        for seed in size.judged(2) if rate is not None else ():
+            yield run_of(size, label, {"norm": norm, "updates": LONG}, seed, ("ending", "curve"),
+                         norm=norm, learning_rate=rate, max_iters=LONG)
     if size.name in ("XS", "mini"):
-        for norm, rate, seed in ((norm, rate, seed) for norm in ("none", "ln", "rms")
-                                 for rate in size.rates for seed in size.judged()):
-            yield run_of(size, label, {"norm": norm, "depth": "base", "rate": f"{rate:g}"}, seed,
-                         ("ending",), norm=norm, learning_rate=rate)
+        yield from edge_runs(size, label)
         for norm in ("none", "ln", "bn"):
             for width in WIDTHS if size.full else WIDTHS[::2]:
                 rate = tuned(size, rates=size.rates[1:4], norm=norm, n_embd=width)
@@ -53,15 +55,35 @@ def norm_runs(size, tuned):
 
 
 WIDTHS = (16, 32, 64)
+LONG = 10000
+DEEPER = 4  # layers, where the largest rate is looked for at another depth than XS has
+
+
+def edge_runs(size, label):
+    """Norms at every rate of the grid; with more layers; and at large rates without clipping of gradients
+    and without warm-up, which hide instability."""
+    rates, deeper = size.rates, size.rates[2:] or size.rates[-1:]
+    cells = [({"norm": norm, "depth": "base"}, {"norm": norm}, rates)
+             for norm in ("none", "ln", "rms", "bn")]
+    for norm in ("none", "ln"):
+        cells.append(({"norm": norm, "depth": DEEPER}, {"norm": norm, "n_layer": DEEPER}, deeper))
+    for norm in ("none", "ln", "bn", "rms")[:size.pick(1, 2, 4)]:
+        cells += [({"norm": norm, "depth": "base", "recipe": recipe}, {"norm": norm, **options},
+                   rates[-size.pick(1, 2, 4):])
+                  for recipe, options in (("no-clipping", {"grad_clip": 0}),
+                                          ("no-warmup", {"warmup_iters": 0}))]
+    for variant, options, some in cells:
+        seeds = None if size.full or variant["norm"] != "bn" else 2  # no claim reads bn's grid
+        for rate, seed in ((rate, seed) for rate in some for seed in size.judged(seeds)):
+            yield run_of(size, label, {**variant, "rate": f"{rate:g}"}, seed, ("ending",),
+                         learning_rate=rate, **options)
 
 
 def best_init(size, label, tuned, norm, rates):
     """Judged at the rate and initialization that tuning found best together."""
     if None in rates.values():
         return
-    losses = {init: sum(tuned.loss_of(run_of(size, label, "", seed, (), norm=norm, init=init,
-                                             learning_rate=rate)) for seed in size.tuning_seeds())
-              for init, rate in rates.items()}
+    losses = {init: sum(tuned.losses(size, rate, norm=norm, init=init)) for init, rate in rates.items()}
     init = min(losses, key=losses.get)
     for seed in size.judged():
         yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,
@@ -71,7 +93,7 @@ def best_init(size, label, tuned, norm, rates):
 def statistics_runs(size, tuned):
     for norm in ("ln", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
-                            ("statistics", "rereading"))
+                            ("statistics", "batches", "rereading"))
     for momentum in (0.01,):
         yield from at_tuned(size, tuned.label, tuned, {"norm": "bn", "momentum": momentum},
                             {"norm": "bn", "bn_momentum": momentum}, ("statistics",),
@@ -113,6 +135,12 @@ def text_runs(size, tuned):
 def padding_runs(size, tuned):
     for norm, pads in (("ln", "mask"), ("bn", "mask"), ("bn", "include")):
         rate = tuned(size, norm=norm)
+        if rate is not None and size.full:  # other fractions of pads
+            for blocks, seed in ((blocks, seed) for blocks in (1, 4) for seed in size.judged()):
+                yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads,
+                             "blocks": blocks}, seed, ("ending",), norm=norm, items="on",
+                             pad_to="block", pad_stats=pads, learning_rate=rate,
+                             block_size=blocks * size["block-size"])
         for seed in size.judged() if rate is not None else ():
             yield run_of(size, f"{tuned.label}-lines", {"norm": norm, "pads": pads, "text": "items"},
                          seed, ("ending", "pad_change"), norm=norm, items="on", pad_to="block",
@@ -131,13 +159,17 @@ def dependence_runs(size, tuned):
 def future_runs(size, tuned):
     for norm in ("ln", "bn", "gn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("leak",))
-    for norm in ("ln", "bn", "in"):
-        for seed in size.judged():
-            yield run_of(size, lab.RANDOM, {"norm": norm, "text": "random", "batch": 1}, seed,
-                         ("learned_leak",), norm=norm, batch_size=1, block_size=16, n_layer=2,
-                         n_embd=size.pick(16, 64, 64), max_iters=size.pick(20, 4000, 4000))
-            yield run_of(size, lab.RANDOM, {"norm": norm, "text": "random", "batch": 12}, seed,
-                         ("learned_leak",), norm=norm, max_iters=size.pick(20, 1000, 4000))
+    rows = [{"norm": norm} for norm in ("ln", "bn", "in")]
+    if size.full:
+        rows += [{"norm": "gn"}, {"norm": "pn"}, {"norm": "bn", "bn_axis": "batch"}]
+    for options, seed in ((options, seed) for options in rows for seed in size.judged()):
+        variant = {**{name.replace("bn_", ""): word for name, word in options.items()},
+                   "text": "random"}
+        yield run_of(size, lab.RANDOM, {**variant, "batch": 1}, seed, ("learned_leak",), batch_size=1,
+                     block_size=16, n_layer=2, n_embd=size.pick(16, 64, 64),
+                     max_iters=size.pick(20, 4000, 4000), **options)
+        yield run_of(size, lab.RANDOM, {**variant, "batch": 12}, seed, ("learned_leak",),
+                     max_iters=size.pick(20, 1000, 4000), **options)
 
 
 def depth_runs(size, tuned):
@@ -155,7 +187,7 @@ def depth_runs(size, tuned):
                              max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
                              **narrow)
         for layers in size.pick((2,), (16,), (16, 48)):
-            for warmup in size.pick((0,), (0,), (0, 100)):
+            for warmup in size.pick((0,), (0,), (0, 100, 400)):
                 for seed in size.judged(size.pick(2, 3, 8)):
                     variant = {**options, "depth": layers, "warmup": warmup}
                     yield run_of(size, tuned.label, variant, seed, ("ending", "depth"),
@@ -177,18 +209,22 @@ def outlier_runs(size, tuned):
             yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
                          ("ending", "attention"), norm="ln", qk_norm=qk, learning_rate=rate,
                          probe_interval=size["max-iters"] - 1)
-    for norm in ("none", "ln", "bn", "rms"):
-        yield from outlier_starts(size, tuned, norm)
+    for norm in ("none", "ln", "bn", "rms", "gn") if size.full else ("none", "ln", "bn", "rms"):
+        yield from outlier_starts(size, tuned, {"norm": norm})
+    for norm in ("none", "ln") if size.full else ():
+        yield from outlier_starts(size, tuned, {"norm": norm, "qk_norm": "ln"})
 
 
-def outlier_starts(size, tuned, norm):
-    """Runs that start from weights whose positions have a channel multiplied by 1 or by 1000."""
-    rate = tuned(size, norm=norm)
+def outlier_starts(size, tuned, options):
+    """Runs that start from weights whose positions have a channel multiplied by these factors."""
+    rate = tuned(size, norm=options["norm"])
     if rate is None:
         return
-    for factor, seed in ((factor, seed) for factor in (1, 1000) for seed in size.judged()):
-        run = run_of(size, tuned.label, {"norm": norm, "start": f"x{factor}"}, seed, ("ending",),
-                     norm=norm, learning_rate=rate)
+    variant = {name.replace("_norm", ""): word for name, word in options.items()}
+    factors = (1, 10, 100, 1000) if size.full else (1, 1000)
+    for factor, seed in ((factor, seed) for factor in factors for seed in size.judged()):
+        run = run_of(size, tuned.label, {**variant, "start": f"x{factor}"}, seed, ("ending",),
+                     learning_rate=rate, **options)
         yield tuned.lab.with_start(run, factor)
 
 
@@ -199,12 +235,14 @@ def affine_runs(size, tuned):
             variant = {"norm": norm, "variant": "-".join(f"{name.replace('_', '-')}-{value}" for
                                                           name, value in options.items()) or "plain"}
             yield from at_tuned(size, tuned.label, tuned, variant, {"norm": norm, **options},
-                                ("ending", "noise") if not options else ("ending",),
+                                ("ending", "gains", "noise") if not options else
+                                ("ending", "gains"),
                                 tune={"norm": norm})
 
 
 def cost_runs(size, tuned):
-    short = {"max_iters": 10, "n_layer": 2, "profile": True, "eval_interval": 10, "eval_iters": 1}
+    short = {"max_iters": 6, "n_layer": 2, "profile": True, "eval_interval": 6, "eval_iters": 1,
+             "threads": 1}
     for repeat in range(1, size.pick(1, 3, 5) + 1):
         for norm in ("none", "ln", "rms", "bn"):
             yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
@@ -216,7 +254,7 @@ def cost_runs(size, tuned):
 
 def small_runs(size, tuned):
     updates = size.pick(20, 3 * size["max-iters"], 3000)
-    for norm in ("none", "ln", "bn", "rms"):
+    for norm in ("none", "ln", "bn", "rms")[:4 if size.full else 3]:
         for dropout in (0.0, 0.2):
             yield from at_tuned(size, f"{tuned.label}-small", tuned,
                                 {"norm": norm, "dropout": dropout},
@@ -257,8 +295,13 @@ def drift_runs(size, tuned):
 def shard_runs(size, tuned):
     for norm in ("ln", "rms", "gn", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm}, ("shards",))
+    updates, steps = size["max-iters"], checkpoints(size["max-iters"], size.small)[:-1]
+    for norm, step, seed in ((norm, step, seed) for norm in ("ln", "bn") for step in steps
+                             for seed in size.judged(3)):  # early models, which E17 trains too
+        yield run_of(size, tuned.label, {"norm": norm, "step": step}, seed, ("shards",), norm=norm,
+                     max_iters=step, lr_decay_iters=updates + 1, eval_interval=updates + 1)
     for norm in ("ln", "bn"):
-        for shards, accum in ((1, 1), (4, 4)):
-            yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "parts": shards},
-                                {"norm": norm, "batch_size": size["batch-size"] // shards,
-                                 "grad_accum": accum}, tune={"norm": norm})
+        for parts in (1, 4, 12)[:size.pick(2, 3, 3)]:
+            yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "parts": parts},
+                                {"norm": norm, "batch_size": size["batch-size"] // parts,
+                                 "grad_accum": parts}, tune={"norm": norm})

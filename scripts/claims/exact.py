@@ -170,47 +170,79 @@ def welford(x, kind):
 
 
 def variances(lab):
-    """E13: the relative error of the variance, and the largest error of the normalized vector."""
+    """E13: the relative error of the variance, and the largest error of the normalized vector; also that
+    of the program's LayerNorm."""
     rows, generator = [], np.random.default_rng(7)
     for channels, offset in ((channels, offset) for channels in (128, 768) for offset in (0, 1e2, 1e4)):
         x = generator.standard_normal(channels) + offset
+        wider = "" if channels == 128 else f" channels={channels}"
         for kind, bits in ((np.float32, 32), (np.float64, 64)):
             rounded = x.astype(kind)
             true = rounded.astype(np.longdouble)
             variance, mean = true.var(), true.mean()
-            right = (true - mean) / np.sqrt(variance)
+            right = (true - mean) / np.sqrt(variance + 1e-5)
+            where = f"bits={bits} offset={offset:g}{wider}"
             for algorithm in (one_pass, two_pass, welford):
                 found, middle = algorithm(rounded, kind)
-                scale = math.sqrt(max(float(found), 1e-5))
-                name = f"algorithm={algorithm.__name__.replace('_', '-')} bits={bits} offset={offset:g}"
-                if channels == 128:
-                    rows += rows_of(name, {
-                        "error": abs(float(found - variance) / float(variance)),
-                        "output_error": float(np.abs((true - middle) / scale - right).max())})
+                scale = math.sqrt(max(float(found), 0.0) + 1e-5)
+                rows += rows_of(f"algorithm={algorithm.__name__.replace('_', '-')} {where}", {
+                    "error": abs(float(found - variance) / float(variance)),
+                    "output_error": float(np.abs((true - middle) / scale - right).max())})
+            if bits == 32:
+                y = normalized(lab, "ln", [rounded] * 2)[0]
+                rows += rows_of(f"algorithm=program {where}",
+                                {"output_error": float(np.abs(y - right).max())})
     return rows
 
 
 # ---- E18 -----------------------------------------------------------------------------------------
 
+TRAINING = ("--n-layer=1", "--n-embd=32", "--block-size=32", "--batch-size=12", "--warmup-iters=5",
+            "--lr-decay-iters=20", "--eval-iters=2", "--sample=0", "--quiet")
+
+
+def model_bytes(out):
+    """The bytes of all tensors of a run's model, without the file's header, which has the options."""
+    arrays = model_file.read(out)[2]
+    return np.concatenate([np.frombuffer(arrays[name].tobytes(), np.uint8) for name in sorted(arrays)])
+
+
 def trained_bytes(lab, norm, *words):
+    """The bytes of a small model. Extra words are options of the run."""
     with tempfile.TemporaryDirectory(dir=lab.folder) as scratch:
         out = os.path.join(scratch, "run")
-        lab.call(f"--norm={norm}", "--n-layer=1", "--n-embd=32", "--block-size=32", "--max-iters=20",
-                 "--warmup-iters=5", "--eval-iters=2", "--sample=0", "--quiet",
-                 f"--out={out}", *words)
-        return np.frombuffer(open(os.path.join(out, "model.safetensors"), "rb").read(), np.uint8)
+        lab.call(f"--norm={norm}", "--max-iters=20", *TRAINING, f"--out={out}", *words)
+        return model_bytes(out)
+
+
+def interrupted(lab, norm):
+    """The bytes of a model whose training was ended half-way and resumed, and by how much the logits of
+    a batch change when its sequences change places."""
+    with tempfile.TemporaryDirectory(dir=lab.folder) as scratch:
+        out = os.path.join(scratch, "run")
+        lab.call(f"--norm={norm}", "--max-iters=10", *TRAINING, f"--out={out}")
+        lab.call(f"--resume={out}", "--max-iters=20", "--quiet")
+        rows = ["the cat sat on a mat and the dog "[i:] + "the cat sat on a mat and the dog "[:i]
+                for i in range(12)]  # 33 characters: a sequence and its last target
+        first, second = (lab.dump(out, "".join(row[:32] for row in order) + "e", "--stats=own",
+                                  "--batch-size=12")["logits"] for order in (rows, rows[::-1]))
+        return model_bytes(out), float(np.abs(first - second[::-1]).max())
 
 
 def repeats(lab):
-    """E18: bytes of the model that differ in a second run, and with other numbers of threads."""
+    """E18: bytes of the model that differ in a second run, with other numbers of threads, and after an
+    interruption; and what the order of a batch's sequences changes."""
+    def differing(first, second):
+        return float(len(first) != len(second) or (first != second).sum())
     rows = []
     for norm in ("ln", "bn"):
         first = trained_bytes(lab, norm, "--threads=1")
-        others = {count: trained_bytes(lab, norm, f"--threads={count}") for count in (1, 2, 3)}
-        differ = {count: float(len(first) != len(one) or (first != one).sum())
-                  for count, one in others.items()}
-        rows += rows_of(f"norm={norm}", {"rerun_bytes": differ[1],
-                                         "threads_bytes": max(differ[2], differ[3])})
+        resumed, order = interrupted(lab, norm)
+        rows += rows_of(f"norm={norm}", {
+            "rerun_bytes": differing(first, trained_bytes(lab, norm, "--threads=1")),
+            "threads_bytes": max(differing(first, trained_bytes(lab, norm, f"--threads={count}"))
+                                 for count in (2, 3, 8)),
+            "resumed_bytes": differing(first, resumed), "order_change": order})
     return rows
 
 

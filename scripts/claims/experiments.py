@@ -8,6 +8,11 @@ def dots(metric, **where):
     return {"kind": "dots", "metric": metric, "where": where}
 
 
+def course(a, b):
+    """A picture of the loss of norm a less that of norm b over the course of training."""
+    return {"kind": "course", "metric": "val_loss", "pair": (a, b), "where": {}}
+
+
 def lines(x, metric, line="norm", **where):
     """A picture of a metric over an option, a line for each value of another."""
     return {"kind": "lines", "x": x, "metric": metric, "line": line, "where": where}
@@ -19,20 +24,24 @@ EXPERIMENTS = [
     Experiment(
         "E1", "Norms at tuned learning rates",
         "Which norm ends lowest, each at its own best learning rate? Which bears the largest rate?",
-        "norm; learning rate; for none and ln the initialization, the depth and the width. Weights, "
-        "batches and steps of a seed are the same.",
+        "norm; learning rate; initialization, depth and width; training without clipping and without "
+        "warm-up. Weights, batches and steps of a seed are the same.",
         SMALL_MODELS + " The grid of rates has few points, so a factor between rates is coarse.",
-        designs.norm_runs, core=True, figure=(dots("val_loss", rate="tuned"),
-                                              lines("rate", "val_loss", depth="base")),
-        metrics=("val_loss", "learning_rate", "gradient_cv", "clipped", "accuracy")),
+        designs.norm_runs, core=True, figure=(
+            dots("val_loss", rate="tuned", width=None), course("bn", "ln"),
+            lines("rate", "val_loss", depth="base", recipe=None), dots("rate_sensitivity"),
+            lines("rate", "val_loss", recipe="no-clipping"),
+            lines("rate", "val_loss", recipe="no-warmup")),
+        metrics=("val_loss", "trained", "learning_rate", "stable_rate", "rate_sensitivity",
+                 "gradient_cv", "clipped", "accuracy")),
     Experiment(
         "E2", "BatchNorm's statistics in evaluation",
         "How much does it matter which statistics BatchNorm uses when it is evaluated?",
         "the source of the statistics of one trained model: running, own batch, another batch, each "
-        "sequence alone; the momentum of the running ones.",
-        "The batch has the training's size; very small and very large evaluation batches are not here.",
-        designs.statistics_runs, figure=(dots("own_gap"), dots("single_gap")),
-        metrics=("loss_running", "own_gap", "other_gap", "single_gap")),
+        "sequence alone, batches of 1 and of 256; the momentum of the running ones.",
+        SMALL_MODELS, designs.statistics_runs,
+        figure=(dots("own_gap"), dots("single_gap"), dots("own_gap_256")),
+        metrics=("loss_running", "own_gap", "other_gap", "single_gap", "own_gap_1", "own_gap_256")),
     Experiment(
         "E3", "Batch size at equal characters",
         "How small may a batch be before BatchNorm suffers more than LayerNorm does?",
@@ -92,7 +101,7 @@ EXPERIMENTS = [
         "What do the learned scale and shift contribute, and does a norm resist wrong characters?",
         "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced.",
         SMALL_MODELS, designs.affine_runs, figure=(dots("val_loss"), dots("noise_cost")),
-        metrics=("val_loss", "noise_cost")),
+        metrics=("val_loss", "noise_cost", "gamma_moved", "beta_moved")),
     Experiment(
         "E11", "Exact properties of the norms",
         "What do the program's norms make of given vectors?",
@@ -102,7 +111,7 @@ EXPERIMENTS = [
     Experiment(
         "E12", "What a norm costs",
         "How does time grow with channels and length, and what fraction of a step is spent in norms?",
-        "channels, length, norm; five repetitions, interleaved.",
+        "channels, length, norm; repetitions in turns, on one thread, with nothing beside them.",
         "Times of this machine and this program; only exponents and fractions are judged.",
         designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),),
         metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
@@ -141,12 +150,12 @@ EXPERIMENTS = [
     Experiment(
         "E18", "The same again",
         "Does a rerun, or another number of threads, change a bit?",
-        "nothing; the number of threads; the order of a batch's sequences.",
+        "nothing; the number of threads; an interruption; the order of a batch's sequences.",
         "This build on this machine.", alone=("repeats",), metrics=()),
     Experiment(
         "E19", "A batch in parts",
         "How far is BatchNorm's gradient from parts of a batch from that of the whole?",
-        "the number of parts that the same twelve sequences are cut into.",
+        "the number of parts that the same twelve sequences are cut into; the age of the model.",
         "Parts are batches of one process; exchange between machines is not timed.",
         designs.shard_runs, figure=(dots("gradient_error_4"), dots("val_loss")),
         metrics=("gradient_error_2", "gradient_error_4", "gradient_error_12", "val_loss")),

@@ -14,9 +14,10 @@ import threading
 import zlib
 
 from claims.exact import ALONE
-from claims.fact_table import Facts
+from claims.fact_table import Facts, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
+from claims.quantities import rate_rows, stable_rates
 from runs import RunError
 
 ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
@@ -140,8 +141,43 @@ def gather(lab, planned, experiments):
             for row in lab.records.find(ALONE_RUN + experiment.id, name) or ():
                 variant, seed, metric, value = row
                 facts.add(experiment.id, *EXACT_CELL, variant, seed, metric, value)
+    add_over_rates(facts)
     add_canaries(facts)
     return facts
+
+
+def add_over_rates(facts):
+    """Of E1's variants that were run at a grid of rates: the largest stable rate, and the sensitivity to
+    the rate of Wortsman et al. 2023: the mean over the rates of min(loss, loss of the first step) less the
+    lowest loss."""
+    for cell in facts.cells("E1"):
+        rates = {}
+        for variant in facts.variants("E1", cell, "val_loss"):
+            options = variant_options(variant)
+            if "depth" in options:
+                rates.setdefault(variant_text({name: value for name, value in options.items()
+                                               if name != "rate"}), set()).add(float(options["rate"]))
+
+        def view(metric, variant, cell=cell):
+            return facts.series("E1", cell, metric, variant)
+        for variant, grid in rates.items():
+            for seed, rate in stable_rates(rate_rows(view, sorted(grid), variant)).items():
+                facts.add("E1", *cell, variant, seed, "stable_rate", rate)
+            whole = len(grid) == max(map(len, rates.values()))  # a part of the grid is another measure
+            for seed, number in sensitivities(view, sorted(grid), variant).items() if whole else ():
+                facts.add("E1", *cell, variant, seed, "rate_sensitivity", number)
+
+
+def sensitivities(view, rates, variant):
+    """{seed: sensitivity} over the seeds that have every rate."""
+    rows = [(view("val_loss", f"{variant} rate={rate:g}"), view("first_loss", f"{variant} rate={rate:g}"))
+            for rate in rates]
+    found = {}
+    for seed in rows[0][0]:
+        if all(seed in losses and seed in first for losses, first in rows):
+            losses = [min(one[seed], first[seed]) for one, first in rows]
+            found[seed] = sum(losses) / len(losses) - min(losses)
+    return found
 
 
 def add_canaries(facts):

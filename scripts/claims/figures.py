@@ -1,6 +1,7 @@
-"""Pictures of the page: a row of dots for each variant, or a metric over an option. Seeds are points, the
-interval is 99 %. SVG with text as text; the same facts give the same bytes. And the small interval
-beside a verdict.
+"""Pictures of the page: a row of dots for each variant, a metric over an option, or a difference over the
+course of training. Seeds are points, the interval is 99 %, and the margin within which losses count as equal
+is a grey band. SVG with text as text; the same facts give the same bytes. And the small interval beside a
+verdict.
 """
 import io
 import math
@@ -8,12 +9,15 @@ import re
 
 import matplotlib
 from matplotlib.figure import Figure
+import numpy as np
 
 from claims.fact_table import variant_options
-from claims.quantities import over_seeds
+from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
+from claims.quantities import LOSSES, over_seeds
 from looks import COLOURS, literal
 
 ROWS_MAX = 24
+PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 ORDER = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in", "pre", "post")
 
 
@@ -23,11 +27,11 @@ def colour_of(value):
 
 
 def matching(facts, experiment, cell, spec):
-    """{variant: options} with this metric and all options of `where`."""
+    """{variant: options} with this metric and all options of `where`; None: without the option."""
     found = {}
     for variant in facts.variants(experiment, cell, spec["metric"]):
         options = variant_options(variant)
-        if all(options.get(name) == str(value) for name, value in spec["where"].items()):
+        if all(options.get(name) == (value and str(value)) for name, value in spec["where"].items()):
             found[variant] = options
     return found
 
@@ -82,9 +86,38 @@ def dots(axes, facts, experiment, cell, spec):
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y", color="0.92")
     axes.set_xlabel(literal(words_of(spec["metric"])))
+    height = 0.7 + 0.24 * len(rows)
     if values:
         view_limits(axes, values, "x")
-    return shown, 0.7 + 0.24 * len(rows)
+        if spec["metric"] in LOSSES:
+            draw_margin(axes.axvspan, dict(shown).get("ln"))
+            height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
+    return shown, height
+
+
+def draw_margin(span, middle):
+    """A band of the losses that count as equal to LayerNorm's, if that is in the picture."""
+    if middle is not None:
+        span(middle - MARGIN, middle + MARGIN, color="0.92", zorder=0)
+
+
+def perplexity_axis(secondary, side, shown, values):
+    """A second axis for losses: by how many per cent the perplexity is above that of the lowest mean, unless
+    the losses are far apart. Returns the height that it needs."""
+    lowest = min(value for _, value in shown)
+    if max(values) - min(values) > PERPLEXITY_RANGE:
+        return 0
+
+    def per_cent(loss):
+        return 100 * np.expm1(np.clip(np.asarray(loss, float) - lowest, -30, 30))
+
+    def nats(part):
+        return lowest + np.log1p(np.maximum(np.asarray(part, float) / 100, 1e-12 - 1))
+    axis = secondary(side, functions=(per_cent, nats))
+    (axis.set_xlabel if side == "top" else axis.set_ylabel)("perplexity above the lowest mean (%)",
+                                                           fontsize=8)
+    axis.tick_params(labelsize=8)
+    return 0.45 if side == "top" else 0
 
 
 def number_of(text):
@@ -110,7 +143,7 @@ def lines(axes, facts, experiment, cell, spec):
         for x, estimate in points:
             draw_estimate(axes, estimate, x, colour, True)
             values += estimate.seeds.values()
-        shown.append((name, points[-1][1].value))
+        shown += [(f"{name} at {x:g}", one.value) for x, one in points]
     axes.set_xscale("log")
     ticks = sorted({x for points in groups.values() for x, _ in points})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -120,12 +153,39 @@ def lines(axes, facts, experiment, cell, spec):
     if values:
         view_limits(axes, values, "y")
         axes.legend(fontsize=8)
+        if spec["metric"] in LOSSES:
+            perplexity_axis(axes.secondary_yaxis, "right", shown, values)
     return shown, 2.8
+
+
+def course(axes, facts, experiment, cell, spec):
+    """Draws the difference of two variants' losses over the course of training, paired by seed."""
+    a, b = (f"norm={norm} rate=tuned" for norm in spec["pair"])
+    shown, values = [], []
+    for tenth in range(1, 11):
+        first, second = (facts.series(experiment, cell, f"val_loss_{10 * tenth}%", variant)
+                         for variant in (a, b))
+        estimate = over_seeds({seed: first[seed] - second[seed] for seed in first
+                               if seed in second and math.isfinite(first[seed] - second[seed])})
+        if estimate is not None:
+            draw_estimate(axes, estimate, 10 * tenth, colour_of(spec["pair"][0]), True)
+            values += estimate.seeds.values()
+            shown.append((f"at {10 * tenth} % of the steps", estimate.value))
+    axes.axhline(0, color="0.4", linewidth=0.8)
+    draw_margin(axes.axhspan, 0.0)
+    axes.set_xlabel("per cent of the steps")
+    axes.set_ylabel(f"{' − '.join(spec['pair'])} (nats)")
+    if values:
+        view_limits(axes, [*values, 0.0], "y")
+    return shown, 2.4
 
 
 WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best validation loss (nats)",
          "own_gap": "loss by the batch's own statistics less that by running ones (nats)",
          "single_gap": "loss by each sequence's statistics less that by running ones (nats)",
+         "own_gap_1": "loss by batches of one sequence less that by running statistics (nats)",
+         "own_gap_256": "loss by batches of 256 sequences less that by running statistics (nats)",
+         "rate_sensitivity": "sensitivity to the learning rate (nats)",
          "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
          "learned_leak": "ln V less the training loss on random text (nats)",
          "saturated": "fraction of saturated queries",
@@ -137,12 +197,12 @@ def words_of(metric):
     return WORDS.get(metric, metric.replace("_", " "))
 
 
-KINDS = {"dots": dots, "lines": lines}
+KINDS = {"dots": dots, "lines": lines, "course": course}
 
 
 def picture(facts, experiment, cell, spec, name):
     """(SVG text, its sentence), or None without facts. name: a prefix of ids, unique on the page."""
-    if not matching(facts, experiment, cell, spec):
+    if spec["kind"] != "course" and not matching(facts, experiment, cell, spec):
         return None
     figure = Figure(figsize=(6.4, 3))
     axes = figure.add_subplot()
@@ -153,7 +213,9 @@ def picture(facts, experiment, cell, spec, name):
     figure.set_layout_engine("constrained")
     axes.set_title(f"{cell[0]}, {cell[1]}", fontsize=9, loc="left")
     low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
-    sentence = f"{words_of(spec['metric'])}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
+    what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
+    where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value)
+    sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
                f"highest {high[0]} ({high[1]:.4g})."
     return svg_text(figure, name, sentence), sentence
 
@@ -180,7 +242,8 @@ WIDTH, HEIGHT = 220, 26
 
 
 def interval_svg(outcome):
-    """A small forest plot: seeds as ticks, the interval, the point, the threshold or the margin."""
+    """A small forest plot: seeds as ticks, the interval, the point, the threshold or the margin; above, with
+    many seeds, the bootstrap's interval."""
     estimate, reading = outcome.estimate, outcome.reading
     marks = [mark for mark in (reading.low, reading.high) if math.isfinite(mark)]
     seeds = [value for value in estimate.seeds.values() if math.isfinite(value)]
@@ -206,6 +269,9 @@ def interval_svg(outcome):
     if reading.form != "exact":
         parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" '
                      'y2="12"/>')
+        if estimate.kind == "mean" and len(seeds) == estimate.n >= BOOTSTRAP_LEAST:
+            ends = bootstrap_interval(seeds)
+            parts.append(f'<line class="boot" x1="{at(ends.low)}" x2="{at(ends.high)}" y1="6" y2="6"/>')
     parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
     return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'aria-hidden="true">{"".join(parts)}</svg>')

@@ -75,7 +75,7 @@ class Lab:
     def __init__(self, train, folder, corpora, level, records):
         self.train, self.folder, self.level = train, folder, level
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
-        self.records, self.starts = records, {}
+        self.records, self.starts, self.known_ends = records, {}, set()
         os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
         for label in corpora:
             if label == TOY:
@@ -128,10 +128,40 @@ class Lab:
         return os.path.join(self.folder, "ablation", "runs", self.name_of(run))
 
     def ended(self, run):
-        """Whether the run's folder is there and complete."""
-        summary = os.path.join(self.folder_of(run), "summary.json")
-        return os.path.exists(summary) and \
-            run_folders.read_summary(summary).get("exit_reason") in ("done", "diverged")
+        """Whether the run's folder is there and complete. Refuses a folder of this name that has another
+        run."""
+        folder = self.folder_of(run)
+        path = os.path.join(folder, "summary.json")
+        if folder in self.known_ends:
+            return True
+        if not os.path.exists(path):
+            return False
+        summary = run_folders.read_summary(path)
+        if summary.get("exit_reason") not in ("done", "diverged"):
+            return False
+        self.expect_run(folder, run, summary)
+        self.known_ends.add(folder)
+        return True
+
+    def expect_run(self, folder, run, summary):
+        has = {**summary.get("options", {}), "corpus": summary.get("corpus_crc32")}
+        wants = {**run.options, "seed": run.seed, "corpus": f"{self.checksum(run.corpus):08x}"}
+        for name in ("start", "threads", *(("corpus",) if run.corpus == RANDOM else ())):
+            wants.pop(name, None)
+        for name, value in wants.items():
+            found = has.get(name)
+            found = {True: "on", False: "off"}.get(found, found) if isinstance(found, bool) else found
+            value = "on" if value is True else value
+            if found != value and not (isinstance(value, (int, float)) and
+                                       math.isclose(value, float(found), rel_tol=1e-6)):
+                raise LabError(f"{folder}: is another run: its {name} is {found}, not {value} "
+                               "(move it away)")
+
+    def seconds(self, names):
+        """How long the runs of these names took that were run here, in sum."""
+        found = (os.path.join(self.folder, "ablation", "runs", name, "summary.json") for name in names)
+        return sum(run_folders.read_summary(path).get("seconds") or 0 for path in found
+                   if os.path.exists(path))
 
     def loss_of(self, run):
         """The final validation loss, far above all others if the run did not train; None if it has not

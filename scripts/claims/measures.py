@@ -34,6 +34,7 @@ def ending(lab, folder, run):
     build = f"{summary.get('compiler')} {summary.get('vector_bits')} {summary.get('real_bits')}"
     accuracy = summary.get("val_accuracy")
     return {"val_loss": last, "best_loss": min(read.losses(), default=math.inf),
+            "first_loss": next(iter(read.losses()), math.nan),
             "trained": float(last < entropy - TRAINED),
             "diverged": float(read.status == "diverged"),
             "learning_rate": float(read.options["learning-rate"]),
@@ -109,6 +110,29 @@ def statistics(lab, folder, run):
         if name != "running":
             found[f"{name}_gap"] = loss - losses["running"]
     return found
+
+
+def batches(lab, folder, run):
+    """The validation loss by a batch's own statistics, for batches of other sizes than in training: less
+    that of the running ones."""
+    def loss(*words):
+        return float(re.match(r"loss (\S+)", lab.evaluate(folder, *words)).group(1))
+    running = loss()
+    return {f"own_gap_{count}": loss("--stats=own", f"--batch-size={count}") - running
+            for count in (1, 256)}
+
+
+def gains(lab, folder, run):
+    """What a trained model's norms learned: the mean distance of gamma from 1 and of beta from 0."""
+    if run.options["norm"] == "none" or run.options.get("affine") == "off":
+        return {}
+    found = {"weight": [], "bias": []}
+    for name, array in model_file.read(folder)[2].items():
+        part = re.fullmatch(r"transformer\.(?:h\.\d+\.ln_[12]|ln_f)\.(weight|bias)", name)
+        if part:
+            found[part.group(1)].append(np.abs(array - (part.group(1) == "weight")).mean())
+    return {f"{name}_moved": float(np.mean(values)) for name, values in
+            (("gamma", found["weight"]), ("beta", found["bias"])) if values}
 
 
 def leak(lab, folder, run):
@@ -199,5 +223,5 @@ def movement(lab, folder, run):
 
 
 MEASURES = {measure.__name__: measure for measure in (
-    ending, curve, steadiness, overfitting, learned_leak, statistics, leak, depth, attention,
-    fluctuation, movement)}
+    ending, curve, steadiness, overfitting, learned_leak, statistics, batches, gains, leak, depth,
+    attention, fluctuation, movement)}

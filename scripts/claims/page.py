@@ -6,10 +6,11 @@ page.html; texts of the page that are no numbers are in words.py.
 from collections import namedtuple
 import math
 import os
+import platform
 
 import jinja2
 
-from claims import claims, figures, inference, words
+from claims import claims, figures, inference, registered, words
 from claims.experiments import EXPERIMENTS
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
@@ -21,7 +22,7 @@ Contents = namedtuple("Contents", "facts judged younger level lab planned holm",
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
           "not tested": "·"}
-TABLE_ROWS = 60
+TABLE_ROWS = 90
 
 
 def number(value):
@@ -34,15 +35,16 @@ def number(value):
 
 
 def estimate_text(outcome):
-    """"0.031 [0.012, 0.050], n = 8"; of an exact reading, the lowest and the highest value."""
+    """"0.031 nats [0.012, 0.050], 8 seeds"; of an exact reading, the lowest and the highest value."""
     estimate = outcome.estimate
+    seeds = f", {estimate.n} seed{'s' if estimate.n > 1 else ''}"
     if outcome.reading.form == "exact":
         ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
                                                max(estimate.seeds.values())))))
-        return " to ".join(ends) + (f", n = {estimate.n}" if estimate.kind != "exact" else "")
+        return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
     kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
-    return f"{kind}{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}], " \
-           f"n = {estimate.n}"
+    unit = f" {outcome.reading.quantity.unit}".rstrip()
+    return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
 
 
 def reading_word(value):
@@ -51,7 +53,8 @@ def reading_word(value):
 
 def deciding(verdict):
     """The outcome that is drawn: the first that agrees with the verdict on `says`, intervals first."""
-    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said
+    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said or \
+        verdict.intended
     return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
 
 
@@ -67,10 +70,11 @@ def holm_of(judged):
 
 
 def telling(verdict):
-    """The value for a sentence: of the reading that the verdict rests on, an interval if there is one."""
+    """The value for a sentence: the first interval of the reading that the verdict rests on, and of
+    which text and size it is. Exact values say nothing without their rule."""
     rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
-    outcome = min(rests, key=lambda one: one.reading.form == "exact", default=None)
-    return estimate_text(outcome) if outcome else ""
+    outcome = next((one for one in rests if one.reading.form != "exact"), None)
+    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" if outcome else ""
 
 
 def outcome_rows(outcomes, holm):
@@ -86,7 +90,7 @@ def p_text(p):
 
 
 def claim_row(claim, contents):
-    verdict, holm = contents.judged[claim.id], contents.holm
+    verdict, holm = contents.judged[claim.id], contents.holm or {}
     outcome = deciding(verdict)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
@@ -96,6 +100,7 @@ def claim_row(claim, contents):
             "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
+            "revised": claim.revised,
             "interval": figures.interval_svg(outcome) if outcome else "",
             "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
@@ -103,26 +108,31 @@ def claim_row(claim, contents):
 
 def sizes_of(verdict):
     """"at XS, S", after a verdict that rests on trained models."""
-    sizes = sorted({one.cell[1] for one in verdict.said if one.cell[1] != "-"})
-    return f"at {', '.join(sizes)}" if sizes and verdict.word in DECIDED else ""
+    sizes = sorted({one.cell[1] for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"})
+    return f"at {', '.join(sizes)}" if sizes and verdict.word != UNMEASURED else ""
 
 
 def table_of(facts, experiment, cell):
-    """The means of an experiment's metrics, a row for each variant."""
+    """The means of an experiment's metrics, a row for each variant. Without a choice of metrics, each row
+    lists those that the variant has."""
     metrics = [metric for metric in experiment.metrics or facts.metrics(experiment.id)
                if facts.variants(experiment.id, cell, metric)]
     variants = dict.fromkeys(variant for metric in metrics
                              for variant in facts.variants(experiment.id, cell, metric))
     rows = []
     for variant in list(variants)[:TABLE_ROWS]:
-        cells, seeds = [], 0
+        cells, seeds = {}, 0
         for metric in metrics:
             series = facts.series(experiment.id, cell, metric, variant)
             estimate = figures.over_seeds(series)
-            cells.append("" if estimate is None else number(estimate.value))
+            cells[metric] = "" if estimate is None else number(estimate.value)
             seeds = max(seeds, len(series))
-        rows.append({"variant": variant, "cells": cells, "seeds": seeds})
-    return {"cell": cell_name(cell), "metrics": metrics, "rows": rows,
+        listed = "; ".join(f"{metric.replace('_', ' ')} {text}" for metric, text in cells.items() if text)
+        rows.append({"variant": variant, "seeds": seeds if experiment.metrics else "",
+                     "cells": list(cells.values()) if experiment.metrics else [],
+                     "listed": "" if experiment.metrics else listed})
+    return {"cell": cell_name(cell), "metrics": metrics if experiment.metrics else [], "rows": rows,
+            "title": f"Means over seeds, {cell_name(cell)}" if experiment.metrics else "Exact values",
             "more": max(0, len(variants) - TABLE_ROWS)}
 
 
@@ -164,10 +174,26 @@ def what_was_run(contents):
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
                      f"{lab.entropy(label):.4f} nats"))
     rows.append(("Program", " ".join(lab.call("--version").split())))
+    rows.append(("Machine", machine()))
+    if contents.level != "mini" and contents.planned:
+        seconds = lab.seconds(name for _, names in sizes.values() for name in names)
+        rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
     rows.append(("Rules older than facts", "yes" if not contents.younger else
                  f"no: {', '.join(sorted(contents.younger))} (changed after their facts were made)"))
     return rows
+
+
+def machine():
+    """The processor's name, if the system tells it, and the number of cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file
+                         if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def make(contents):
@@ -178,17 +204,18 @@ def make(contents):
     by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
                  and row["word"] != row["expected"]]
-    counts = [(word, SHAPES[word], sum(row["word"] == word for row in rows)) for word in VERDICTS
-              if word != UNTESTED]
+    by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
+               if word != UNTESTED]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
-        level=contents.level, claims=rows, counts=counts, surprises=surprises,
+        level=contents.level, claims=rows, by_word=by_word, surprises=surprises,
         minute=words.in_a_minute(by_id), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
+        revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
         younger=sorted(contents.younger), objections=words.OBJECTIONS, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS])

@@ -15,6 +15,9 @@ import zlib
 from claims.fact_table import variant_text
 
 DEFAULT_RATE = 1e-3
+# Options of experiments at ./train's own values.
+DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
+            "grad-accum": 1, "dropout": 0}
 FIRST_TUNING_SEED = 101
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
@@ -25,15 +28,17 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 @dataclass(frozen=True)
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
-    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself."""
+    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself.
+    full: all of it. long: also a pair of long runs at the largest size."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-    seeds: int = 4
+    seeds: int = 5
     tuning: int = 2
     evaluated: int = 12288
     small: bool = False
     full: bool = False
+    long: bool = False
 
     def __getitem__(self, name):
         return self.options[name]
@@ -65,7 +70,7 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 300}, rates=(1e-3, 1e-2), tuning=1,
+    "quick": ([XS, replace(S, options={**S.options, "max-iters": 220}, rates=(1e-3, 1e-2), tuning=1,
                            evaluated=12288)],
               [XS]),
     "full": ([replace(size, full=True, seeds=seeds, tuning=3)
@@ -98,8 +103,10 @@ class Experiment:
 
 
 def run_of(size, label, variant, seed, measures, **options):
-    """A run at a size, with options by their Python names (n_embd for n-embd)."""
+    """A run at a size, with options by their Python names (n_embd for n-embd). Options with ./train's own
+    values are left out, so that equal runs are one run."""
     options = {**size.options, **{name.replace("_", "-"): value for name, value in options.items()}}
+    options = {name: value for name, value in options.items() if DEFAULTS.get(name) != value}
     tokens = options["batch-size"] * options["block-size"]
     options.setdefault("eval-interval", max(1, options["max-iters"] // 10))
     options.setdefault("eval-iters", math.ceil(size.evaluated / tokens))
@@ -138,16 +145,20 @@ class Tuning:
     def __init__(self, label, lab):
         self.label, self.lab, self.wanted = label, lab, []
 
-    def loss_of(self, run):
-        return self.lab.loss_of(run)
+    def run(self, size, rate, seed, **options):
+        """A run of the grid. Only its last loss counts."""
+        updates = options.get("max_iters", size["max-iters"])
+        return run_of(size, self.label, "", seed, ("ending",), learning_rate=rate,
+                      **{**options, "eval_interval": updates})
+
+    def losses(self, size, rate, **options):
+        return [self.lab.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
 
     def __call__(self, size, rates=None, **options):
         means = {}
         for rate in rates or size.rates:
-            runs = [run_of(size, self.label, "", seed, ("ending",), learning_rate=rate, **options)
-                    for seed in size.tuning_seeds()]
-            self.wanted += runs
-            losses = [self.loss_of(run) for run in runs]
+            self.wanted += [self.run(size, rate, seed, **options) for seed in size.tuning_seeds()]
+            losses = self.losses(size, rate, **options)
             means[rate] = None if None in losses else sum(losses) / len(losses)
         if None in means.values():
             return None

@@ -19,6 +19,8 @@ from claims import inference
 from claims.fact_table import NO_SEED, variant_text
 
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
+NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit",
+        "above_frequencies")
 STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
 
 
@@ -59,9 +61,10 @@ class Quantity:
 
 # ---- estimates -----------------------------------------------------------------------------------
 
-def over_seeds(values):
+def over_seeds(values, grid=0.0):
     """The mean with Student's t interval; None without values. One seed decides nothing, except for a
-    fact that no seed enters."""
+    fact that no seed enters. Values that are read on a grid get the variance of its rounding, grid^2 / 12,
+    in addition: seeds with equal values do not make it certain."""
     values = {seed: value for seed, value in values.items() if not math.isnan(value)}
     if not values:
         return None
@@ -73,6 +76,9 @@ def over_seeds(values):
     mean, low, high, n = inference.t_interval(numbers)
     if n < 2:
         return Estimate(mean, -math.inf, math.inf, values)
+    if grid:
+        half = inference.t_quantile(n - 1) * math.sqrt((numbers.var(ddof=1) + grid ** 2 / 12) / n)
+        low, high = mean - half, mean + half
     p = inference.sign_flip_p(numbers) if n <= inference.FLIPS_MAX else math.nan
     return Estimate(mean, low, high, values, p)
 
@@ -120,7 +126,7 @@ def combination(view, metric, terms):
 
 
 def unit_of(metric):
-    return "nats" if metric in LOSSES else ""
+    return "nats" if metric in NATS else ""
 
 
 def joined(variant, more):
@@ -215,29 +221,40 @@ def slope(experiment, metric, axis, a, b=None):
                     unit_of(metric))
 
 
-def largest_rate(experiment, rates, a, b):
-    """The largest stable learning rate of a over that of b, among the rates that were run. A rate is
-    stable for a seed if from the best rate up to it every run trained and lost at most STABLE against
-    the best."""
-    def edge(view, variant):
-        runs = [(rate, joined(variant, f"rate={rate:g}")) for rate in rates]
-        runs = [(rate, view("val_loss", name), view("trained", name)) for rate, name in runs]
-        runs, edges = [run for run in runs if run[1]], {}
-        for seed in runs[0][1] if runs else ():
-            row = [losses.get(seed, math.inf) if good.get(seed, 1) == 1 else math.inf
-                   for _, losses, good in runs]
-            at = int(np.argmin(row))
-            best = row[at]
-            while at + 1 < len(runs) and row[at + 1] <= best + STABLE:
-                at += 1
-            if math.isfinite(best):
-                edges[seed] = runs[at][0]
-        return edges
+def rate_rows(view, rates, variant):
+    """[(rate, {seed: loss})] of the rates that were run; a run that did not train has the loss infinity."""
+    rows = []
+    for rate in rates:
+        name = joined(variant, f"rate={rate:g}")
+        good = view("trained", name)
+        losses = {seed: loss if good.get(seed, 1) == 1 else math.inf
+                  for seed, loss in view("val_loss", name).items()}
+        rows += [(rate, losses)] if losses else []
+    return rows
 
+
+def stable_rates(rows):
+    """{seed: the largest stable rate} from rate_rows(): from the best rate up to it every run trained and
+    lost at most STABLE against the best."""
+    found = {}
+    for seed in rows[0][1] if rows else ():
+        losses = [one.get(seed, math.inf) for _, one in rows]
+        at = int(np.argmin(losses))
+        best = losses[at]
+        while at + 1 < len(rows) and losses[at + 1] <= best + STABLE:
+            at += 1
+        if math.isfinite(best):
+            found[seed] = rows[at][0]
+    return found
+
+
+def largest_rate(experiment, rates, a, b):
+    """The largest stable learning rate of a over that of b, among the rates that were run."""
     def compute(view):
-        above, below = edge(view, a), edge(view, b)
+        above, below = (stable_rates(rate_rows(view, rates, variant)) for variant in (a, b))
+        spacing = math.log(rates[-1] / rates[0]) / (len(rates) - 1)
         return exponential(over_seeds({seed: math.log(above[seed] / below[seed]) for seed in above
-                                       if seed in below}))
+                                       if seed in below}, math.sqrt(2) * spacing))
     return Quantity(f"largest stable rate of {a} / that of {b}", experiment,
                     tuple(("val_loss", joined(variant, "rate=0.01")) for variant in (a, b)), compute)
 
@@ -254,7 +271,7 @@ def steps_to(experiment, a, b, at=""):
                      for k in range(1, 11)]
             if seed in view("val_loss_100%", a):
                 fractions[seed] = next((part for part, reached in curve if reached <= loss), math.inf)
-        return over_seeds(fractions)
+        return over_seeds(fractions, 0.1)
     return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
                     (("val_loss_100%", a), ("val_loss", b)), compute)
 

@@ -235,7 +235,8 @@ def in_some_cell(part):
 class Claim:
     """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
     in our words. expected: the verdict that the literature suggests, written before any run. out: why
-    it is not tested; such a claim has no readings. canary: the verdict that must come out."""
+    it is not tested; such a claim has no readings. canary: the verdict that must come out. revised: why the
+    rule is another than the one first written down (registered.py)."""
     ids: str
     text: str
     where: str
@@ -245,6 +246,7 @@ class Claim:
     note: str = ""
     out: str = ""
     canary: str = ""
+    revised: str = ""
 
     @property
     def id(self):

@@ -7,9 +7,10 @@ import io
 import os
 import sys
 
-from claims import claims, page
+from claims import claims, page, words
 from claims.fact_table import facts_text, write_whole
-from claims.rules import DECIDED, IMPRECISE, UNTESTED, VERDICTS, rule_is_younger
+from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
+                          rule_is_younger)
 
 RULE_COLUMNS = ("experiment", "claim", "checksum")
 
@@ -52,12 +53,21 @@ def number(value):
     return "" if value is None else f"{value:g}"
 
 
-def terminal_table(judged, younger):
+def terminal_table(judged, younger, asked):
+    """A line for each claim that was measured; asked: the claim of --claim, of which alone is told, and
+    why."""
     lines = []
-    for claim in claims.CLAIMS + claims.CANARIES:
+    for claim in [asked] if asked else claims.CLAIMS + claims.CANARIES:
         verdict = judged[claim.id]
+        if verdict.word == UNMEASURED and not asked:
+            continue
         flag = " (rule changed after its facts)" if claim.id in younger else ""
         lines.append(f"{claim.ids:16.16} {verdict.word:13} {claim.text[:88]}{flag}")
+    if asked:
+        lines += [f"  {outcome.reading.text()}: {page.estimate_text(outcome)} "
+                  f"({cell_name(outcome.cell)}): {page.reading_word(outcome.value)}"
+                  for outcome in [*verdict.said, *verdict.intended]]
+        lines += [f"  {text}" for text in (verdict.why, asked.note) if text]
     return "\n".join(lines)
 
 
@@ -67,21 +77,29 @@ def counts(judged):
             for word in VERDICTS if word != UNTESTED}
 
 
-def readme_section(judged, level, where):
-    """At most ten lines: what was decided, the surprises first."""
-    found = counts(judged)
-    decided = [claim for claim in claims.CLAIMS if judged[claim.id].word in DECIDED and claim.says
-               and claim.says.needs()]
-    surprising = [claim for claim in decided if judged[claim.id].word != claim.expected
-                  and claim.expected != "open"]
-    rest = [claim for claim in decided if claim not in surprising and claim.expected == "open"]
-    lines = [f"- {claim.text}: **{judged[claim.id].word}**"
-             + (f" ({(claim.note or judged[claim.id].why).rstrip('.')})"
-                if judged[claim.id].word == IMPRECISE else "")
-             for claim in (surprising + rest)[:8]]
-    tally = ", ".join(f"{number} {word}" for word, number in found.items())
-    return "\n".join([f"Of {len(claims.CLAIMS)} claims ({level} report): {tally}.", "", *lines, "",
-                      f"[{where}]({where}) has every claim with its rule, its numbers and its command."])
+README_LINES = 7  # sentences of the section, so that it has at most ten lines
+
+
+def readme_section(contents, where):
+    """README's section: how many claims came out how, the page's sentences, then surprises, then what was
+    open before."""
+    judged, rows = contents.judged, {claim.id: page.claim_row(claim, contents) for claim in claims.CLAIMS}
+    sentences = [sentence for name, sentence in words.in_a_minute(rows)
+                 if judged[name].word in DECIDED]
+    told = {name for name, _ in words.in_a_minute(rows)}
+    rest = [claim for claim in claims.CLAIMS if claim.id not in told and claim.says.needs()
+            and judged[claim.id].word in DECIDED and claim.expected != judged[claim.id].word]
+    rest.sort(key=lambda claim: claim.expected == "open")
+    sentences += [f"{claim.text}: **{judged[claim.id].word}**." + (f" {claim.note}" if claim.note else "")
+                  for claim in rest]
+    tally = ", ".join(f"{number} {word}" for word, number in counts(judged).items() if number)
+    return "\n".join([
+        "## What we found", "",
+        f"Of {len(claims.CLAIMS)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
+        "over paired seeds; verdicts hold at these sizes).", "",
+        *(f"- {sentence}" for sentence in sentences[:README_LINES]), "",
+        f"`make report` measures this again and writes `{where}`: every claim with its rule, numbers and "
+        "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
 
 
 def conclude(options, lab, facts, planned):
@@ -93,13 +111,14 @@ def conclude(options, lab, facts, planned):
     younger = {claim.id for claim in claims.ALL if rule_is_younger(claim, registered)}
     write_whole(os.path.join(folder, "verdicts.csv"), verdicts_text(judged))
     path = os.path.join(folder, "report.html")
-    write_whole(path, page.make(page.Contents(facts, judged, younger, options.level, lab, planned)))
-    if options.readme:
-        print(readme_section(judged, options.level, path))
-        return 0
-    print(terminal_table(judged, younger))
-    print(", ".join(f"{number} {word}" for word, number in counts(judged).items()) + f": {path}")
+    contents = page.Contents(facts, judged, younger, options.level, lab, planned)
+    write_whole(path, page.make(contents))
     failed = claims.failed_canaries(judged)
+    if options.readme and not failed:
+        print(readme_section(contents, path))
+        return 0
+    print(terminal_table(judged, younger, options.claim and claims.find(options.claim)))
+    print(", ".join(f"{number} {word}" for word, number in counts(judged).items()) + f": {path}")
     for claim in failed:
         print(f"report: canary {claim.id} failed: {claim.text}: {judged[claim.id].word}, must be "
               f"{claim.canary}", file=sys.stderr)

@@ -174,6 +174,7 @@ static const char *const inert[] = {"preln",
                                     "stats",
                                     "leak",
                                     "dump",
+                                    "micro-batch-tokens",
                                     "keep-best",
                                     "eval-train"};
 
@@ -262,6 +263,27 @@ Test(cli_effects, profile_is_in_the_summary) {
     cr_expect(!json_member(file_text("usual/summary.json", NULL), "profile"), "not asked for");
 }
 
+/* The whole batch at once, and as few of its sequences as there may be. */
+Test(cli_effects, micro_batches_change_nothing) {
+    static const char *const cases[] = {
+        "--norm=ln --batch-size=70 text.txt",
+        "--norm=rms --placement=rezero --final-norm=on --batch-size=70 text.txt",
+        "--norm=cln --placement=siamese --batch-size=70 --eval-train=on text.txt",
+        "--norm=bn --batch-size=70 text.txt",
+        "--norm=ln --items --pad-to=block --batch-size=70 items.txt",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char options[256];
+        snprintf(options, sizeof options, "--micro-batch-tokens=0 %s", cases[i]);
+        char *whole = traces(options);
+        snprintf(options, sizeof options, "--micro-batch-tokens=1 %s", cases[i]);
+        char *parts = traces(options);
+        cr_expect_str_eq(whole, parts);
+        free(whole);
+        free(parts);
+    }
+}
+
 /* The cell in column `column` of the log's row of `step`. */
 static double cell(const char *folder, int step, int column) {
     char path[64];
@@ -290,6 +312,16 @@ Test(cli_effects, evaluation_does_not_touch_training_and_drops_nothing) {
     cr_expect(cell("often", 6, VAL_LOSS) == cell("seldom", 6, VAL_LOSS), "running statistics");
     run("--norm=bn --dropout=0 --max-iters=0 --out=without");
     cr_expect(cell("often", 0, VAL_LOSS) == cell("without", 0, VAL_LOSS), "dropout");
+}
+
+Test(cli_effects, micro_batches_may_change_when_a_run_is_resumed) {
+    run("--norm=ln --batch-size=70 --dropout=0.1 --max-iters=6 --out=whole");
+    run("--norm=ln --batch-size=70 --dropout=0.1 --max-iters=3 --lr-decay-iters=6 --out=parts");
+    struct ending ending = train("--quiet --max-iters=6 --micro-batch-tokens=1 --resume=parts");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_expect(cell("parts", 5, TRAIN_LOSS) == cell("whole", 5, TRAIN_LOSS));
+    cr_expect(cell("parts", 6, VAL_LOSS) == cell("whole", 6, VAL_LOSS));
+    cr_expect(strstr(file_text("parts/config.ini", NULL), "\nmicro-batch-tokens = 1\n"));
 }
 
 Test(cli_effects, rates_left_to_auto_end_at_a_tenth_with_the_last_update) {

@@ -154,6 +154,9 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
     static const struct effect cases[] = {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
+        {"--norm=bn --micro-batch-tokens=99",
+         "--micro-batch-tokens (only without probes, norms that pool over sequences, and "
+         "--placement=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},

@@ -210,7 +210,7 @@ Test(cli_help, completion) {
                  {"--norm=p", "--norm=pn-v\n--norm=pn\n--norm=prepbn\n"},
                  {"--placement = re", "reordered\nresidual\nrezero\n"},
                  {"--qk-norm = o", "off\non\n"},
-                 {"--pos", "--postln\n"},
+                 {"--pos", "--position=\n--postln\n"},
                  {"--qui", "--quiet\n"},
                  {"--items = of", "off\n"},
                  {"--help = pla", "placement\n"},

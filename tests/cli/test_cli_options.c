@@ -90,7 +90,7 @@ static void expect_wrong_word(const struct option *o) {
         expect_wrong_value(o, longer);
         snprintf(longer, sizeof longer, "%.*s", (int)strlen(option_choice_name(o, i)) - 1,
                  option_choice_name(o, i));
-        expect_wrong_value(o, longer);
+        if (option_choice(o, longer) < 0) expect_wrong_value(o, longer); // relu2 and relu
     }
 }
 

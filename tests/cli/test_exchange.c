@@ -196,12 +196,17 @@ ParameterizedTestParameters(exchange_norms, every_model_without_its_texts) {
 ParameterizedTest(struct pair *pair, exchange_norms, every_model_without_its_texts) {
     const struct model_config config = pair_config(pair);
     const char *given = pair_options(pair);
-    char options[256];
+    char options[512];
     // a norm that the placement has nowhere would be said to have no effect
     if (!model_has_norm(&config, norm_kinds[pair->norm])) given = strstr(given, "--placement");
     snprintf(options, sizeof options, "%s ", given);
     foreign_learn(options);
     foreign_put("other.st");
     strcat(options, SAID);
+    if (config.position != POSITION_LEARNED) {
+        foreign_expect_refused(STATUS_USAGE, options,
+                               "other.st: does not say how long its context is");
+        strcat(options, " --block-size=8");
+    }
     foreign_expect_same(options);
 }

@@ -49,7 +49,7 @@ static size_t characters(const char *text) {
 
 /* A model that was read from its file generates what it generated in memory. */
 static void check_sample(const char *model) {
-    char options[128];
+    char options[512];
     snprintf(options, sizeof options, "%s --sample=60 --out=out text.txt", model);
     learn(options);
     char *sample = file_text("out/sample.txt", NULL),
@@ -185,7 +185,7 @@ Test(evaluate, gives_the_accuracy_of_the_summary) {
 }
 
 ParameterizedTest(struct pair *pair, evaluate, gives_the_last_loss_of_the_log) {
-    char options[128], want[128];
+    char options[512], want[128];
     snprintf(options, sizeof options, "%s --out=out text.txt", pair_options(pair));
     learn(options);
     struct log log = log_of("out");

@@ -199,7 +199,16 @@ Test(encoder, ids_are_read_written_and_moved_in_every_width) {
         ids_get(&ids, 7, COUNT - 7, got);
         cr_expect(!memcmp(got, want + 7, (COUNT - 7) * sizeof *got));
         for (size_t i = 0; i < COUNT; i++) want[i] = (int32_t)random_below(v, i, 256);
+        want[9] = want[COUNT - 1] = 255;
+        want[0] = want[COUNT - 2] = 7;
         ids_put(&ids, 0, COUNT, want);
+        for (size_t first = 0, next; first < COUNT; first = next + 1) {
+            next = ids_find(&ids, first, COUNT, 255);
+            cr_assert(next < COUNT && want[next] == 255);
+            while (first < next) cr_assert(want[first++] != 255);
+        }
+        cr_expect(ids_find(&ids, 0, 9, 7) == 0 && ids_find(&ids, 5, 5, 7) == 5);
+        cr_expect(ids_find(&ids, COUNT - 1, COUNT, 7) == COUNT);
         for (int to = 0; to < 6; to++) { // wider and narrower
             ids_map(&ids, COUNT, to % 2 ? map : NULL, V[(to * 2 + v) % 3]);
             for (size_t i = 0; i < COUNT; i++) {

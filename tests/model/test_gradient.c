@@ -92,7 +92,8 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
                             .x = random_reals(N * in, 3),
                             .y = random_reals(N * out, 4),
                             .dy = random_reals(N * out, 5)};
-    linear_attach(&c.linear, "layer", in, out, bias, 0.4, &(struct layout){1, N, &lists, &arena});
+    linear_attach(&c.linear, "layer", in, out, bias, 0.4,
+                  &(struct layout){1, N, &lists, &arena, 1});
     cr_assert(arena.used < (1 << 14) * sizeof(real) && lists.param.size < 4096);
     tensor_initialize(&lists.param, 1);
     real *dx = random_reals(N * in, 7);

@@ -164,7 +164,7 @@ ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
     double typical = 0;
     cr_assert(param->count <= 128);
     for (int pass = 0; pass < 2; pass++)
-        for (size_t k = 0; k < param->count; k++) {
+        for (size_t k = 0; k < param->count; k += pass && SANITIZED ? 5 : 1) {
             c.tensor = param->tensor[k];
             c.along = random_reals(c.tensor.size, 100 + k);
             for (size_t i = 0; i < c.tensor.size; i++)

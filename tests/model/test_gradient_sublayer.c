@@ -65,7 +65,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     options.second_in = c.r;
     options.second = arena_reals(&arena, c.count);
     options.dsecond = arena_reals(&arena, c.count);
-    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
+    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena, B});
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
     sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
@@ -81,6 +81,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     memcpy(options.dsecond, c.dr, c.count * sizeof(real));
     sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
     sublayer_gradient(&c.sublayer, B * T);
+    lambda_gradient(&c.sublayer.lambda, B * T);
     double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
     expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
     if (placement->dual)

@@ -2,6 +2,7 @@
 #include "data/text/corpus.h"
 #include "model/lab/adam.h"
 #include "tests/model/fit.h"
+#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -33,7 +34,8 @@ static void overfit(const struct model_config *config, uint64_t seed, int update
 
 /* l2 and a learned scale of attention's logits take longer. With such a scale norms that saturate may
    leave a model on a plateau, and rounding decides which weights do: then other initial weights are
-   tried. A model that does not learn fails with all of them. */
+   tried. A model that does not learn fails with all of them. Under the sanitizers some updates are
+   enough, since all updates use memory alike; the loss must then be less than at first. */
 ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     struct model_config config = pair_config(pair);
     config.n_embd = 32;
@@ -42,13 +44,15 @@ ParameterizedTest(struct pair *pair, model, overfits_one_batch) {
     const bool scaled = config.qk_scale == QK_SCALE_LEARNED;
     const bool slow = scaled || pair->norm == norm_index("l2");
     const uint64_t seeds = scaled ? 3 : 1;
-    double first, last = INFINITY;
-    for (uint64_t seed = 1; seed <= seeds && !(last < 0.02); seed++) {
-        overfit(&config, seed, slow ? 1500 : 700, &first, &last);
+    const int updates = SANITIZED ? 100 : slow ? 1500 : 700;
+    double first, last = INFINITY, enough = INFINITY;
+    for (uint64_t seed = 1; seed <= seeds && !(last < enough); seed++) {
+        overfit(&config, seed, updates, &first, &last);
+        enough = SANITIZED ? first : 0.02;
         cr_expect(fabs(first - log(9)) < 0.6, "%s does not start near ln V: %g", pair_options(pair),
                   first);
     }
-    cr_expect(last < 0.02, "%s does not end near 0: %g", pair_options(pair), last);
+    cr_expect(last < enough, "%s does not end below %g: %g", pair_options(pair), enough, last);
 }
 
 Test(model, runs_of_different_norms_are_paired) {

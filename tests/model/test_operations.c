@@ -30,6 +30,7 @@ static real *nothing(size_t count) {
 /* A layer alone, for N tokens. */
 struct lone_linear {
     struct linear linear;
+    struct linear_operands kept;
     struct tensor tensors[2];
     struct tensor_lists lists;
     struct arena arena;
@@ -39,7 +40,8 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
     struct tensor_lists counted = {0};
     *lone = (struct lone_linear){0};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &counted, &lone->arena});
+                  &(struct layout){1, N, &counted, &lone->arena, 1});
+    linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
     arena_reals(&lone->arena, counted.param.size);
     arena_reals(&lone->arena, counted.param.size);
     arena_allocate(&lone->arena, "a layer");
@@ -47,7 +49,8 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
                                              .value = arena_reals(&lone->arena, counted.param.size),
                                              .grad = arena_reals(&lone->arena, counted.param.size)};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &lone->lists, &lone->arena});
+                  &(struct layout){1, N, &lone->lists, &lone->arena, 1});
+    linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
     tensor_initialize(&lone->lists.param, 1);
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
 }
@@ -68,11 +71,24 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
             size_t M = team_row_block(n, own).end - n;
             linear_forward(linear, M, y + n * out, x + n * in);
             linear_backward(linear, n / ROWS, M, dx + n * in, dy + n * out);
+            linear_keep(linear, &lone->kept, n, M, dy + n * out, x + n * in);
         }
         team_barrier();
-        linear_weight_gradient(linear, N, dy, out, x);
+        if (lone->kept.dy)
+            linear_kept_gradient(linear, &lone->kept, 0, N);
+        else
+            linear_weight_gradient(linear, N, dy, out, x);
         linear_bias_gradient(linear, N);
     }
+}
+
+/* Panels hold the matrix `want` (rows,columns), and zeros after its last column. */
+static void check_panels(const real *panels, size_t rows, size_t columns, struct matrix want) {
+    for (size_t k = 0; k < rows; k++)
+        for (size_t j = 0; j < matrix_panels_size(1, columns, PANEL); j++) {
+            real w = j < columns ? want.data[k * want.row_stride + j * want.column_stride] : 0;
+            cr_assert_eq(panels[j / PANEL * PANEL * rows + k * PANEL + j % PANEL], w);
+        }
 }
 
 static void check_linear(size_t in, size_t out, size_t N) {
@@ -110,11 +126,8 @@ static void check_linear(size_t in, size_t out, size_t N) {
         cr_expect(difference(N * in, dx, want_dx) == 0, "dx by %d threads", threads);
         cr_expect(difference(lone.lists.param.size, lone.lists.param.grad, grad) == 0,
                   "%zu,%zu by %d threads", in, out, threads);
-        for (size_t k = 0; k < in; k++)
-            for (size_t o = 0; o < linear->padded; o++) {
-                real w = o < out ? linear->weight.value[o * in + k] : 0;
-                cr_assert_eq(linear->transposed[k * linear->padded + o], w);
-            }
+        check_panels(linear->forward, in, out, matrix_transposed(W));
+        if (linear->backward) check_panels(linear->backward, out, in, W);
     }
     real *all[] = {x, dy, y, dx, ones, want_y, want_dx, grad};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
@@ -128,6 +141,7 @@ Test(linear, equals_its_definition_with_the_same_bits_by_any_number_of_threads) 
     check_linear(70, 29, 70);
     check_linear(67, 131, 300);
     check_linear(200, 17, 64);
+    check_linear(323, 290, 300); // with copies in panels
 }
 
 Test(linear, gradient_leaves_out_what_lies_between_rows) {

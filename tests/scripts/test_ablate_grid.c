@@ -180,7 +180,7 @@ Test(ablate_grid, a_trial_is_remembered_with_its_threads) {
     ending = script(GRID "--jobs=1 --seeds=1 --list -- --max-iters=4 " RUN);
     expect_status(&ending, 0);
     cr_expect(trials() == 4);
-    expect_part(ending.out, "(an estimate, from a second of training)");
+    expect_part(ending.out, "(an estimate, from a few steps)");
 }
 
 Test(ablate_grid, runs_that_are_done_say_how_long_others_take) {

@@ -154,6 +154,18 @@ Test(ablate_list, bad_commands) {
     expect_part(ending.err, "ablate: a: holds another grid: --grid -- (another --out; ");
 }
 
+/* Runs of a list that differ in what they watch only are rows of their own. */
+Test(ablate_list, its_table_tells_runs_apart) {
+    text_put(".", "list.txt",
+             "a-s1 --norm=ln --seed=1\nb-s1 --norm=ln --seed=1 --eval-interval=2\n"
+             "c-s1 --norm=bn --seed=1\n");
+    struct ending ending = ABLATE("--grid=list.txt", "--out=a", "--", EACH, "text.txt");
+    expect_status(&ending, 0);
+    expect_part(ending.out, "| norm | eval-interval | ");
+    expect_part(ending.out, "| ln | 2 | ");
+    cr_expect(!strstr(ending.err, "same seed"), "%s", ending.err);
+}
+
 /* ---- the last line ---- */
 
 Test(ablate_list, the_last_line_says_how_to_compare) {

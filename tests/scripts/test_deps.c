@@ -1,5 +1,5 @@
 /* deps.sh, openmp.sh and the Makefile on a simulated Mac: PATH has some tools of this machine, and
-   a uname, cc and brew that behave as on a Mac. */
+   a uname, cc and brew that behave as on a Mac. For Windows, uname answers as there. */
 #define _GNU_SOURCE // setenv
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
@@ -136,6 +136,37 @@ Test(deps, groups) {
            "golden lint clang arm notebook)\n");
 }
 
+/* ---- Windows ---- */
+
+static void windows_put(const char *name) {
+    char answer[64];
+    snprintf(answer, sizeof answer, "#!/bin/sh\necho %s_NT-10.0-22631\n", name);
+    command_put("uname", answer);
+    command_put("pacman", "#!/bin/sh\nexit 1\n");
+    cr_assert(!unlink("bin/brew"));
+}
+
+Test(deps, msys2_has_what_builds) {
+    windows_put("MSYS");
+    cr_assert(!unlink("bin/cc") && !unlink("bin/make"));
+    struct ending ending = script("deps.sh build");
+    cr_expect(ending.status == 1);
+    expect_part(ending.err, "deps: missing: gcc");
+    expect_part(ending.err, " make; to get it: pacman -S gcc ");
+    cr_expect(!strstr(ending.err, "sudo") && !strstr(ending.err, "not packaged"), "%s", ending.err);
+    ending = script("deps.sh clang");
+    expect_part(ending.err, "not packaged for this system: ");
+    expect_part(ending.err, " (WSL with Debian or Ubuntu in it has all)\n");
+}
+
+Test(deps, compilers_without_posix_are_refused) {
+    windows_put("MINGW64");
+    struct ending ending = script("deps.sh build");
+    expect(&ending, 1, "",
+           "deps: the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with "
+           "Debian or Ubuntu in it\n");
+}
+
 /* ---- the Makefile ---- */
 
 #define MAKE "make -C \"$SCRIPTS/..\" --no-print-directory "
@@ -166,5 +197,14 @@ Test(deps, make_elsewhere_takes_fopenmp) {
     cr_assert(ending.status == 0, "%s", ending.err);
     expect_part(ending.out, "real-gcc -std=gnu11 -I. -O3 -march=native ");
     expect_part(ending.out, " -fopenmp ");
+    cr_expect(!strstr(ending.out, "-Xpreprocessor") && !*ending.err, "%s", ending.err);
+}
+
+Test(deps, make_in_msys2_takes_fopenmp) {
+    windows_put("MSYS");
+    command_put("cc", "#!/bin/sh\nexec real-gcc \"$@\"\n");
+    struct ending ending = bash(MAKE "-Bn build/cc-native/float/data/die.o");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_part(ending.out, "cc -std=gnu11 -I. -O3 -march=native ");
     cr_expect(!strstr(ending.out, "-Xpreprocessor") && !*ending.err, "%s", ending.err);
 }

@@ -106,23 +106,56 @@ Test(report, facts_decide) {
              "        print(f'canary,text,S,copy={copy},{seed},val_loss,{2 + 0.01 * seed}')\n");
     expect_done("python3 make.py >facts.csv");
     expect_done(
-        "$SCRIPTS/report.py --facts=facts.csv --out=a >out && grep -q '^F20 .* not' out && "
+        "$SCRIPTS/report.py --facts=facts.csv --out=a >out && grep -q '^N14 .* imprecise' out && "
         "grep -q '0.302' a/report.html && ! grep -q 'after their facts were made: ' a/report.html");
     expect_done(
         "sed 's/norm=bn rate=tuned,3,val_loss,.*/norm=bn rate=tuned,3,val_loss,9.5/' facts.csv "
         ">other.csv && $SCRIPTS/report.py --facts=other.csv --out=b >out && "
         "! grep -q '0.302' b/report.html");
-    expect_done("sed -i 's/^E1,F20,.*/E1,F20,00000000/' a/rules.csv && "
+    expect_done("sed -i 's/^E1,N14,.*/E1,N14,00000000/' a/rules.csv && "
                 "$SCRIPTS/report.py --facts=facts.csv --out=a >out && "
-                "grep -q 'after their facts were made: F20' a/report.html && "
-                "grep '^F20' out | grep -q 'rule changed'");
+                "grep -q 'after their facts were made: N14' a/report.html && "
+                "grep '^N14' out | grep -q 'rule changed'");
     expect_done(
-        "$SCRIPTS/report.py --facts=facts.csv --out=a --readme | grep -q 'claims (quick report)'");
+        "$SCRIPTS/report.py --facts=facts.csv --out=a --readme >section && grep -q '^## What we "
+        "found' section && [ $(wc -l <section) -le 14 ] && grep -q '^Of .* claims' section");
+    expect_done("grep -q 'Rules that were changed' a/report.html && "
+                "grep -q 'id=\"r-A14\"' a/report.html");
+    expect_done("$SCRIPTS/report.py --facts=facts.csv --out=a --claim=A21 >out && "
+                "grep -q '^A21 .* not measured' out && grep -q 'Run E3 to measure it.' out");
     expect_done("sed 's/copy=1,1,val_loss,.*/copy=1,1,val_loss,9/' facts.csv >broken.csv");
     struct ending ending = script("report.py --facts=broken.csv --out=c");
     cr_expect(ending.status == 1, "status %d", ending.status);
     expect_part(ending.err, "report: canary K1 failed: ");
     expect_part(file_text("c/report.html", NULL), "A canary failed (K1)");
+}
+
+/* What --list prints, done by a make-believe Slurm; then the report takes these runs as they are. */
+Test(report, runs_may_be_done_elsewhere) {
+    command_put("sbatch", "#!/bin/bash\n"
+                          "last=${1#--array=1-} last=${last%\\%*}\n"
+                          "for ((i = 1; i <= last; i++)); do SLURM_ARRAY_TASK_ID=$i "
+                          "SLURM_CPUS_PER_TASK=1 bash \"$3\" \"$4\" || exit 1; done\n");
+    expect_done("$SCRIPTS/report.py --size=mini --only=E15 --list --out=$PWD/r >list");
+    expect_done("grep -q '^sbatch --array' list");
+    expect_done(
+        "here=$PWD; cd $SCRIPTS/.. && tail -n +2 $here/list | PATH=$here/bin:$PATH bash -e");
+    expect_done("ls r/ablation/runs/*/summary.json | wc -l >elsewhere; [ $(cat elsewhere) -ge 2 ]");
+    expect_done(
+        "$SCRIPTS/report.py --size=mini --only=E15 --out=$PWD/r >out 2>messages && "
+        "! grep -F -f <(awk '{print $1}' r/wanted.txt | head -1) messages | grep -q failed");
+    expect_done("grep -q '^E15,toy,mini,.*val_loss' r/facts.csv");
+}
+
+/* A folder that has the name of a run and is another. */
+Test(report, somebody_elses_run) {
+    expect_done("$SCRIPTS/report.py --size=mini --only=E15 --list --out=r");
+    expect_done("read -r name words <r/wanted.txt && mkdir -p r/ablation/runs && "
+                "eval $TRAIN $words --seed=77 --quiet --out=r/ablation/runs/$name");
+    struct ending ending = script("report.py --size=mini --only=E15 --out=r");
+    cr_expect(ending.status == 1, "status %d", ending.status);
+    expect_part(ending.err, "is another run: its seed is 77, not ");
+    cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
 }
 
 Test(report, bad_input) {
@@ -140,7 +173,7 @@ Test(report, bad_input) {
         {2, "report.py --claim=N3", "no experiment decides it"},
         {2, "report.py --size=huge", "invalid choice: 'huge'"},
         {2, "report.py --jobs=0", "--jobs: must be at least 1"},
-        {1, "report.py --out=x",
+        {1, "report.py --only=E3 --out=x",
          "data/corpora has no text (make data gets some, or --corpus=FILE)"},
         {1, "report.py --corpus=nosuch.txt --out=x",
          "report: nosuch.txt: No such file or directory"},

@@ -1,0 +1,92 @@
+/* What is between the embedding and the first layer, and between the last layer and the head: the
+   lines of EMBEDDING, FINAL and SECOND in the table of model_pass.c, forward and backward. */
+#include "model/outer.h"
+#include "model/layer/residual.h"
+#include "model/math/reduce.h"
+#include <string.h>
+
+/* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
+static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
+                               const real *x) {
+    struct range own = team_part_rows(pass->rows);
+    size_t C = norm->C;
+    norm_statistics(norm, &pass->tokens, x);
+    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
+        norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
+}
+
+/* dx (B,T,C) from dy likewise. Returns dx, or dy if the norm is the identity. */
+static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
+                                 real *dy, const real *x) {
+    struct range own = team_part_rows(pass->rows);
+    size_t C = norm->C;
+    norm_gradient_statistics(norm, &pass->tokens, dy, x);
+    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
+        norm_backward(norm, &pass->tokens, team_row_block(n, own), dx + n * C, dy + n * C,
+                      x + n * C);
+    return norm_present(norm) ? dx : dy;
+}
+
+void outer_start_forward(const struct model *m, const struct pass *pass) {
+    outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
+}
+
+/* What FINAL reads: stream_out, or with a second stream r stream_out + SECOND(r). */
+static const real *final_in(const struct model *m) {
+    return m->joined ? m->joined : m->stream_out;
+}
+
+void outer_end_forward(const struct model *m, const struct pass *pass) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
+    if (m->joined) {
+        outer_norm_forward(&m->second_norm, pass, m->joined, m->second);
+        const real *normed = norm_present(&m->second_norm) ? m->joined : m->second;
+        residual_add(count, m->joined + at, 1, m->stream_out + at, normed + at);
+    }
+    outer_norm_forward(&m->final, pass, m->final_out, final_in(m));
+}
+
+size_t outer_end_backward(const struct model *m, const struct pass *pass) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
+    size_t now = norm_present(&m->final) ? 1 : 0;
+    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], final_in(m));
+    if (!m->joined) return now;
+    const real *dr = outer_norm_backward(&m->second_norm, pass, m->dsecond, d, m->second);
+    if (dr != m->dsecond) memcpy(m->dsecond + at, dr + at, count * sizeof(real));
+    return now;
+}
+
+/* The second stream starts at `embedded`: its gradient d (B,T,C) += dr. */
+static void second_start_backward(const struct model *m, const struct pass *pass, real *d) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
+    if (m->dsecond) residual_add(count, d + at, 1, d + at, m->dsecond + at);
+}
+
+/* The sums of squares that probe.h reads. */
+static void probe_stream_in(const struct model *m, const struct pass *pass, const real *dx) {
+    struct range own = team_part_rows(pass->rows);
+    for (size_t n = own.begin; n < own.end; n += ROWS) {
+        size_t M = team_row_block(n, own).end - n;
+        m->dstream_in_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
+    }
+}
+
+const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
+                                 real *dstream_in) {
+    const bool same = !norm_present(&m->embedding_norm);
+    if (same) second_start_backward(m, pass, dstream_in);
+    if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
+    outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
+    if (same) return dstream_in;
+    second_start_backward(m, pass, dx);
+    return dx;
+}
+
+void outer_gradient(const struct model *m, size_t N) {
+    norm_gradient(&m->embedding_norm, N);
+    norm_gradient(&m->second_norm, N);
+    norm_gradient(&m->final, N);
+}

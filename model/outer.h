@@ -1,0 +1,23 @@
+/* The norms outside the layers, and the start and end of the second stream: see outer.c. Every
+   function is called by every thread of the team. */
+#ifndef OUTER_H
+#define OUTER_H
+
+#include "model/model.h"
+
+/* stream_in from `embedded`, and what the head reads from stream_out. */
+void outer_start_forward(const struct model *m, const struct pass *pass);
+void outer_end_forward(const struct model *m, const struct pass *pass);
+
+/* From dhead_in in dstream[0]. Returns the index of the dstream that holds dstream_out. */
+size_t outer_end_backward(const struct model *m, const struct pass *pass);
+
+/* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same,
+   and the probed gradient is that of both streams' start. */
+const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
+                                 real *dstream_in);
+
+/* The gradients of the norms, of N tokens; after a barrier. */
+void outer_gradient(const struct model *m, size_t N);
+
+#endif

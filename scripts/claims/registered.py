@@ -1,0 +1,34 @@
+"""The rules as they were first written down, and which of them were changed since.
+
+registered.csv has the rules of the commit that added the table of claims, before any run of the report. It
+never changes. A claim whose rule is another today says why in `revised`; the page lists it, with the rule
+as it was. tests/check_report.py fails if a changed rule gives no reason.
+"""
+import csv
+import os
+
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "registered.csv")
+
+
+def first_rules():
+    """{claim id: {"checksum", "says", "meant"}}"""
+    with open(PATH, encoding="utf-8", newline="") as file:
+        return {row.pop("claim"): row for row in csv.DictReader(file)}
+
+
+def is_changed(claim, first):
+    """Whether a claim's rule is not the one that was first written down."""
+    return claim.says is not None and (claim.id not in first or
+                                       first[claim.id]["checksum"] != claim.checksum())
+
+
+def revisions(all_claims):
+    """[{"id", "text", "says", "meant", "reason"}] of the claims whose rules were changed: the first rule,
+    and why it was changed."""
+    first, found = first_rules(), []
+    for claim in all_claims:
+        if is_changed(claim, first):
+            old = first.get(claim.id, {"says": "no rule", "meant": ""})
+            found.append({"id": claim.id, "text": claim.text, "says": old["says"],
+                          "meant": old["meant"], "reason": claim.revised or "No reason is given."})
+    return found

@@ -1,0 +1,182 @@
+/* A batch that goes through the model in micro-batches: the same bits as at once, in less memory. */
+#include "model/lab/measure.h"
+#include "tests/support.h"
+#include <criterion/parameterized.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { B = 20, T = 32, V = 7 }; // 8 sequences are the depth of a sum: micro-batches of 8, 8, 4
+enum { PADS_FROM = 8, PADS_TO = 16 }; // sequences of nothing but pads: the second micro-batch
+
+/* What a model makes of two batches whose gradients are added, and of an evaluation. */
+struct made {
+    real *grad; // (count)
+    size_t count, rows, bytes;
+    double loss[2];
+    struct score score;
+};
+
+/* With pads at the ends of sequences, too. */
+static void put_pads(struct batch *batch) {
+    batch->valid = batch->marks;
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t t = 0, n = b * batch->T; t < batch->T; t++, n++) {
+            batch->valid[n] = t < 1 + (3 * b + 5) % batch->T && (b < PADS_FROM || b >= PADS_TO);
+            if (!batch->valid[n]) batch->targets[n] = -1;
+        }
+}
+
+static struct made made_of(const struct model_config *config, struct batch *batches, size_t most) {
+    struct made made;
+    struct model model;
+    omp_set_num_threads(3);
+    model_init(&model, config, V, most, 1);
+    model.threads = config->micro_batch_tokens ? 2 : 1;
+    struct tensor_list *param = &model.lists.param;
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    free(noise);
+    param->version++;
+    model_zero_grad(&model);
+    for (int i = 0; i < 2; i++) made.loss[i] = model_gradient(&model, &batches[i], i, 0.5);
+    made.score = measure_score(&model, STATISTICS_RUNNING, &batches[0], NULL);
+    made.count = param->size;
+    made.grad = malloc(made.count * sizeof(real));
+    memcpy(made.grad, param->grad, made.count * sizeof(real));
+    made.rows = model.rows;
+    made.bytes = model.arena.bytes;
+    model_free(&model);
+    return made;
+}
+
+/* Compares the two ways, and frees the batches. Returns the tokens of a micro-batch. */
+static size_t expect_same(struct model_config config, struct batch *batches, size_t most) {
+    config.micro_batch_tokens = 0;
+    struct made want = made_of(&config, batches, most);
+    config.micro_batch_tokens = 1; // as few as there may be
+    struct made got = made_of(&config, batches, most);
+    cr_expect(want.rows == most * (size_t)config.block_size);
+    cr_expect(!memcmp(got.grad, want.grad, want.count * sizeof(real)), "gradients");
+    cr_expect(difference(want.count, got.grad, want.grad) == 0, "not NaN");
+    for (int i = 0; i < 2; i++) cr_expect(got.loss[i] == want.loss[i], "loss %d", i);
+    cr_expect(got.score.loss == want.score.loss && got.score.targets == want.score.targets &&
+              got.score.correct == want.score.correct);
+    if (got.rows < want.rows) cr_expect(got.bytes < want.bytes, "%zu", got.bytes);
+    for (int i = 0; i < 2; i++) batch_free(&batches[i]);
+    free(want.grad);
+    free(got.grad);
+    return got.rows;
+}
+
+ParameterizedTestParameters(micro_batch, the_same_bits) {
+    return every_norm_and_placement();
+}
+
+ParameterizedTest(struct pair *pair, micro_batch, the_same_bits) {
+    struct model_config config = pair_config(pair);
+    struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
+    config.block_size = T;
+    config.dropout = 0.1;
+    put_pads(&batches[1]);
+    const bool at_once = model_needs_batch(&config);
+    cr_expect(expect_same(config, batches, B) == (at_once ? B * T : 256), "%s", pair_options(pair));
+}
+
+/* Norms inside the sub-layers, and a scale of the logits that is learned. */
+Test(micro_batch, norms_of_queries_keys_values_and_hidden_units) {
+    for (int inner = INNER_HEADS; inner <= INNER_WIDTH; inner++) {
+        struct pair pair = {.norm = norm_index("cln"), .inner = inner};
+        struct model_config config = pair_config(&pair);
+        struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
+        config.block_size = T;
+        put_pads(&batches[0]);
+        cr_expect(expect_same(config, batches, B) == 256);
+    }
+}
+
+/* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. */
+Test(micro_batch, batches_of_any_length) {
+    enum { MANY = 300, BLOCK = 8 };
+    for (size_t t = 1; t <= BLOCK; t++) {
+        struct model_config config = small_config(norm_index("ln"), 0);
+        struct batch batches[] = {make_batch(MANY, t, V, 1), make_batch(MANY - 1, t, V, 2)};
+        config.block_size = BLOCK;
+        config.any_length = 1;
+        cr_expect(expect_same(config, batches, MANY) == 256 * BLOCK);
+    }
+}
+
+/* Micro-batches are whole rows of sums, one after another, and about equally long. */
+Test(micro_batch, parts_are_the_batch) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    struct model model;
+    config.block_size = 96; // 8 sequences are 3 x 256 tokens
+    config.micro_batch_tokens = 96 * 24 + 90;
+    model_init(&model, &config, V, 50, 1);
+    cr_expect(model.rows == 96 * 24);
+    for (size_t sequences = 1; sequences <= 50; sequences++) {
+        struct batch batch = make_batch(sequences, 96, V, 1), part;
+        size_t first = 0, parts = 0, longest = 0;
+        put_pads(&batch);
+        for (; first < sequences; first += part.B, parts++) {
+            part = model_micro_batch(&model, &batch, first);
+            cr_expect(part.first == first && part.ids == batch.ids + first * 96 &&
+                      part.targets == batch.targets + first * 96 &&
+                      part.valid == batch.valid + first * 96);
+            cr_expect(part.B % 8 == 0 || first + part.B == sequences);
+            if (part.B > longest) longest = part.B;
+        }
+        cr_expect(first == sequences && longest <= 24 && parts == (sequences + 23) / 24);
+        batch_free(&batch);
+    }
+    model_free(&model);
+}
+
+Test(micro_batch, what_needs_the_batch_has_it) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    cr_expect(!model_needs_batch(&config));
+    config.qk_norm = INNER_NORM_KINDS + norm_index("bn");
+    cr_expect(model_needs_batch(&config), "a norm that pools, at any site");
+    config.qk_norm = INNER_NORM_OFF;
+    config.norms.watch = 1;
+    cr_expect(model_needs_batch(&config), "probes");
+    config.norms.watch = 0;
+    config.site_placement[SITE_FFN] = 1 + (placement_find("admin") - placements);
+    cr_expect(model_needs_batch(&config), "initial values by the first batch");
+    for (int row = 0; norm_kinds[row]; row++) {
+        config = small_config(row, 0);
+        cr_expect(model_needs_batch(&config) == kind_mixes_tokens(norm_kinds[row]), "%s",
+                  norm_kinds[row]->name);
+    }
+}
+
+/* Under each kind of statistics, and of logits. */
+Test(micro_batch, measures_the_same) {
+    struct model models[2];
+    struct batch batch = make_batch(B, T, V, 1), other = make_batch(B, T, V, 2);
+    put_pads(&batch);
+    for (int split = 0; split < 2; split++) {
+        struct model_config config = small_config(norm_index("cln"), 0);
+        config.block_size = T;
+        config.micro_batch_tokens = split;
+        model_init(&models[split], &config, V, B, 1);
+    }
+    for (int source = 0; source < STATISTICS_SOURCES; source++) {
+        struct score score[2];
+        for (int split = 0; split < 2; split++)
+            score[split] = measure_score(&models[split], source, &batch, &other);
+        cr_expect(score[0].loss == score[1].loss && score[0].correct == score[1].correct &&
+                      score[0].targets == score[1].targets && score[0].targets > 0,
+                  "%s", statistics_name[source]);
+    }
+    for (size_t t = 1; t < T; t += 10) {
+        struct leak want = measure_leak(&models[0], true, &batch, t),
+                    got = measure_leak(&models[1], true, &batch, t);
+        cr_expect(got.largest == want.largest && got.mean == want.mean);
+        cr_expect(want.largest == 0, "cln is causal");
+    }
+    for (int split = 0; split < 2; split++) model_free(&models[split]);
+    batch_free(&batch);
+    batch_free(&other);
+}
