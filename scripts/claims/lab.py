@@ -146,7 +146,7 @@ class Lab:
     def expect_run(self, folder, run, summary):
         has = {**summary.get("options", {}), "corpus": summary.get("corpus_crc32")}
         wants = {**run.options, "seed": run.seed, "corpus": f"{self.checksum(run.corpus):08x}"}
-        for name in ("start", "threads", *(("corpus",) if run.corpus == RANDOM else ())):
+        for name in ("start", "threads", "profile", *(("corpus",) if run.corpus == RANDOM else ())):
             wants.pop(name, None)
         for name, value in wants.items():
             found = has.get(name)
