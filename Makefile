@@ -26,7 +26,7 @@ endif
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
-WARNINGS += $(if $(findstring clang,$(CC)),-Wno-pass-failed)
+WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed)
 # No product and sum are fused but where the source says so: see model/math/real.h.
 OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 # Where the compiler has it: whole AVX-512 vectors in plain loops too.

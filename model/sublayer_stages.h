@@ -1,4 +1,5 @@
-/* The stages of a sub-layer. What each computes is in sublayer_stages.c; which thread computes it
+/* The stages of a sub-layer. What each computes is in sublayer_stages.c and
+   sublayer_stages_backward.c; which thread computes it
    when is in sublayer_pass.c.
 
    Only norms and attention look at other tokens, so a stage starts at a norm and ends before the
@@ -6,25 +7,20 @@
 #ifndef SUBLAYER_STAGES_H
 #define SUBLAYER_STAGES_H
 
-#include "model/sublayer.h"
+#include "model/sublayer_call.h"
 
 enum stage { STAGE_SECOND, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
 
-/* One call of sublayer_forward() or sublayer_backward(), as one thread sees it. */
-struct sublayer_call {
-    const struct sublayer *s;
-    const struct pass *pass;
-    const struct sublayer_scratch *w;
-    struct dropout drop; // of the sub-layer's output, in this pass
-    real *scratch;       // of the thread
-    // backward only, (B,T,C) each
-    real *dx;
-    const real *dy, *dsum, *dout, *dprojected;
-    size_t slab, ring; // slab_rows(), ring_rows()
-};
-
 /* The dropout of the sub-layer's output in this pass; none in evaluation. */
 struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass);
+
+/* What forward computes and backward computes again: s PRE(x), in y (M,C) or x itself where nothing
+   changes it; and y (M,H) = act(expanded). */
+const real *stage_normed(const struct sublayer_call *c, struct range rows, real *y);
+void stage_act(const struct sublayer_call *c, struct range rows, real *y);
+
+/* The attention of this pass. */
+struct attention stage_attention(const struct sublayer_call *c);
 
 /* One stage of at most ROWS rows. */
 void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows);

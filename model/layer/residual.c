@@ -23,3 +23,9 @@ void residual_add(size_t count, real *sum, real a, const real *x, const real *f)
     for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
     profile_lap(PROFILE_ELEMENTWISE);
 }
+
+void residual_scale(size_t count, real *to, real s, const real *from) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) to[i] = s * from[i];
+    profile_lap(PROFILE_ELEMENTWISE);
+}

@@ -32,9 +32,31 @@ static void case_free(struct sublayer_case *c) {
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
+enum { B = 2, T = 5, C = 6 };
+
+static struct sublayer_options small_options(const struct norm_kind *norm,
+                                             const struct placement *placement,
+                                             const struct qkv_norm_options *qkv, size_t heads) {
+    return (struct sublayer_options){.placement = placement,
+                                     .norm = norm,
+                                     .qkv_norm = *qkv,
+                                     .ffn_norm = qkv->kind[QKV_Q],
+                                     .norm_options = small_norms,
+                                     .depth = 2,
+                                     .lambda_start = -1,
+                                     .activation = activations,
+                                     .C = C,
+                                     .heads = heads,
+                                     .kv_heads = heads,
+                                     .hidden = 4 * C,
+                                     .dropout = 0.2,
+                                     .bias = true,
+                                     .seed = 1};
+}
+
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
                            const struct qkv_norm_options *qkv, size_t heads) {
-    enum { B = 2, T = 5, C = 6, REALS = 1 << 17 };
+    enum { REALS = 1 << 17 };
     struct tensor tensors[3][32];
     struct arena arena = {.base = calloc(REALS, sizeof(real))};
     struct tensor_lists lists = {0};
@@ -43,21 +65,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
         *list[i] = (struct tensor_list){.tensor = tensors[i],
                                         .value = arena_reals(&arena, 2048),
                                         .grad = arena_reals(&arena, 2048)};
-    struct sublayer_options options = {.placement = placement,
-                                       .norm = norm,
-                                       .qkv_norm = *qkv,
-                                       .ffn_norm = qkv->kind[QKV_Q],
-                                       .norm_options = small_norms,
-                                       .depth = 2,
-                                       .lambda_start = -1,
-                                       .activation = activations,
-                                       .C = C,
-                                       .heads = heads,
-                                       .kv_heads = heads,
-                                       .hidden = 4 * C,
-                                       .dropout = 0.2,
-                                       .bias = true,
-                                       .seed = 1};
+    struct sublayer_options options = small_options(norm, placement, qkv, heads);
     struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
                               .count = B * T * C};
     real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};

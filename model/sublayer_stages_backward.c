@@ -1,0 +1,167 @@
+/* The backward of a sub-layer's stages: the right column of the table in sublayer_stages.c. */
+#include "model/layer/residual.h"
+#include "model/math/cache.h"
+#include "model/math/profile.h"
+#include "model/math/reduce.h"
+#include "model/sublayer_stages.h"
+
+static void keep_proj(const struct sublayer_call *c, size_t n, size_t M) {
+    linear_keep(&c->s->proj, &c->w->proj, ring_row(c, n), M, c->dprojected + n * c->s->C,
+                proj_in_at(c, n));
+}
+
+/* dsum = POST'(dy), dout = drop(b dsum + dr) */
+static void post_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C, size = count(rows) * s->C;
+    const real *dy = c->dy + first;
+    if (c->pass->tokens.probe) s->dy_squares[rows.begin / ROWS] = row_dot(size, dy, dy);
+    const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
+                                     offset_or_null(c->w->dsum, first), dy, s->sum + first);
+    if (s->lambda.form != LAMBDA_NONE)
+        lambda_backward(&s->lambda, (c->pass->first + rows.begin) / ROWS, rows,
+                        offset_or_null(c->w->dout, first), dsum, s->x + first, c->drop);
+    if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
+    if (s->dual) {
+        real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
+        residual_add(size, both, (real)s->b, dsum, s->dsecond + first);
+        dsum = both;
+    }
+    if (!c->drop.threshold) return;
+    dropout_apply(c->drop, first, size, c->w->dout + first, dsum);
+    profile_lap(PROFILE_ELEMENTWISE);
+}
+
+/* dprojected = OUT'(dout), dproj_in = proj'(dprojected) */
+static void out_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    const real *dprojected =
+        norm_backward(&s->out, &c->pass->tokens, rows, offset_or_null(c->w->dprojected, first),
+                      c->dout + first, offset_or_null(s->projected, first));
+    linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
+                    dprojected);
+    if (s->heads) keep_proj(c, rows.begin, count(rows));
+}
+
+/* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in
+   ffn_scratch(0), unless it was kept, and proj_in, for the gradient of proj's weight. */
+static void proj_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    const struct tokens *tokens = &c->pass->tokens;
+    if (!norm_present(&s->ffn_norm)) return;
+    if (!s->inner) stage_act(c, rows, ffn_scratch(c, 0));
+    const real *inner = s->inner ? inner_at(c, rows.begin) : ffn_scratch(c, 0);
+    norm_forward(&s->ffn_norm, tokens, rows, proj_in_at(c, rows.begin), inner);
+    norm_backward(&s->ffn_norm, tokens, rows, ffn_scratch(c, 1), dproj_in_at(c, rows.begin), inner);
+}
+
+/* dq, dk, dv = attention'(dproj_in) */
+void stage_attention_backward(const struct sublayer_call *c, struct range heads) {
+    const struct attention attention = stage_attention(c);
+    attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
+}
+
+/* In dexpanded (M,E), the gradient of what in_gain made becomes that of what it was made from. */
+static void in_gain_backward(const struct sublayer_call *c, struct range rows, real *dexpanded) {
+    const struct sublayer *s = c->s;
+    size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin;
+    if (gain_present(&s->in_gain))
+        gain_backward(&s->in_gain, n / ROWS, count(rows), dexpanded, s->E, s->ungained + n * width,
+                      width);
+}
+
+/* dq, dk = R' g dq, R' g dk, in dexpanded (M,E) */
+static void qk_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    real *dqkv = c->w->dexpanded + rows.begin * s->E;
+    in_gain_backward(c, rows, dqkv);
+    rope_backward(&s->rope, c->pass->tokens.T, rows, s->heads + s->kv_heads, dqkv, s->E);
+}
+
+void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own) {
+    const struct sublayer *s = c->s;
+    for (size_t n = own.begin; n < own.end; n += ROWS) qk_backward(c, team_row_block(n, own));
+    team_barrier();
+    qkv_norm_gradient_statistics(&s->qkv_norm, &c->pass->tokens, c->w->dqkv, c->w->dexpanded);
+}
+
+/* dq, dk, dv = QKV'(dq, dk, dv), or dexpanded = g act'(dinner); then dnormed = s in'(dexpanded) */
+static void inner_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t n = rows.begin, M = count(rows);
+    real *dexpanded = dexpanded_at(c, n), *dnormed = dnormed_at(c, n);
+    if (s->heads) {
+        if (!qkv_norm_pools(&s->qkv_norm)) qk_backward(c, rows); // else it is done
+        qkv_norm_backward(&s->qkv_norm, &c->pass->tokens, rows, dexpanded, c->w->dqkv, c->scratch);
+    } else {
+        bool has_ffn = norm_present(&s->ffn_norm); // else inner is what proj reads, and made here
+        activation_backward(
+            s->activation, M, s->H, dexpanded, has_ffn ? ffn_scratch(c, 0) : proj_in_at(c, n),
+            has_ffn ? ffn_scratch(c, 1) : dproj_in_at(c, n), s->expanded + n * s->E);
+        profile_lap(PROFILE_ELEMENTWISE);
+        in_gain_backward(c, rows, dexpanded);
+        keep_proj(c, n, M);
+    }
+    linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
+    if (s->s_factor != 1) residual_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
+    // s PRE(x) once more: the gradient of in's weight reads it
+    if (sublayer_has_normed(s)) stage_normed(c, rows, c->w->normed + ring_row(c, n) * s->C);
+    linear_keep(&s->in, &c->w->in, ring_row(c, n), M, dexpanded, normed_at(c, n));
+}
+
+/* dx = a dsum + PRE'(dnormed) */
+static void pre_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, djoined_at(c, rows.begin),
+                                        dnormed_at(c, rows.begin), sublayer_branch(s) + first);
+    if (s->lambda.form != LAMBDA_NONE)
+        lambda_backward_stream(&s->lambda, rows, c->dx + first, c->dsum + first, dbranch);
+    else
+        residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+}
+
+/* dr += SECOND'(djoined) */
+static void second_backward(const struct sublayer_call *c, struct range rows) {
+    const struct sublayer *s = c->s;
+    size_t first = rows.begin * s->C;
+    if (!s->reads) return;
+    const real *djoined = djoined_at(c, rows.begin);
+    real *unused = djoined == c->scratch ? c->scratch + ROWS * s->H : c->scratch;
+    const real *dsecond = norm_backward(&s->second_norm, &c->pass->tokens, rows, unused, djoined,
+                                        s->second_in + first);
+    residual_add(count(rows) * s->C, s->dsecond + first, 1, s->dsecond + first, dsecond);
+}
+
+void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
+    switch (stage) {
+    case STAGE_SECOND: second_backward(c, rows); break;
+    case STAGE_PRE: pre_backward(c, rows); break;
+    case STAGE_INNER: inner_backward(c, rows); break;
+    case STAGE_PROJ: proj_backward(c, rows); break;
+    case STAGE_OUT: out_backward(c, rows); break;
+    case STAGE_POST: post_backward(c, rows); break;
+    case STAGES: break;
+    }
+}
+
+void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
+    const struct sublayer *s = c->s;
+    size_t n = slab.begin, M = count(slab);
+    const bool kept = c->w->proj.dy;
+    if (s->heads && !kept) cache_fetch(M * s->H, proj_in_at(c, n)); // forward wrote it, long ago
+    if (kept)
+        linear_kept_gradient(&s->proj, &c->w->proj, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in_at(c, n));
+}
+
+void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
+    const struct sublayer *s = c->s;
+    size_t n = slab.begin, M = count(slab);
+    if (c->w->in.dy)
+        linear_kept_gradient(&s->in, &c->w->in, ring_row(c, n), M);
+    else
+        linear_weight_gradient(&s->in, M, dexpanded_at(c, n), s->E, normed_at(c, n));
+}
