@@ -98,6 +98,8 @@ static void add_missing(const struct checkpoint *c, struct config *stored, int a
     given.model.n_head = 0;
     if (!arrays_show(c, options_find(config_options, "block-size"))) given.model.block_size = 0;
     options_arguments(config_options, &given, argc, argv);
+    if (given.model.position == POSITION_LEARNED && !checkpoint_find(c, POSITIONS_NAME))
+        refuse(c, NO_MODEL);
     if (!given.model.block_size && !safetensors_text(&c->file, "block-size"))
         die(STATUS_USAGE, "%s: does not say how long its context is (give --block-size=N)",
             c->path);
@@ -110,8 +112,6 @@ static void add_missing(const struct checkpoint *c, struct config *stored, int a
         options_set(config_options, stored, "--", o->name,
                     option_value(o, &given, text, sizeof text));
     }
-    if (stored->model.position == POSITION_LEARNED && !checkpoint_find(c, POSITIONS_NAME))
-        refuse(c, NO_MODEL);
 }
 
 /* The stored options: sizes from the arrays, then all texts. Dies if they contradict each other. */
