@@ -9,8 +9,8 @@ import math
 # --max-iters that it results in.)
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
-            "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet", "profile", "out", "force",
-            "preset"}
+            "top-p", "min-p", "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet",
+            "profile", "out", "force", "preset"}
 
 # Of those, these say where a run is and how it is shown: no table is split by them.
 PLACES = {"threads", "quiet", "out", "force", "preset"}

@@ -313,6 +313,11 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_FREE, .help = "temperature of sampling; 0: always the likeliest character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "sample from the N likeliest characters; 0: from all"},
+    {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
+     .help = "sample from the fewest likeliest characters whose probabilities sum to X; 1: from "
+             "all"},
+    {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
+     .help = "sample from characters at least X times as likely as the likeliest; 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
      .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
@@ -322,6 +327,11 @@ static const struct option rows_after_norms[] = {
          "of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .help = "number of characters that --generate writes"},
+    {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
+     .needs = "items=off", .help = "--generate ends a text after it has written TEXT"},
+    {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
+     .needs = "items=off",
+     .help = "number of texts that --generate writes, with lines of --- between them"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "number of items that a model of items writes, each marked as known (in the training "
              "set) or new; auto: 20"},

@@ -40,10 +40,10 @@ struct config {
     const char *file; // of --config
     int64_t checkpoint_interval, keep_best;
     const char *resume, *generate, *evaluate; // at most one of them
-    const char *prompt, *vocabulary, *dump;
+    const char *prompt, *stop, *vocabulary, *dump;
     int64_t stats,
         leak; // of --evaluate; stats: an enum statistics_source, or STATISTICS_SOURCES for all
-    int64_t sample, num_chars, num_items;
+    int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
     int64_t version, list_norms, list_placements;

@@ -113,6 +113,7 @@ static void check_purpose(const struct config *config) {
         die(STATUS_USAGE, "--start=%s: is for training, not for --%s", config->start,
             config->generate ? "generate" : "evaluate");
     if (config->prompt && !config->generate) die(STATUS_USAGE, "--prompt: needs --generate=DIR");
+    if (config->stop && !config->generate) die(STATUS_USAGE, "--stop: needs --generate=DIR");
     if (config->stats && !config->evaluate) {
         char text[32];
         const struct option *stats = options_find(config_options, "stats");

@@ -13,40 +13,68 @@ static bool precedes(const real *logits, size_t a, size_t b) {
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-/* The index at position `rank` of that order, counted from 1; `first` is the one at position 1. */
-static size_t index_at_rank(size_t V, const real *logits, size_t first, size_t rank) {
-    size_t last = first;
-    for (size_t i = 1; i < rank; i++) {
-        size_t next = V;
-        for (size_t v = 0; v < V; v++)
-            if (precedes(logits, last, v) && (next == V || precedes(logits, v, next))) next = v;
-        if (next == V) break;
-        last = next;
+/* The index after `last` in that order; V after the last one. */
+static size_t next_index(size_t V, const real *logits, size_t last) {
+    size_t next = V;
+    for (size_t v = 0; v < V; v++)
+        if (precedes(logits, last, v) && (next == V || precedes(logits, v, next))) next = v;
+    return next;
+}
+
+/* Which indices may be sampled: up to `last` in the order of falling logits (V: all), and with at
+   least `weight_min`. An index's weight is its probability over that of the likeliest. */
+struct choice {
+    const real *logits;
+    size_t V, likeliest, last;
+    double temperature, weight_min;
+};
+
+/* The index's weight, or 0 if it may not be sampled. */
+static double weight_of(const struct choice *c, size_t v) {
+    if (c->last < c->V && precedes(c->logits, c->last, v)) return 0;
+    double weight = exp(((double)c->logits[v] - (double)c->logits[c->likeliest]) / c->temperature);
+    return weight < c->weight_min ? 0 : weight;
+}
+
+static double total_weight(const struct choice *c) {
+    double total = 0;
+    for (size_t v = 0; v < c->V; v++) total += weight_of(c, v);
+    return total;
+}
+
+static struct choice choose(size_t V, const real *logits, struct sample_options options) {
+    struct choice c = {.logits = logits, .V = V, .last = V, .temperature = options.temperature};
+    for (size_t v = 1; v < V; v++)
+        if (logits[v] > logits[c.likeliest]) c.likeliest = v;
+    if (options.temperature <= 0) return c;
+    if (options.top_k > 0 && (size_t)options.top_k < V) {
+        size_t last = c.likeliest;
+        for (int64_t i = 1; i < options.top_k; i++) last = next_index(V, logits, last);
+        c.last = last;
     }
-    return last;
+    if (options.top_p < 1) {
+        double enough = options.top_p * total_weight(&c), sum = 1;
+        size_t last = c.likeliest, next;
+        for (; sum < enough && (next = next_index(V, logits, last)) < V && next != c.last;
+             last = next)
+            sum += weight_of(&c, next);
+        if (sum >= enough) c.last = last;
+    }
+    c.weight_min = options.min_p;
+    return c;
 }
 
 int32_t sample_index(size_t V, const real *logits, struct sample_options options, double u) {
-    size_t likeliest = 0;
-    for (size_t v = 1; v < V; v++)
-        if (logits[v] > logits[likeliest]) likeliest = v;
-    if (options.temperature <= 0) return (int32_t)likeliest;
-    bool limited = options.top_k > 0 && (size_t)options.top_k < V;
-    size_t last = limited ? index_at_rank(V, logits, likeliest, (size_t)options.top_k) : V;
-    double weight, total = 0;
-    int32_t sampled = (int32_t)likeliest;
-    for (int pass = 0; pass < 2; pass++) { // first the total, then where u falls in it
-        double sum = 0;
-        for (size_t v = 0; v < V; v++) {
-            if (limited && precedes(logits, last, v)) continue;
-            weight = exp(((double)logits[v] - (double)logits[likeliest]) / options.temperature);
-            sum += weight;
-            if (pass == 1) {
-                sampled = (int32_t)v;
-                if (u * total < sum) return sampled;
-            }
-        }
-        total = sum;
+    const struct choice c = choose(V, logits, options);
+    int32_t sampled = (int32_t)c.likeliest;
+    if (options.temperature <= 0) return sampled;
+    double total = total_weight(&c), sum = 0;
+    for (size_t v = 0; v < V; v++) {
+        double weight = weight_of(&c, v);
+        if (weight <= 0) continue;
+        sum += weight;
+        sampled = (int32_t)v;
+        if (u * total < sum) break;
     }
     return sampled;
 }
@@ -89,52 +117,64 @@ int32_t sampler_next(struct sampler *sampler) {
     return id;
 }
 
-/* Writes the ids of the prompt's characters; returns their number. */
-static size_t read_prompt(const struct vocabulary *vocabulary, const char *text, int32_t *ids) {
+/* Writes the ids of the characters of --NAME's text; returns their number. */
+static size_t read_ids(const struct vocabulary *vocabulary, const char *name, const char *text,
+                       int32_t *ids) {
     size_t bytes = strlen(text), count = 0;
     for (size_t at = 0; at < bytes;) {
         int32_t symbol =
             vocabulary_symbol(vocabulary->level, (const unsigned char *)text, bytes, &at);
         if (symbol < 0)
-            die(STATUS_USAGE, "--prompt: not UTF-8 at byte %zu, 0x%02x", at,
+            die(STATUS_USAGE, "--%s: not UTF-8 at byte %zu, 0x%02x", name, at,
                 (unsigned char)text[at]);
         ids[count] = vocabulary_id(vocabulary, (uint32_t)symbol);
         if (ids[count++] < 0)
-            die(STATUS_USAGE, "--prompt: has %s, which the model's vocabulary lacks",
+            die(STATUS_USAGE, "--%s: has %s, which the model's vocabulary lacks", name,
                 vocabulary_name(vocabulary->level, (uint32_t)symbol));
     }
     return count;
 }
 
-/* The prompt's ids, which the caller frees, and their number in *given. */
-static int32_t *prompt_ids(const struct vocabulary *vocabulary, const char *prompt, size_t *given) {
-    if (!prompt) prompt = "";
-    int32_t *ids = memory_take(strlen(prompt), sizeof *ids, "the prompt");
-    *given = read_prompt(vocabulary, prompt, ids);
+/* The ids of --NAME's text (NULL: none), which the caller frees, and their number in *given. */
+static int32_t *option_ids(const struct vocabulary *vocabulary, const char *name, const char *text,
+                           size_t *given) {
+    if (!text) text = "";
+    int32_t *ids = memory_take(strlen(text), sizeof *ids, "a text's characters");
+    *given = read_ids(vocabulary, name, text, ids);
     return ids;
 }
 
-void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary, const char *prompt,
-                 size_t count, FILE *const files[2]) {
+void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
+                 const struct text_options *text, FILE *const files[2]) {
     struct writer writer[2] = {{.vocabulary = vocabulary, .file = files[0]},
                                {.vocabulary = vocabulary, .file = files[1]}};
-    size_t given;
-    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
+    size_t given, length;
+    int32_t *ids = option_ids(vocabulary, "prompt", text->prompt, &given);
+    int32_t *stop = option_ids(vocabulary, "stop", text->stop, &length);
+    sampler->length = sampler->evaluated = 0;
     if (!given) {
         int32_t newline = vocabulary_id(vocabulary, '\n');
         sampler_add(sampler, newline < 0 ? 0 : newline);
     }
     for (size_t i = 0; i < given; i++) sampler_add(sampler, ids[i]);
-    bool open[] = {true, files[1] != NULL};
-    for (size_t i = 0; i < given + count && (open[0] || open[1]); i++) {
+    bool open[] = {true, files[1] != NULL}, stopped = false;
+    int32_t *tail = memory_take(length, sizeof *tail, "the end of a text"); // as long as `stop`
+    for (size_t i = 0; !stopped && i < given + text->count && (open[0] || open[1]); i++) {
         int32_t id = i < given ? ids[i] : sampler_next(sampler);
+        if (i >= given && length) {
+            memmove(tail, tail + 1, (length - 1) * sizeof *tail);
+            tail[length - 1] = id;
+            stopped = i + 1 >= given + length && !memcmp(tail, stop, length * sizeof *tail);
+        }
         for (int f = 0; f < 2; f++) {
             if (!open[f]) continue;
             writer_put(&writer[f], id);
-            if (i + 1 == given + count) writer_end(&writer[f]);
+            if (stopped || i + 1 == given + text->count) writer_end(&writer[f]);
             if (i + 1 >= given) open[f] = !fflush(files[f]);
         }
     }
+    free(tail);
+    free(stop);
     free(ids);
 }
 
@@ -167,7 +207,7 @@ struct item_counts sample_items(struct sampler *sampler, const struct vocabulary
     int32_t marker = vocabulary_id(vocabulary, END_MARKER);
     if (marker < 0)
         die(STATUS_MACHINE, "sample: the vocabulary has no newline, which is the end marker");
-    int32_t *ids = prompt_ids(vocabulary, prompt, &given);
+    int32_t *ids = option_ids(vocabulary, "prompt", prompt, &given);
     size_t line = 0; // the prompt's characters before its first newline
     while (line < given && ids[line] != marker) line++;
     if (given >= T || line < given) free(ids);

@@ -5,9 +5,13 @@
 #include "data/text/item_set.h"
 #include "model/model.h"
 
+/* How a character is sampled. Of the characters that top_k leaves, top_p takes the fewest likeliest
+   ones whose probabilities sum to it (Holtzman et al. 2019, arXiv:1904.09751), and min_p leaves out
+   those less than min_p times as likely as the likeliest (Nguyen et al. 2024, arXiv:2407.01082). */
 struct sample_options {
-    double temperature; // logits are divided by it; 0: always the likeliest character
-    int64_t top_k;      // sample from this many likeliest characters; 0: from all
+    double temperature;  // logits are divided by it; 0: always the likeliest character
+    int64_t top_k;       // sample from this many likeliest characters; 0: from all
+    double top_p, min_p; // of probabilities at this temperature; 1 and 0: from all
 };
 
 /* A text that grows by sampling, in evaluation mode (bn uses its running statistics). The model
@@ -37,12 +41,19 @@ void sampler_add(struct sampler *sampler, int32_t id);
    logit is not finite. */
 int32_t sampler_next(struct sampler *sampler);
 
-/* Writes the prompt and `count` characters that continue it to one or two files, as they are made
-   (files[1] may be NULL). A file that cannot be written gets no more. Without a prompt (NULL) the
-   text continues a newline, or the vocabulary's first character, which is not written. Dies with
-   status 2 if the prompt is not UTF-8 or has a character that is not in the vocabulary. */
-void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary, const char *prompt,
-                 size_t count, FILE *const files[2]);
+/* What a text starts with, how many characters continue it at most, and what ends it earlier: its
+   first `stop`, which is written too. */
+struct text_options {
+    const char *prompt, *stop; // or NULL
+    size_t count;
+};
+
+/* Writes a text to one or two files, as it is made (files[1] may be NULL). A file that cannot be
+   written gets no more. Without a prompt the text continues a newline, or the vocabulary's first
+   character, which is not written. Dies with status 2 if prompt or stop is not UTF-8 or has a
+   character that is not in the vocabulary. */
+void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
+                 const struct text_options *text, FILE *const files[2]);
 
 /* What the items are: how many, how many of them are in the training part, only in the validation
    part, and cut at the end of a block. */
@@ -58,8 +69,8 @@ struct item_counts sample_items(struct sampler *sampler, const struct vocabulary
                                 const char *prompt, size_t count, const struct item_set *known,
                                 FILE *const files[2]);
 
-/* An index, sampled from softmax(logits / temperature) over the top_k of V logits; u is uniform in
-   [0, 1). */
+/* An index, sampled from softmax(logits / temperature) over those of V logits that the options
+   leave; u is uniform in [0, 1). */
 int32_t sample_index(size_t V, const real *logits, struct sample_options options, double u);
 
 #endif

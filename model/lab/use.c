@@ -17,8 +17,8 @@ static void start_sampler(struct session *t, struct sampler *sampler) {
 struct sampling {
     struct sampler sampler;
     const struct vocabulary *vocabulary;
-    const char *prompt;
-    size_t count;
+    struct text_options text; // of items: the prompt and how many
+    size_t texts;             // of text_work()
     const struct item_set *known;
     FILE *const *files;
     struct item_counts counts; // of items_work()
@@ -26,12 +26,16 @@ struct sampling {
 
 static void text_work(void *argument) {
     struct sampling *s = argument;
-    sample_text(&s->sampler, s->vocabulary, s->prompt, s->count, s->files);
+    for (size_t i = 0; i < s->texts; i++) {
+        if (i) fputs("\n---\n", s->files[0]);
+        sample_text(&s->sampler, s->vocabulary, &s->text, s->files);
+    }
 }
 
 static void items_work(void *argument) {
     struct sampling *s = argument;
-    s->counts = sample_items(&s->sampler, s->vocabulary, s->prompt, s->count, s->known, s->files);
+    s->counts =
+        sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count, s->known, s->files);
 }
 
 static void sample(struct session *t, struct sampling *s, team_work *work) {
@@ -40,10 +44,9 @@ static void sample(struct session *t, struct sampling *s, team_work *work) {
     sampler_free(&s->sampler);
 }
 
-static void write_text(struct session *t, const struct vocabulary *vocabulary, const char *prompt,
-                       size_t count, FILE *const files[2]) {
-    struct sampling s = {
-        .vocabulary = vocabulary, .prompt = prompt, .count = count, .files = files};
+static void write_texts(struct session *t, const struct vocabulary *vocabulary, size_t texts,
+                        const struct text_options *text, FILE *const files[2]) {
+    struct sampling s = {.vocabulary = vocabulary, .text = *text, .texts = texts, .files = files};
     sample(t, &s, text_work);
 }
 
@@ -56,8 +59,7 @@ static void write_items(struct session *t, const struct vocabulary *vocabulary, 
     if (config->num_items != OPTION_AUTO) count = (size_t)config->num_items;
     if (corpus) item_set_make(&known, &t->corpus, T);
     struct sampling s = {.vocabulary = vocabulary,
-                         .prompt = prompt,
-                         .count = count,
+                         .text = {.prompt = prompt, .count = count},
                          .known = corpus ? &known : NULL,
                          .files = files};
     sample(t, &s, items_work);
@@ -83,7 +85,7 @@ void use_sample(struct session *t) {
     if (t->config.items)
         write_items(t, vocabulary, NULL, true, files);
     else
-        write_text(t, vocabulary, NULL, t->config.sample, files);
+        write_texts(t, vocabulary, 1, &(struct text_options){.count = t->config.sample}, files);
     file_commit(&file);
     if (files[1]) fputs(t->config.items ? "\n" : "\n\n", stdout);
     streams_flush(); // before the next line on standard error
@@ -128,6 +130,7 @@ static bool read_own_corpus(struct session *t, bool given) {
 }
 
 void use_generate(struct session *t, bool corpus_given) {
+    const struct config *config = &t->config;
     struct vocabulary vocabulary;
     FILE *const files[] = {stdout, NULL};
     open_model(t, 1, &vocabulary);
@@ -137,7 +140,8 @@ void use_generate(struct session *t, bool corpus_given) {
         write_items(t, &vocabulary, t->config.prompt, own, files);
         if (own) corpus_free(&t->corpus);
     } else {
-        write_text(t, &vocabulary, t->config.prompt, t->config.num_chars, files);
+        const struct text_options text = {config->prompt, config->stop, config->num_chars};
+        write_texts(t, &vocabulary, (size_t)config->num_samples, &text, files);
         fputc('\n', stdout);
     }
     streams_flush();

@@ -113,6 +113,8 @@ static const struct {
     {"sample", "--sample=20 text.txt"},
     {"temperature", "--temperature=0 text.txt"},
     {"top-k", "--top-k=1 text.txt"},
+    {"top-p", "--top-p=0.3 text.txt"},
+    {"min-p", "--min-p=0.9 text.txt"},
 };
 
 /* Options of some norms or of items only: with and without them, beside the options that make them
@@ -164,6 +166,8 @@ static const char *const inert[] = {"preln",
                                     "generate",
                                     "prompt",
                                     "num-chars",
+                                    "num-samples",
+                                    "stop",
                                     "evaluate",
                                     "vocabulary",
                                     "list-norms",

@@ -87,6 +87,41 @@ Test(generate, what_the_options_say) {
     cr_expect(files_in("out") == 6, "something was written");
 }
 
+/* --stop ends a text after the first of its kind, in what is new; --num-samples goes on in the same
+   random stream. */
+Test(generate, stop_and_samples) {
+    learn("--out=out text.txt");
+    char *text = strdup(written("--generate=out --prompt=the --num-chars=200")), options[128];
+    int tried = 0;
+    for (size_t at = 5; at < 60; at += 3) {
+        char stop[3] = {text[at], text[at + 1], 0};
+        if (strpbrk(stop, " \n-")) continue; // not part of a word of the command line
+        tried++;
+        const char *first = strstr(text + 3, stop);
+        snprintf(options, sizeof options, "--generate=out --prompt=the --num-chars=200 --stop=%s",
+                 stop);
+        char *stopped = written(options);
+        size_t length = (size_t)(first - text) + 2;
+        cr_expect(strlen(stopped) == length + 1 && !strncmp(stopped, text, length), "%s: %s", stop,
+                  stopped);
+    }
+    cr_expect(tried > 3, "%s", text);
+    cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=200 --stop=ggggg"), text);
+    free(text);
+    char *three = written("--generate=out --prompt=the --num-chars=20 --num-samples=3");
+    char *one = written("--generate=out --prompt=the --num-chars=20");
+    one[strlen(one) - 1] = 0;
+    cr_expect(!strncmp(three, one, strlen(one)) && strlen(three) == 3 * 23 + 2 * 5 + 1, "%s",
+              three);
+    cr_expect(!strncmp(three + 23, "\n---\nthe", 8) && !strncmp(three + 51, "\n---\nthe", 8), "%s",
+              three);
+    cr_expect(strncmp(three + 28, three + 56, 23) != 0, "the same twice: %s", three);
+    struct ending ending = train("--generate=out --stop=\xc3\xa9");
+    expect_refusal(&ending, STATUS_USAGE, "--stop: has U+00E9");
+    ending = train("--stop=x text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "--stop: needs --generate");
+}
+
 /* Texts longer than the block, and prompts longer than it: a long text and the same text given its
    own beginning as a prompt continue alike, since the window depends on the text alone. */
 Test(generate, any_length) {

@@ -50,7 +50,7 @@ static void check_generation(struct model_config config) {
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
     int32_t ids[TEXT] = {2, 0, 1};
     struct sampler sampler;
-    sampler_init(&sampler, &model, (struct sample_options){0, 0}, 1);
+    sampler_init(&sampler, &model, (struct sample_options){.top_p = 1}, 1);
     for (size_t i = 0; i < GIVEN; i++) sampler_add(&sampler, ids[i]);
     real *grown =
         malloc(TEXT * SMALL_V * sizeof *grown); // the logits that each character was sampled from
