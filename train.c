@@ -20,7 +20,8 @@
 #include "model/lab/use.h"
 #include "model/math/profile.h"
 
-/* Trains from step t->outcome.steps, the number of updates done so far, to --max-iters.
+/* Trains from step t->outcome.steps, the number of updates done so far, to --max-iters, unless
+   --max-seconds or --stop-at ends it earlier.
 
    A checkpoint is saved before the evaluation of its step: a resumed run then makes the evaluation
    again and writes the same row. */
@@ -28,11 +29,11 @@ static void train(struct session *t) {
     log_start(t);
     for (;; t->outcome.steps++) {
         struct log_row row = log_row(t);
-        bool last = row.step == t->config.max_iters || interrupt_signal;
+        bool last = due_end(t) || interrupt_signal;
 
         if (last || due_checkpoint(t)) save_run(t, last);
-        if (due_evaluation(t) && !evaluate_run(t, &row)) { // interrupted
-            last = true;
+        if (due_evaluation(t) && (!evaluate_run(t, &row) || (!last && due_stop(t, &row)))) {
+            last = true; // interrupted, or the loss is low enough
             save_run(t, last);
         }
         if (!last) update_model(t, &row);

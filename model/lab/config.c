@@ -225,6 +225,10 @@ static const struct option rows_after_norms[] = {
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
      .help = "instead of --max-iters: the fewest updates that train on at least N characters (with "
              "--items, ends of items count too). config.ini keeps the number of updates"},
+    {"max-seconds", OPTION_REAL, AT(max_seconds), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
+     .help = "end the run after X seconds; 0: no limit"},
+    {"stop-at", OPTION_REAL, AT(stop_at), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
+     .help = "end a run at the first evaluation whose loss is at most X; 0: no limit"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, COUNT_MAX), .basic = true,
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
@@ -314,8 +318,7 @@ static const struct option rows_after_norms[] = {
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "sample from the N likeliest characters; 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from the fewest likeliest characters whose probabilities sum to X; 1: from "
-             "all"},
+     .help = "sample from the likeliest characters whose probabilities sum to X; 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
      .help = "sample from characters at least X times as likely as the likeliest; 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,

@@ -29,7 +29,8 @@ struct config {
     // training
     const char *start; // a file or folder with the initial weights, or NULL: random ones
     int64_t max_iters, max_tokens, batch_size, grad_accum, seed, threads;
-    int64_t team; // threads that share a pass; 0: chosen by the amount of work
+    double max_seconds, stop_at; // 0: no limit
+    int64_t team;                // threads that share a pass; 0: chosen by the amount of work
     struct schedule schedule;
     struct adam_options adam;
     // watching

@@ -1,9 +1,23 @@
 #include "model/lab/due.h"
 #include <omp.h>
 
+bool due_end(struct session *t) {
+    const double limit = t->config.max_seconds;
+    if (t->outcome.steps == t->config.max_iters)
+        t->outcome.ended_by = "max-iters";
+    else if (limit > 0 && omp_get_wtime() - t->clock.start >= limit)
+        t->outcome.ended_by = "max-seconds";
+    return t->outcome.ended_by != NULL;
+}
+
+bool due_stop(struct session *t, const struct log_row *row) {
+    const bool reached = row->val_loss >= 0 && row->val_loss <= t->config.stop_at;
+    if (reached) t->outcome.ended_by = "stop-at";
+    return reached;
+}
+
 bool due_evaluation(const struct session *t) {
-    int64_t step = t->outcome.steps;
-    return step % t->config.eval_interval == 0 || step == t->config.max_iters;
+    return t->outcome.steps % t->config.eval_interval == 0 || t->outcome.ended_by;
 }
 
 bool due_checkpoint(const struct session *t) {

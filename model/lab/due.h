@@ -5,7 +5,14 @@
 
 #include "model/lab/session.h"
 
-/* An evaluation: every --eval-interval steps and at the last step. */
+/* The end of training: --max-iters updates are done, or --max-seconds are over. Notes in the outcome
+   which of them it was. */
+bool due_end(struct session *t);
+
+/* The end after an evaluation: its loss is at most --stop-at. Notes it too. */
+bool due_stop(struct session *t, const struct log_row *row);
+
+/* An evaluation: every --eval-interval steps and at the end. */
 bool due_evaluation(const struct session *t);
 
 /* A checkpoint during training: every --checkpoint-interval steps; with auto, when the time since

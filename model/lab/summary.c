@@ -42,6 +42,8 @@ void summary_write(FILE *stream, const struct model *model, const struct config 
                    const struct outcome *o) {
     fputs("{\n", stream);
     text_member(stream, "exit_reason", o->exit_reason);
+    const bool limited = config->max_seconds > 0 || config->stop_at > 0;
+    if (limited && o->ended_by) text_member(stream, "ended_by", o->ended_by);
     member(stream, "steps", (double)o->steps);
     member(stream, "tokens", (double)o->tokens);
     member(stream, "train_loss", o->train_loss);

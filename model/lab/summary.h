@@ -8,6 +8,7 @@
 /* A loss that was not measured is negative (NOT_MEASURED). */
 struct outcome {
     const char *exit_reason; // "done", "diverged", "interrupted"
+    const char *ended_by;    // the option that ended the run: "max-iters", "max-seconds", "stop-at"
     int64_t steps, best_step;
     int64_t profiled;                  // updates that this program made, timed by --profile
     int64_t tokens, pads;              // targets trained on; pads in their batches

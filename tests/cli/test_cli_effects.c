@@ -93,6 +93,8 @@ static const struct {
     {"start", "--start=trained text.txt"},
     {"max-iters", "--max-iters=5 text.txt"},
     {"max-tokens", "--max-iters=auto --max-tokens=80 text.txt"},
+    {"max-seconds", "--max-seconds=1e-9 text.txt"},
+    {"stop-at", "--stop-at=100 text.txt"},
     {"batch-size", "--batch-size=3 text.txt"},
     {"grad-accum", "--grad-accum=1 text.txt"},
     {"learning-rate", "--learning-rate=0.01 text.txt"},
