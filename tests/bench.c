@@ -1,16 +1,14 @@
 /* `make bench`: how close training comes to the processor's peak.
 
-   One run measures the peak multiply-add rate of the training's threads, a training step of four
+   One run measures the peak multiply-add rate of the training's threads, a training step of some
    models, the time of each operation in it, and the matrix products alone (bench_products.c). With
-   --items, as in `names`, batches are sampled from a list of random names, otherwise there is one,
-   of random characters.
-   Machines are noisy and their clock rates change, so only ratios within one run mean much. Times
-   are medians. The peak is the maximum of many repetitions, before and after everything else.
+   --items batches are sampled from random names, otherwise there is one, of random characters.
+   Machines are noisy: only ratios within one run mean much. Times are medians, the peak a maximum.
 
    Floating-point operations per character = 6 P + 12 L C T. P is the number of parameters of
-   matrices, with the head and without embeddings: a multiply and an add for each in the forward
-   pass, twice that in the backward pass. The second term is attention, with its masked half. Of
-   items, T is their mean length, and pads do not count. */
+   matrices, with the head and without embeddings: a multiply and an add for each in the forward pass,
+   twice that in the backward pass. The second term is attention, with its masked half. Of items, T is
+   their mean length, and pads do not count. */
 #include "tests/bench.h"
 #include "data/die.h"
 #include "data/memory.h"
@@ -26,11 +24,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CPU "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12"
+
 static const struct configuration {
     const char *name, *sizes;
     size_t V;
 } configurations[] = {
-    {"cpu", "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12", 65},
+    {"cpu", CPU, 65},
+    {"llama", "--preset=llama " CPU, 65},
     {"baby", "--n-layer=6 --n-head=6 --n-embd=384 --block-size=256 --batch-size=64", 65},
     {"micro", "--n-layer=1 --n-head=4 --n-embd=16 --block-size=16 --batch-size=1", 27},
     {"names",
@@ -178,13 +179,13 @@ static void training_step(void *context) {
     adam_step(&t->adam, &t->model.lists.param, t->config.schedule.rate, norm);
 }
 
-/* Parameters in matrix products. The token embedding is the head's matrix. */
-static double matrix_parameters(const struct tensor_list *list) {
-    double sum = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if (list->tensor[i].dimensions == 2 &&
-            strcmp(list->tensor[i].name, "transformer.wpe.weight") != 0)
-            sum += (double)list->tensor[i].size;
+/* Parameters in matrix products: all matrices but embeddings, one of which may be the head's. */
+static double matrix_parameters(const struct model *m) {
+    double sum = (double)(m->V * m->C);
+    for (size_t i = 0; i < m->lists.param.count; i++)
+        if (m->lists.param.tensor[i].dimensions == 2 &&
+            strstr(m->lists.param.tensor[i].name, ".h."))
+            sum += (double)m->lists.param.tensor[i].size;
     return sum;
 }
 
@@ -213,7 +214,7 @@ static void measure_training(struct session *t, double seconds) {
     t->bytes = (double)(t->model.arena.bytes + t->adam.arena.bytes);
     t->step = bench_time(training_step, t, seconds, &t->fastest);
     t->speed = t->characters * (double)t->config.grad_accum / t->step;
-    t->rate = t->speed * (6 * matrix_parameters(&t->model.lists.param) +
+    t->rate = t->speed * (6 * matrix_parameters(&t->model) +
                           12 * (double)(t->model.L * t->model.C) * t->characters / (double)B);
 
     size_t steps =
