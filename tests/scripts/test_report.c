@@ -73,23 +73,29 @@ Test(report, commands_are_accepted) {
         "--out=run >out 2>&1 || { echo \"$words\"; cat out; exit 1; }; done <commands");
 }
 
-/* A whole report; its repetition, which runs nothing; and a second one that is killed on its way and
-   started again: the same bytes. */
+/* A whole report; its repetition, which runs and measures nothing; and a second one that is killed on its
+   way and started again: the same facts, except for times (E12), and with the first one's times the same
+   bytes. */
 Test(report, miniature) {
     report_start("first"), report_finish("first");
     expect_done("cd first && $SCRIPTS/../tests/check_report.py r");
-    expect_done("cd first && cp r/report.html r/facts.csv r/verdicts.csv . && "
+    expect_done("cd first && cp r/report.html r/facts.csv r/verdicts.csv r/measured.jsonl . && "
                 "find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >before");
     report_start("first"), report_finish("first");
     expect_done(
         "cd first && find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >after "
-        "&& cmp before after && for i in report.html facts.csv verdicts.csv; do cmp $i r/$i || "
-        "exit 1; done");
+        "&& cmp before after && for i in report.html facts.csv verdicts.csv measured.jsonl; do "
+        "cmp $i r/$i || exit 1; done && ! grep measuring messages");
     report_start("second");
     expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
                 "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
                 "[ $ended -lt 40 ] || break; sleep 0.02; done; "
                 "kill -KILL -- -$(cat session); [ ! -e r/report.html ]");
+    report_start("second"), report_finish("second");
+    expect_done("for i in first second; do grep -v ^E12, $i/r/facts.csv >$i/untimed; done; "
+                "cmp first/untimed second/untimed && ! cmp -s first/untimed first/facts.csv");
+    expect_done("grep '\"measure\": \"profile\"' first/r/measured.jsonl >times && "
+                "[ $(wc -l <times) -ge 10 ] && cat times >>second/r/measured.jsonl");
     report_start("second"), report_finish("second");
     expect_done("for i in report.html facts.csv; do cmp first/$i second/r/$i || exit 1; done");
 }
@@ -161,7 +167,12 @@ Test(report, somebody_elses_run) {
 Test(report, bad_input) {
     text_put(".", "short.txt", "too short");
     text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
-    expect_done("mkdir else && touch else/file");
+    expect_done("mkdir -p else other/texts && touch else/file other/texts/poem.txt");
+    text_put(".", "seed.csv",
+             "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,x,val_loss,2\n");
+    text_put(".", "unknown.csv",
+             "experiment,corpus,size,variant,seed,metric,value\nE99,t,S,norm=ln,1,val_loss,2\n");
+    text_put(".", "empty.csv", "experiment,corpus,size,variant,seed,metric,value\n");
     text_put(".", "row.csv",
              "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,1,val_loss,two\n");
     static const struct {
@@ -169,6 +180,7 @@ Test(report, bad_input) {
         const char *command, *complaint;
     } wrong[] = {
         {2, "report.py --only=E99", "no experiment E99 (there are E1 to E19)"},
+        {2, "report.py --only=,", "--only=,: names no experiment (there are E1 to E19)"},
         {2, "report.py --claim=Z1", "--claim=Z1: no such claim"},
         {2, "report.py --claim=N3", "no experiment decides it"},
         {2, "report.py --size=huge", "invalid choice: 'huge'"},
@@ -181,6 +193,18 @@ Test(report, bad_input) {
         {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
         {1, "report.py --size=mini --out=else",
          "report: else: is not a report's folder (another --out)"},
+        {1, "report.py --size=mini --out=other",
+         "report: other: is not a report's folder (another --out)"},
+        {1, "report.py --size=mini --out=y --page",
+         "report: y: has no facts (the same command without --page measures some)"},
+        {1, "report.py --size=mini --out=y --page --readme", "report: y: has no facts"},
+        {1, "report.py --facts=empty.csv --out=x", "report: empty.csv: has no facts"},
+        {1, "report.py --facts=empty.csv --out=x --page", "report: empty.csv: has no facts"},
+        {1, "report.py --facts=empty.csv --out=x --readme", "report: empty.csv: has no facts"},
+        {1, "report.py --facts=seed.csv --out=x",
+         "seed.csv: line 2: the seed must be a number or -, not x"},
+        {1, "report.py --facts=unknown.csv --out=x",
+         "unknown.csv: line 2: there is no experiment E99"},
         {1, "report.py --facts=facts.csv --out=x",
          "facts.csv: line 1 must be experiment,corpus,size,variant,seed,metric,value"},
         {1, "report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
