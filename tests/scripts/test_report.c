@@ -164,17 +164,46 @@ Test(report, somebody_elses_run) {
     cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
 }
 
+static void expect_refused(int status, const char *command, const char *complaint) {
+    struct ending ending = script("%s", command);
+    cr_expect(ending.status == status, "%s: %d", command, ending.status);
+    expect_part(ending.err, complaint);
+    cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
+}
+
+#define HEADER "experiment,corpus,size,variant,seed,metric,value\n"
+
+Test(report, bad_facts) {
+    text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
+    text_put(".", "row.csv", HEADER "E1,t,S,norm=ln,1,val_loss,two\n");
+    text_put(".", "seed.csv", HEADER "E1,t,S,norm=ln,x,val_loss,2\n");
+    text_put(".", "unknown.csv", HEADER "E99,t,S,norm=ln,1,val_loss,2\n");
+    text_put(".", "empty.csv", HEADER);
+    static const struct {
+        const char *command, *complaint;
+    } wrong[] = {
+        {"report.py --facts=facts.csv --out=x", "facts.csv: line 1 must be " HEADER},
+        {"report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
+        {"report.py --facts=seed.csv --out=x",
+         "seed.csv: line 2: the seed must be a number or -, not x"},
+        {"report.py --facts=unknown.csv --out=x",
+         "unknown.csv: line 2: there is no experiment E99"},
+        {"report.py --facts=empty.csv --out=x", "report: empty.csv: has no facts"},
+        {"report.py --facts=empty.csv --out=x --page", "report: empty.csv: has no facts"},
+        {"report.py --facts=empty.csv --out=x --readme", "report: empty.csv: has no facts"},
+        {"report.py --size=mini --out=y --page",
+         "report: y: has no facts (the same command without --page measures some)"},
+        {"report.py --size=mini --out=y --page --readme", "report: y: has no facts"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_refused(1, wrong[i].command, wrong[i].complaint);
+    struct ending ending = bash("ls x/report.html y/report.html");
+    cr_expect(ending.status != 0, "a page of nothing");
+}
+
 Test(report, bad_input) {
     text_put(".", "short.txt", "too short");
-    text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
     expect_done("mkdir -p else other/texts && touch else/file other/texts/poem.txt");
-    text_put(".", "seed.csv",
-             "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,x,val_loss,2\n");
-    text_put(".", "unknown.csv",
-             "experiment,corpus,size,variant,seed,metric,value\nE99,t,S,norm=ln,1,val_loss,2\n");
-    text_put(".", "empty.csv", "experiment,corpus,size,variant,seed,metric,value\n");
-    text_put(".", "row.csv",
-             "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,1,val_loss,two\n");
     static const struct {
         int status;
         const char *command, *complaint;
@@ -195,26 +224,9 @@ Test(report, bad_input) {
          "report: else: is not a report's folder (another --out)"},
         {1, "report.py --size=mini --out=other",
          "report: other: is not a report's folder (another --out)"},
-        {1, "report.py --size=mini --out=y --page",
-         "report: y: has no facts (the same command without --page measures some)"},
-        {1, "report.py --size=mini --out=y --page --readme", "report: y: has no facts"},
-        {1, "report.py --facts=empty.csv --out=x", "report: empty.csv: has no facts"},
-        {1, "report.py --facts=empty.csv --out=x --page", "report: empty.csv: has no facts"},
-        {1, "report.py --facts=empty.csv --out=x --readme", "report: empty.csv: has no facts"},
-        {1, "report.py --facts=seed.csv --out=x",
-         "seed.csv: line 2: the seed must be a number or -, not x"},
-        {1, "report.py --facts=unknown.csv --out=x",
-         "unknown.csv: line 2: there is no experiment E99"},
-        {1, "report.py --facts=facts.csv --out=x",
-         "facts.csv: line 1 must be experiment,corpus,size,variant,seed,metric,value"},
-        {1, "report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct ending ending = script("%s", wrong[i].command);
-        cr_expect(ending.status == wrong[i].status, "%s: %d", wrong[i].command, ending.status);
-        expect_part(ending.err, wrong[i].complaint);
-        cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_refused(wrong[i].status, wrong[i].command, wrong[i].complaint);
     struct ending ending;
     bash("printf '#!/bin/sh\necho \"  --norm=NORM\"\n' >old && chmod +x old");
     ending = bash("TRAIN=$PWD/old $SCRIPTS/report.py --size=mini --out=z");
