@@ -10,8 +10,9 @@ import platform
 
 import jinja2
 
-from claims import claims, figures, inference, registered, words
+from claims import claims, figures, findings, inference, registered, words
 from claims.experiments import EXPERIMENTS
+from claims.findings import estimate_text, number
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
@@ -25,37 +26,8 @@ SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?",
 TABLE_ROWS = 90
 
 
-def number(value):
-    """A number for reading."""
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
-
-
-def estimate_text(outcome):
-    """"0.031 nats [0.012, 0.050], 8 seeds"; of an exact reading, the lowest and the highest value."""
-    estimate = outcome.estimate
-    seeds = f", {estimate.n} seed{'s' if estimate.n > 1 else ''}"
-    if outcome.reading.form == "exact":
-        ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
-                                               max(estimate.seeds.values())))))
-        return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
-    kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
-    unit = f" {outcome.reading.quantity.unit}".rstrip()
-    return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
-
-
 def reading_word(value):
     return {HOLDS: "holds", OPEN: "open", FAILS: "fails"}.get(value, "not measured")
-
-
-def deciding(verdict):
-    """The outcome that is drawn: the first that agrees with the verdict on `says`, intervals first."""
-    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said or \
-        verdict.intended
-    return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
 
 
 def holm_of(judged):
@@ -69,12 +41,11 @@ def holm_of(judged):
             for key, p in zip(family, inference.holm(list(family.values())))}
 
 
-def telling(verdict):
-    """The value for a sentence: the first interval of the reading that the verdict rests on, and of
-    which text and size it is. Exact values say nothing without their rule."""
-    rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
-    outcome = next((one for one in rests if one.reading.form != "exact"), None)
-    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" if outcome else ""
+def told(outcome):
+    """The value for a sentence, and of which text and size it is. Exact values say nothing without their
+    rule."""
+    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" \
+        if outcome and outcome.reading.form != "exact" else ""
 
 
 def outcome_rows(outcomes, holm):
@@ -91,7 +62,7 @@ def p_text(p):
 
 def claim_row(claim, contents):
     verdict, holm = contents.judged[claim.id], contents.holm or {}
-    outcome = deciding(verdict)
+    outcome = findings.telling(claim, verdict)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
             "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
@@ -101,8 +72,10 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised,
+            "found": findings.found(claim, verdict) if verdict.word in DECIDED else "",
+            "surprise": findings.is_surprise(claim, verdict),
             "interval": figures.interval_svg(outcome) if outcome else "",
-            "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
+            "estimate": estimate_text(outcome) if outcome else "", "telling": told(outcome),
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
 
 
@@ -202,8 +175,7 @@ def make(contents):
     contents = contents._replace(holm=holm_of(judged))
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
-    surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
-                 and row["word"] != row["expected"]]
+    surprises = [row for row in rows if row["surprise"]]
     by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
                if word != UNTESTED]
     environment = jinja2.Environment(

@@ -38,6 +38,43 @@ MINUTE = {
 }
 
 
+# Words of sentences that are made from readings (findings.py).
+NORMS = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "gn": "GroupNorm", "none": "no norm"}
+UNSAID = {("rate", "tuned"), ("depth", "base"), ("block", "full"), ("recipe", "best"), ("time", "start"),
+          ("vector", "article"), ("variant", "plain")}
+METRICS = {
+    "val_loss": "validation loss", "best_loss": "best validation loss", "trained": "runs that trained",
+    "learned": "nats learned beyond the frequencies of characters",
+    "own_gap": "loss by the batch's own statistics less that by running ones",
+    "single_gap": "loss by each sequence's statistics less that by running ones",
+    "learned_leak": "nats learned of random text from what comes later",
+    "logit_change_running": "change of the logits with the rest of the batch, in evaluation",
+    "logit_change_own": "change of the logits with the rest of the batch, by its own statistics",
+    "weight_change_running": "change of attention's weights with the rest of the batch, in evaluation",
+    "weight_change_own": "change of attention's weights with the rest of the batch, by its own statistics",
+    "gradient_error_1": "error of the gradient with synchronized statistics",
+    "gradient_error_4": "error of the gradient from four parts of a batch",
+    "position_loss": "R² of a token's position lost by the norm",
+    "norm_loss": "R² of a token's norm lost by the norm", "mean_loss": "R² of a token's mean lost by the norm",
+    "noise_cost": "loss that 5 % wrong characters cost", "pad_change": "change of the logits with the pads",
+    "movement": "movement of running means in the last fifth of a run, in deviations",
+    "saturated": "fraction of saturated queries",
+    "saturated_outlier": "fraction of saturated queries with an outlier channel",
+    "tid_mean": "fluctuation of batch means", "tid_var": "fluctuation of batch variances",
+    "gradient_cv": "variation of the gradient's norm", "radius_cv": "variation of a token's norm",
+    "above_frequencies": "loss above the entropy of the frequencies of characters",
+    "convexity_excess": "excess of attention's outputs over its values",
+    "largest_logit": "largest logit of attention", "within_two": "fraction of values between −2 and 2",
+    "log2_linear": "log2 of the time of the matrix products", "log2_norm": "log2 of the time of the norms",
+    "log2_attention": "log2 of the time of attention", "norm_ms": "time of the norms",
+    "milliseconds": "time of an update", "rerun_bytes": "bytes that differ after a rerun",
+    "threads_bytes": "bytes that differ with the number of threads",
+    "stream_growth_start": "growth of the residual stream over the layers, untrained",
+    "gradient_ratio_start": "gradient of the first layer over that of the last, untrained",
+    "similarity_gain": "gain of similarity of characters with similar use",
+}
+
+
 def in_a_minute(rows):
     """[(claim, sentence)] from {claim: row of the page}. What is open is said to be open."""
     found = []
