@@ -164,7 +164,8 @@ def found(claim, verdict):
         return verdict.why
     if outcome is None:
         return claim.note or verdict.why
-    if verdict.word == IMPRECISE and failed and failed.estimate == outcome.estimate:
+    same = failed and (failed.reading.quantity, failed.cell) == (outcome.reading.quantity, outcome.cell)
+    if verdict.word == IMPRECISE and same:
         return sentence(f"{measured(outcome)}; strictly read {against(failed)}, but {against(outcome)}")
     if verdict.word == IMPRECISE and failed:
         return (f"Strictly read no ({measured(failed)}, {against(failed)}), in a weaker sense yes "

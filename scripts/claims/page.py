@@ -7,6 +7,7 @@ from collections import namedtuple
 import math
 import os
 import platform
+import subprocess
 
 import jinja2
 
@@ -14,7 +15,7 @@ from claims import claims, figures, findings, inference, registered, words
 from claims.experiments import EXPERIMENTS
 from claims.findings import estimate_text, number
 from claims.plan import grid_line
-from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
@@ -72,7 +73,7 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised,
-            "found": findings.found(claim, verdict) if verdict.word in DECIDED else "",
+            "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
             "interval": figures.interval_svg(outcome) if outcome else "",
             "estimate": estimate_text(outcome) if outcome else "", "telling": told(outcome),
@@ -134,27 +135,56 @@ def what_was_run(contents):
     sizes = {}
     for _, size, _, run in contents.planned:
         sizes.setdefault(size.name, (size, set()))[1].add(lab.name_of(run))
-    done = {lab.name_of(run) for _, _, _, run in contents.planned if all(
-        lab.records.find(lab.name_of(run), measure) for measure in run.measures)}
+    done, empty = set(), {}
+    for _, size, _, run in contents.planned:
+        found = [lab.records.find(lab.name_of(run), measure) for measure in run.measures]
+        done |= set() if None in found else {lab.name_of(run)}
+        empty.setdefault(size.name, set()).update(
+            (lab.name_of(run), measure) for measure, values in zip(run.measures, found) if values == {})
     rows = [("Level", words.LEVELS[contents.level])]
     for name, (size, names) in sizes.items():
         options = ", ".join(f"{key} {value}" for key, value in size.options.items())
-        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured: "
+        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured"
+                     f"{without_values(empty[name])}: "
                      f"{options}; {size.seeds} judged seeds, "
                      f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
     for label in sorted({label for _, _, label, _ in contents.planned}):
         rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
                      f"{lab.entropy(label):.4f} nats"))
-    rows.append(("Program", " ".join(lab.call("--version").split())))
+    rows.append(("Program", ", ".join([" ".join(lab.call("--version").split()), *commit(), *builds(contents)])))
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for _, names in sizes.values() for name in names)
         rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
-    rows.append(("Rules older than facts", "yes" if not contents.younger else
-                 f"no: {', '.join(sorted(contents.younger))} (changed after their facts were made)"))
+    rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
+                 f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows
+
+
+def without_values(empty):
+    """empty: {(run, measure)} of what gave no values, as a diverged run's probes."""
+    names = sorted({measure for _, measure in empty})
+    return f" ({len(empty)} had no values for {', '.join(names)})" if empty else ""
+
+
+def commit():
+    """[the commit of the scripts], if git knows it."""
+    try:
+        said = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always",
+                               "--dirty=, changed since"], capture_output=True, text=True, check=False)
+    except OSError:
+        return []
+    return [f"commit {said.stdout.strip()}"] if said.returncode == 0 else []
+
+
+def builds(contents):
+    """The compilers of the runs that are here, and the widths of their vectors."""
+    summaries = map(contents.lab.summary_of, {contents.lab.name_of(run)
+                                              for _, _, _, run in contents.planned})
+    return sorted({f"{summary['compiler']}, {summary['vector_bits']}-bit vectors"
+                   for summary in summaries if summary.get("compiler")})
 
 
 def machine():
@@ -186,6 +216,7 @@ def make(contents):
         minute=words.in_a_minute(by_id), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
+        unknown=[claim.id for claim in claims.CANARIES if judged[claim.id].word == UNMEASURED],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
