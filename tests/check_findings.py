@@ -50,10 +50,11 @@ def check_sentences():
     facts = planted(S={"bn": 0.3, "rms": 0.001})
     word, outcome, text = told(facts, above(A_TO_B, 0.1))
     check(word == TRUE and text == "Validation loss (BatchNorm) less that of LayerNorm: 0.3 nats [0.2957, "
-          "0.3043], 6 seeds, above 0.1.", text)
+          "0.3043], 6 seeds, S, above 0.1.", text)
     word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
     check(word == FALSE and text.endswith(", within ±0.02."), "below a not", text)
-    word, outcome, text = told(facts, above(A_TO_B, 1), above(A_TO_B, 0.1))
+    again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
+    word, outcome, text = told(facts, above(A_TO_B, 1), above(again, 0.1))
     check(word == IMPRECISE and text.endswith("strictly read not above 1, but above 0.1."), text)
     word, outcome, text = told(facts, above(A_TO_C, 0.02), above(A_TO_B, 0.02))
     check(word == IMPRECISE and text.startswith("Strictly read no (validation loss (RMSNorm) less") and

@@ -1,7 +1,7 @@
 """Pictures of the page: a row of dots for each variant, a metric over an option, or a difference over the
 course of training. Seeds are points, the interval is 99 % (none of two seeds, which would fill the picture),
-and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give the same bytes. And the small interval beside a
-verdict.
+and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
+the same bytes. And the small interval beside a verdict.
 """
 import io
 import math

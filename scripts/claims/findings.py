@@ -149,8 +149,9 @@ def against(outcome):
 
 
 def measured(outcome):
-    """What was measured, and how much it is."""
-    return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}"
+    """What was measured, how much it is, and at which size."""
+    size = f", {outcome.cell[1]}" if outcome.cell[1] != "-" else ""
+    return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}{size}"
 
 
 def sentence(text):
@@ -164,7 +165,7 @@ def found(claim, verdict):
         return verdict.why
     if outcome is None:
         return claim.note or verdict.why
-    same = failed and (failed.reading.quantity, failed.cell) == (outcome.reading.quantity, outcome.cell)
+    same = failed and (failed.reading.quantity.text, failed.cell) == (outcome.reading.quantity.text, outcome.cell)
     if verdict.word == IMPRECISE and same:
         return sentence(f"{measured(outcome)}; strictly read {against(failed)}, but {against(outcome)}")
     if verdict.word == IMPRECISE and failed:

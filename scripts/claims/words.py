@@ -82,7 +82,7 @@ def in_a_minute(rows):
         row = rows[name]
         sentence = sentences.get(row["word"])
         if sentence is None:
-            sentence = f"{row['text']}: {row['word']}" + (" ({estimate})." if row["telling"] else ".")
+            sentence = f"{row['text']}: {row['word']}. {row['found']}"
         sentence = sentence if row["telling"] else sentence.replace(" ({estimate})", "")
         found.append((name, sentence.replace("{estimate}", row["telling"])))
     return found
@@ -104,7 +104,8 @@ OBJECTIONS = [
     ("The learning rate was not tuned for each norm.",
      "In E1 every norm gets the same grid of rates, with tuning seeds; its best rate is frozen and judged "
      "with other seeds. Other experiments try fewer rates, or take the rate that was tuned for a norm and "
-     "not for the variant. A best rate at an end of its grid may not be the best one. Claims are judged at the default rate too; where that contradicts, the claim is imprecise."),
+     "not for the variant. A best rate at an end of its grid may not be the best one. Claims are judged "
+     "at the default rate too; where that contradicts, the claim is imprecise."),
     ("One size proves nothing.", "Core claims are judged at several sizes, and must hold in each cell. "
      "Large models are not tested, and each verdict says at which size it holds."),
     ("One corpus, characters only.", "--full takes every text of data/corpora. Sub-word models are not "
@@ -127,8 +128,8 @@ OBJECTIONS = [
      "pair have such runs."),
     ("Rules were fitted to the results.", "They were written down before any run of this report, but after "
      "trials on one text that showed which way many claims go, and some were changed after such trials. "
-     "registered.csv has their first form, and a report keeps their checksums when an experiment has its first facts. The page names every rule that "
-     "changed since."),
+     "registered.csv has their first form, and a report keeps their checksums when an experiment has its first "
+     "facts. The page names every rule that changed since."),
     ("Averages of surviving runs flatter.", "Where only some runs of a variant trained, or one diverged, "
      "the median decides, which such runs enter. Its interval is the whole line below 8 seeds."),
 ]
