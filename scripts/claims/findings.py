@@ -162,7 +162,7 @@ def found(claim, verdict):
     """What was found, after a verdict: for "imprecise" what is true and what is not."""
     outcome, failed = telling(claim, verdict), failing(claim, verdict)
     if verdict.word == IMPRECISE and verdict.meant != HOLDS:
-        return verdict.why
+        return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)})") if outcome else verdict.why
     if outcome is None:
         return claim.note or verdict.why
     same = failed and (failed.reading.quantity.text, failed.cell) == (outcome.reading.quantity.text, outcome.cell)
