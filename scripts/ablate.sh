@@ -303,7 +303,10 @@ run_all() {
 advise() {
     local name word baseline=''
     if [ -n "$grid" ]; then
-        say "scripts/compare.py $folder --a NAME=VALUE --b NAME=VALUE compares variants by their common seeds"
+        # Of runs that differ in many options, two values do not name a comparison.
+        split "$differing"
+        [ ${#parts[@]} -lt 1 ] || [ ${#parts[@]} -gt 4 ] ||
+            say "scripts/compare.py $folder --a NAME=VALUE --b NAME=VALUE compares variants by their common seeds (they differ in $differing)"
         return
     fi
     [ ${#variant_names[@]} -gt 1 ] && [ ${#seeds[@]} -gt 1 ] || return 0

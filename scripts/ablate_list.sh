@@ -51,6 +51,25 @@ check_word() { # check_word WHERE WORD: refuses what a run in a list cannot have
     esac
 }
 
+# Sets the comma list $differing: the options, other than the seed, that not every run has with one value.
+declare -A first_value=() times_given=()
+note_value() { # note_value WORD: a word of a run
+    local name=corpus
+    case $1 in --*) name=${1#--} ;; esac
+    own_names "${name%%=*}"
+    times_given[$own]=$((${times_given[$own]-0} + 1))
+    [ -n "${first_value[$own]+set}" ] || first_value[$own]=${1#--*=}
+    [ "${first_value[$own]}" = "${1#--*=}" ] || times_given[$own]=-${#lines[@]}
+}
+
+find_differing() {
+    local name
+    differing=''
+    while read -r name; do
+        [ "$name" = seed ] || [ "${times_given[$name]}" = ${#lines[@]} ] || differing+=${differing:+, }$name
+    done < <(printf '%s\n' "${!times_given[@]}" | LC_ALL=C sort)
+}
+
 # Reads the list $1 as the names, lines and variants of the runs. The runs NAME-s1, NAME-s2, ... are
 # expected to take the same time: they count as one variant.
 read_list() {
@@ -77,6 +96,7 @@ read_list() {
         [[ ! $word =~ ^(.+)-s[0-9]+$ ]] || stem=${BASH_REMATCH[1]}
         for word in "${words[@]:1}"; do
             check_word "$where" "$word"
+            note_value "$word"
             quote "$word"
             text+=" $quoted"
         done
@@ -88,6 +108,7 @@ read_list() {
         variants+=("${variant_of[$stem]}")
     done <"$1"
     [ ${#lines[@]} -gt 0 ] || die 2 "$1: has no run"
+    find_differing
 }
 
 # Refuses a run whose name the folder has with other options.

@@ -24,7 +24,8 @@ system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotli
 from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
-from claims.facts import Records, gather, is_missing, measure_all, measure_alone  # noqa: E402
+from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
+                          measure_alone)
 from claims.lab import TOY, Lab, LabError  # noqa: E402
 from claims.plan import Tuning, grid_line  # noqa: E402
 from model_file import ModelError  # noqa: E402
@@ -32,6 +33,7 @@ from runs import RunError  # noqa: E402
 
 ABLATE = os.path.join(HERE, "ablate.sh")
 CORPORA = os.path.join("data", "corpora")
+MEASURED = "measured.jsonl"
 FAILED, USAGE = 1, 2
 
 
@@ -47,8 +49,8 @@ def options_of(words):
     parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
                         "quick report (minutes)")
     parser.add_argument("--size", choices=["mini"], help="mini: a trial of the report itself")
-    parser.add_argument("--only", default="", metavar="E3,E8", help="these experiments only")
-    parser.add_argument("--claim", default="", metavar="A21", help="what this claim needs only")
+    parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
+    parser.add_argument("--claim", metavar="A21", help="what this claim needs only")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
                         help="a text (default: the first of data/corpora; --full: all of them)")
     parser.add_argument("--out", metavar="DIR", help="the folder (default: runs/report-LEVEL)")
@@ -60,7 +62,8 @@ def options_of(words):
     parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="draw what is there, and run nothing")
+    parser.add_argument("--page", action="store_true", help="draw what is there and run nothing; runs that have ended are measured "
+                        "if they are not yet")
     parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
     parser.add_argument("--readme", action="store_true",
                         help="print what was found, as a section for README.md")
@@ -76,8 +79,10 @@ def options_of(words):
 
 def chosen(options, parser):
     """The experiments that --only and --claim leave."""
-    names = [name for name in options.only.split(",") if name]
-    if options.claim:
+    names = [name for name in (options.only or "").split(",") if name]
+    if options.only is not None and not names:
+        parser.error(f"--only={options.only}: names no experiment (there are E1 to E19)")
+    if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
             parser.error(f"--claim={options.claim}: no such claim (the page lists them)")
@@ -114,8 +119,6 @@ def plan_all(lab, labels, experiments, options):
     planned, missing = [], {}
     for place, label in enumerate(labels):
         for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
-            if experiment.timed and options.level == "mini":
-                continue
             for size in experiment.sizes(options.level):
                 size = replace(size, seeds=options.seeds or size.seeds, long=options.long)
                 tuned = Tuning(label, lab)
@@ -207,28 +210,38 @@ def measured_facts(options, lab, labels, experiments):
         asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
                                                                              *run.measures])))
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
-    measure_alone(lab, experiments, say)
+    if not options.page:
+        measure_alone(lab, experiments, say)
     planned, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
     return gather(lab, planned, EXPERIMENTS), planned
 
 
+def take_folder(folder):
+    """Makes the report's folder. One that has other things in it is somebody else's: a report's has the
+    file of its measurements from the start."""
+    path = os.path.join(folder, MEASURED)
+    if os.path.isdir(folder) and os.listdir(folder) and not os.path.isfile(path):
+        raise LabError(f"{folder}: is not a report's folder (another --out)")
+    os.makedirs(folder, exist_ok=True)
+    with open(path, "ab"):
+        return path
+
+
 def report(options, parser):
-    given = read_facts(options.facts) if options.facts else None
+    given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
     experiments, labels = chosen(options, parser), {}
     if not given:
         labels = corpora_of(options, experiments)
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
-    if os.path.isdir(options.out) and os.listdir(options.out) and \
-            not os.path.isdir(os.path.join(options.out, "texts")):
-        raise LabError(f"{options.out}: is not a report's folder (another --out)")
-    os.makedirs(options.out, exist_ok=True)
-    records = Records(os.path.join(options.out, "measured.jsonl"))
-    lab = Lab(train, options.out, labels, options.level, records)
+    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out)))
     if not given:
         lab.check_program()
     facts, planned = (given, []) if given else measured_facts(options, lab, labels, experiments)
+    if not facts.index:
+        raise LabError(f"{options.facts or options.out}: has no facts" +
+                       ("" if given else " (the same command without --page measures some)"))
     return summary.conclude(options, lab, facts, planned)
 
 

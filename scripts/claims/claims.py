@@ -1,8 +1,8 @@
 """The table of claims: every claim of the five articles that a character model can test, those that it
 can't and why, and the canaries.
 
-Rules are written down before the runs. When the first facts of an experiment are made, the checksums of
-the rules that read them are kept beside them; the page flags a rule that was changed later.
+Rules are written down before the runs of the report. When the first facts of an experiment are made, the
+checksums of the rules that read them are kept beside them; the page flags a rule that was changed later.
 """
 from claims.claims_a import CLAIMS_A
 from claims.claims_b import CLAIMS_B

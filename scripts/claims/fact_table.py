@@ -113,8 +113,18 @@ def write_whole(path, text):
     os.replace(temporary, path)
 
 
-def read_facts(path):
-    """The table of a CSV file."""
+def check_row(cells, experiments):
+    """Raises what is wrong with a row, before it enters the table."""
+    if len(cells) != len(COLUMNS):
+        raise ValueError
+    if experiments and cells[0] not in experiments:
+        raise FactError(f"there is no experiment {cells[0]}")
+    if cells[4] != NO_SEED and not (cells[4].isascii() and cells[4].isdigit()):
+        raise FactError(f"the seed must be a number or {NO_SEED}, not {cells[4] or 'empty'}")
+
+
+def read_facts(path, experiments=None):
+    """The table of a CSV file. experiments: the names that may occur, or None."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file))
@@ -125,6 +135,7 @@ def read_facts(path):
     facts = Facts()
     for number, cells in enumerate(lines[1:], 2):
         try:
+            check_row(cells, experiments)
             facts.add(*cells)
         except (TypeError, ValueError):
             raise FactError(f"{path}: line {number} is no fact: {','.join(cells)}") from None

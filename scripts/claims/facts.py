@@ -26,6 +26,7 @@ EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
+WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
 
 
 def source_of(measure):
@@ -90,7 +91,8 @@ def is_missing(lab, run):
 
 
 def measure_run(lab, run, say):
-    """Measures what is not known of a run that has ended."""
+    """Measures what is not known of a run that has ended. A measure without values is kept too, so that
+    it is not tried again."""
     name, folder = lab.name_of(run), lab.folder_of(run)
     for measure in wanted(lab, run) if lab.ended(run) else ():
         diverged = measure != "ending" and measure != "curve" and \
@@ -100,7 +102,7 @@ def measure_run(lab, run, say):
         except (RunError, OSError, ValueError, KeyError, RuntimeError) as error:
             say(f"{name}: {measure}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
-        if values:
+        if values or diverged or measure not in WAITING:
             lab.records.keep(name, measure, values)
 
 

@@ -1,7 +1,7 @@
 """Pictures of the page: a row of dots for each variant, a metric over an option, or a difference over the
-course of training. Seeds are points, the interval is 99 %, and the margin within which losses count as equal
-is a grey band. SVG with text as text; the same facts give the same bytes. And the small interval beside a
-verdict.
+course of training. Seeds are points, the interval is 99 % (none of two seeds, which would fill the picture),
+and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
+the same bytes. And the small interval beside a verdict.
 """
 import io
 import math
@@ -55,7 +55,7 @@ def draw_estimate(axes, estimate, place, colour, upright):
     spots = [place] * len(seeds)
     across = (spots, seeds) if upright else (seeds, spots)
     axes.plot(*across, "o", markerfacecolor="white", markeredgecolor=colour, markersize=3.5, zorder=3)
-    if math.isfinite(estimate.low) and estimate.n > 1:
+    if math.isfinite(estimate.low) and estimate.n > 2:
         ends = [estimate.low, estimate.high]
         along = ([place] * 2, ends) if upright else (ends, [place] * 2)
         axes.plot(*along, "-", color=colour, linewidth=1.6)
@@ -64,14 +64,23 @@ def draw_estimate(axes, estimate, place, colour, upright):
 
 
 def view_limits(axes, values, along):
-    """Limits that show the seeds; long intervals run out of the picture."""
-    low, high = min(values), max(values)
-    room = 0.25 * (high - low) or abs(high) * 0.05 or 0.1
+    """Limits that show the seeds, except for those far outside (Tukey's outer fences: three times the
+    distance of the quartiles beyond them); long intervals run out of the picture. Returns what is to be said
+    of the values left out."""
+    first, third = np.percentile(values, [25, 75])
+    fence = 3 * (third - first)
+    near = [value for value in values if first - fence <= value <= third + fence] if fence else values
+    low, high = min(near), max(near)
+    room = (0.25 if len(near) == len(values) else 0.1) * (high - low) or abs(high) * 0.05 or 0.1
     (axes.set_xlim if along == "x" else axes.set_ylim)(low - room, high + room)
+    far = [value for value in values if not low <= value <= high]
+    ends = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(far), max(far)))) if far else ""
+    return f" Outside of the picture: {len(far)} of {len(values)} runs, {ends}." if far else ""
 
 
 def dots(axes, facts, experiment, cell, spec):
-    """Draws a row for each variant and returns [(label, value)]."""
+    """Draws a row for each variant. Returns [(label, value)], the height, and what the picture leaves out,
+    as all of KINDS."""
     rows = list(matching(facts, experiment, cell, spec).items())[:ROWS_MAX]
     shown, values = [], []
     for place, (variant, options) in enumerate(rows):
@@ -86,13 +95,13 @@ def dots(axes, facts, experiment, cell, spec):
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y", color="0.92")
     axes.set_xlabel(literal(words_of(spec["metric"])))
-    height = 0.7 + 0.24 * len(rows)
+    height, outside = 0.7 + 0.24 * len(rows), ""
     if values:
-        view_limits(axes, values, "x")
+        outside = view_limits(axes, values, "x")
         if spec["metric"] in LOSSES:
             draw_margin(axes.axvspan, dict(shown).get("ln"))
             height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
-    return shown, height
+    return shown, height, outside
 
 
 def draw_margin(span, middle):
@@ -129,7 +138,7 @@ def number_of(text):
 
 def lines(axes, facts, experiment, cell, spec):
     """Draws a line for each value of spec["line"] over spec["x"]."""
-    groups, shown, values = {}, [], []
+    groups, shown, values, outside = {}, [], [], ""
     for variant, options in matching(facts, experiment, cell, spec).items():
         x = number_of(options.get(spec["x"], ""))
         estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
@@ -151,17 +160,17 @@ def lines(axes, facts, experiment, cell, spec):
     axes.set_xlabel(literal(words_of(spec["x"])))
     axes.set_ylabel(literal(words_of(spec["metric"])))
     if values:
-        view_limits(axes, values, "y")
+        outside = view_limits(axes, values, "y")
         axes.legend(fontsize=8)
         if spec["metric"] in LOSSES:
             perplexity_axis(axes.secondary_yaxis, "right", shown, values)
-    return shown, 2.8
+    return shown, 2.8, outside
 
 
 def course(axes, facts, experiment, cell, spec):
     """Draws the difference of two variants' losses over the course of training, paired by seed."""
     a, b = (f"norm={norm} rate=tuned" for norm in spec["pair"])
-    shown, values = [], []
+    shown, values, outside = [], [], ""
     for tenth in range(1, 11):
         first, second = (facts.series(experiment, cell, f"val_loss_{10 * tenth}%", variant)
                          for variant in (a, b))
@@ -176,8 +185,8 @@ def course(axes, facts, experiment, cell, spec):
     axes.set_xlabel("per cent of the steps")
     axes.set_ylabel(f"{' − '.join(spec['pair'])} (nats)")
     if values:
-        view_limits(axes, [*values, 0.0], "y")
-    return shown, 2.4
+        outside = view_limits(axes, [*values, 0.0], "y")
+    return shown, 2.4, outside
 
 
 WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best validation loss (nats)",
@@ -206,7 +215,7 @@ def picture(facts, experiment, cell, spec, name):
         return None
     figure = Figure(figsize=(6.4, 3))
     axes = figure.add_subplot()
-    shown, height = KINDS[spec["kind"]](axes, facts, experiment, cell, spec)
+    shown, height, outside = KINDS[spec["kind"]](axes, facts, experiment, cell, spec)
     if not shown:
         return None
     figure.set_size_inches(6.4, height)
@@ -216,7 +225,7 @@ def picture(facts, experiment, cell, spec, name):
     what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
     where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value)
     sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
-               f"highest {high[0]} ({high[1]:.4g})."
+               f"highest {high[0]} ({high[1]:.4g}).{outside}"
     return svg_text(figure, name, sentence), sentence
 
 

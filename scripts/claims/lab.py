@@ -159,9 +159,12 @@ class Lab:
 
     def seconds(self, names):
         """How long the runs of these names took that were run here, in sum."""
-        found = (os.path.join(self.folder, "ablation", "runs", name, "summary.json") for name in names)
-        return sum(run_folders.read_summary(path).get("seconds") or 0 for path in found
-                   if os.path.exists(path))
+        return sum(self.summary_of(name).get("seconds") or 0 for name in names)
+
+    def summary_of(self, name):
+        """summary.json of a run that was run here; empty if it was not."""
+        path = os.path.join(self.folder, "ablation", "runs", name, "summary.json")
+        return run_folders.read_summary(path) if os.path.exists(path) else {}
 
     def loss_of(self, run):
         """The final validation loss, far above all others if the run did not train; None if it has not

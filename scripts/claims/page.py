@@ -7,13 +7,15 @@ from collections import namedtuple
 import math
 import os
 import platform
+import subprocess
 
 import jinja2
 
-from claims import claims, figures, inference, registered, words
+from claims import claims, figures, findings, inference, registered, words
 from claims.experiments import EXPERIMENTS
+from claims.findings import estimate_text, number
 from claims.plan import grid_line
-from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
@@ -25,37 +27,8 @@ SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?",
 TABLE_ROWS = 90
 
 
-def number(value):
-    """A number for reading."""
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
-
-
-def estimate_text(outcome):
-    """"0.031 nats [0.012, 0.050], 8 seeds"; of an exact reading, the lowest and the highest value."""
-    estimate = outcome.estimate
-    seeds = f", {estimate.n} seed{'s' if estimate.n > 1 else ''}"
-    if outcome.reading.form == "exact":
-        ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
-                                               max(estimate.seeds.values())))))
-        return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
-    kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
-    unit = f" {outcome.reading.quantity.unit}".rstrip()
-    return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
-
-
 def reading_word(value):
     return {HOLDS: "holds", OPEN: "open", FAILS: "fails"}.get(value, "not measured")
-
-
-def deciding(verdict):
-    """The outcome that is drawn: the first that agrees with the verdict on `says`, intervals first."""
-    outcomes = [one for one in verdict.said if one.value == verdict.says] or verdict.said or \
-        verdict.intended
-    return min(outcomes, key=lambda one: one.reading.form == "exact", default=None)
 
 
 def holm_of(judged):
@@ -69,12 +42,11 @@ def holm_of(judged):
             for key, p in zip(family, inference.holm(list(family.values())))}
 
 
-def telling(verdict):
-    """The value for a sentence: the first interval of the reading that the verdict rests on, and of
-    which text and size it is. Exact values say nothing without their rule."""
-    rests = verdict.said if verdict.says == HOLDS else verdict.intended or verdict.said
-    outcome = next((one for one in rests if one.reading.form != "exact"), None)
-    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" if outcome else ""
+def told(outcome):
+    """The value for a sentence, and of which text and size it is. Exact values say nothing without their
+    rule."""
+    return f"{estimate_text(outcome)}, {cell_name(outcome.cell)}" \
+        if outcome and outcome.reading.form != "exact" else ""
 
 
 def outcome_rows(outcomes, holm):
@@ -91,7 +63,7 @@ def p_text(p):
 
 def claim_row(claim, contents):
     verdict, holm = contents.judged[claim.id], contents.holm or {}
-    outcome = deciding(verdict)
+    outcome = findings.telling(claim, verdict)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
             "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
@@ -101,8 +73,10 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised,
+            "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
+            "surprise": findings.is_surprise(claim, verdict),
             "interval": figures.interval_svg(outcome) if outcome else "",
-            "estimate": estimate_text(outcome) if outcome else "", "telling": telling(verdict),
+            "estimate": estimate_text(outcome) if outcome else "", "telling": told(outcome),
             "size": sizes_of(verdict), "needed": verdict.seeds_needed}
 
 
@@ -161,27 +135,56 @@ def what_was_run(contents):
     sizes = {}
     for _, size, _, run in contents.planned:
         sizes.setdefault(size.name, (size, set()))[1].add(lab.name_of(run))
-    done = {lab.name_of(run) for _, _, _, run in contents.planned if all(
-        lab.records.find(lab.name_of(run), measure) for measure in run.measures)}
+    done, empty = set(), {}
+    for _, size, _, run in contents.planned:
+        found = [lab.records.find(lab.name_of(run), measure) for measure in run.measures]
+        done |= set() if None in found else {lab.name_of(run)}
+        empty.setdefault(size.name, set()).update(
+            (lab.name_of(run), measure) for measure, values in zip(run.measures, found) if values == {})
     rows = [("Level", words.LEVELS[contents.level])]
     for name, (size, names) in sizes.items():
         options = ", ".join(f"{key} {value}" for key, value in size.options.items())
-        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured: "
+        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured"
+                     f"{without_values(empty[name])}: "
                      f"{options}; {size.seeds} judged seeds, "
                      f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
     for label in sorted({label for _, _, label, _ in contents.planned}):
         rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
                      f"{lab.entropy(label):.4f} nats"))
-    rows.append(("Program", " ".join(lab.call("--version").split())))
+    rows.append(("Program", ", ".join([" ".join(lab.call("--version").split()), *commit(), *builds(contents)])))
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for _, names in sizes.values() for name in names)
         rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
-    rows.append(("Rules older than facts", "yes" if not contents.younger else
-                 f"no: {', '.join(sorted(contents.younger))} (changed after their facts were made)"))
+    rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
+                 f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows
+
+
+def without_values(empty):
+    """empty: {(run, measure)} of what gave no values, as a diverged run's probes."""
+    names = sorted({measure for _, measure in empty})
+    return f" ({len(empty)} had no values for {', '.join(names)})" if empty else ""
+
+
+def commit():
+    """[the commit of the scripts], if git knows it."""
+    try:
+        said = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), "describe", "--always",
+                               "--dirty=, changed since"], capture_output=True, text=True, check=False)
+    except OSError:
+        return []
+    return [f"commit {said.stdout.strip()}"] if said.returncode == 0 else []
+
+
+def builds(contents):
+    """The compilers of the runs that are here, and the widths of their vectors."""
+    summaries = map(contents.lab.summary_of, {contents.lab.name_of(run)
+                                              for _, _, _, run in contents.planned})
+    return sorted({f"{summary['compiler']}, {summary['vector_bits']}-bit vectors"
+                   for summary in summaries if summary.get("compiler")})
 
 
 def machine():
@@ -202,8 +205,7 @@ def make(contents):
     contents = contents._replace(holm=holm_of(judged))
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
-    surprises = [row for row in rows if row["word"] in DECIDED and row["expected"] != "open"
-                 and row["word"] != row["expected"]]
+    surprises = [row for row in rows if row["surprise"]]
     by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
                if word != UNTESTED]
     environment = jinja2.Environment(
@@ -211,9 +213,10 @@ def make(contents):
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, claims=rows, by_word=by_word, surprises=surprises,
-        minute=words.in_a_minute(by_id), run=what_was_run(contents),
+        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
+        unknown=[claim.id for claim in claims.CANARIES if judged[claim.id].word == UNMEASURED],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from claims import claims, page, words
+from claims import claims, findings, page, words
 from claims.fact_table import facts_text, write_whole
 from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
                           rule_is_younger)
@@ -64,7 +64,7 @@ def terminal_table(judged, younger, asked):
         flag = " (rule changed after its facts)" if claim.id in younger else ""
         lines.append(f"{claim.ids:16.16} {verdict.word:13} {claim.text[:88]}{flag}")
     if asked:
-        lines += [f"  {outcome.reading.text()}: {page.estimate_text(outcome)} "
+        lines += [f"  {outcome.reading.text()}: {findings.estimate_text(outcome)} "
                   f"({cell_name(outcome.cell)}): {page.reading_word(outcome.value)}"
                   for outcome in [*verdict.said, *verdict.intended]]
         lines += [f"  {text}" for text in (verdict.why, asked.note) if text]
@@ -73,31 +73,37 @@ def terminal_table(judged, younger, asked):
 
 def counts(judged):
     """{verdict: number of claims}, without canaries and what is out of scope."""
-    return {word: sum(judged[claim.id].word == word for claim in claims.CLAIMS)
+    return {word: sum(judged[claim.id].word == word for claim in claims.CLAIMS if claim.id in judged)
             for word in VERDICTS if word != UNTESTED}
 
 
-README_LINES = 7  # sentences of the section, so that it has at most ten lines
+README_LINES = 10  # sentences of the section
+
+
+def told_first(contents):
+    """What a visitor is told first, a sentence for each decided claim: surprises, what the page's first
+    section has, what was open before and is decided by an interval, then the others."""
+    judged, rows = contents.judged, {claim.id: page.claim_row(claim, contents) for claim in claims.CLAIMS}
+    minute = dict(words.in_a_minute(rows))
+    chosen = [claim for claim in claims.CLAIMS if judged[claim.id].word in DECIDED and claim.says.needs()]
+    chosen.sort(key=lambda claim: (not rows[claim.id]["surprise"], claim.id not in minute,
+                                   claim.expected != "open", not rows[claim.id]["telling"]))
+    return [minute.get(claim.id) or f"{claim.text}: **{judged[claim.id].word}**. {rows[claim.id]['found']}"
+            for claim in chosen]
 
 
 def readme_section(contents, where):
-    """README's section: how many claims came out how, the page's sentences, then surprises, then what was
-    open before."""
-    judged, rows = contents.judged, {claim.id: page.claim_row(claim, contents) for claim in claims.CLAIMS}
-    sentences = [sentence for name, sentence in words.in_a_minute(rows)
-                 if judged[name].word in DECIDED]
-    told = {name for name, _ in words.in_a_minute(rows)}
-    rest = [claim for claim in claims.CLAIMS if claim.id not in told and claim.says.needs()
-            and judged[claim.id].word in DECIDED and claim.expected != judged[claim.id].word]
-    rest.sort(key=lambda claim: claim.expected == "open")
-    sentences += [f"{claim.text}: **{judged[claim.id].word}**." + (f" {claim.note}" if claim.note else "")
-                  for claim in rest]
-    tally = ", ".join(f"{number} {word}" for word, number in counts(judged).items() if number)
+    """README's section: how many claims came out how, what is decided, surprises first, then what is asked
+    most, decided or not."""
+    asked = findings.most_asked(contents.facts)
+    sentences = told_first(contents)[:README_LINES - len(asked)] + asked
+    theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
+    tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
     return "\n".join([
         "## What we found", "",
-        f"Of {len(claims.CLAIMS)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
+        f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
         "over paired seeds; verdicts hold at these sizes).", "",
-        *(f"- {sentence}" for sentence in sentences[:README_LINES]), "",
+        *(f"- {sentence}" for sentence in sentences), "",
         f"`make report` measures this again and writes `{where}`: every claim with its rule, numbers and "
         "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
 

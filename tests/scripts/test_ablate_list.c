@@ -52,6 +52,7 @@ Test(ablate_list, its_runs_are_done_in_its_order) {
     expect_part(ending.out, "| norm | corpus | batch-size | median ");
     expect_part(file_text("a/results.csv", NULL), "\nother,bn,of mine/it's.txt,3,1,0,done,4,");
     expect_part(ending.err, "ablate: scripts/compare.py a --a NAME=VALUE --b NAME=VALUE compares ");
+    expect_part(ending.err, "their common seeds (they differ in batch-size, corpus, norm)\n");
 
     // Again: nothing is left to do. A longer list: the rest.
     ending = ABLATE("--grid=list.txt", "--jobs=1", "--out=a", "--", EACH);

@@ -60,6 +60,11 @@ Test(report, rules_and_tables) {
     cr_expect(ending.status == 0, "%s%s", ending.out, ending.err);
 }
 
+Test(report, sentences) {
+    struct ending ending = script("../tests/check_findings.py");
+    cr_expect(ending.status == 0, "%s%s", ending.out, ending.err);
+}
+
 /* Every option of every run that could be planned, without updates. */
 Test(report, commands_are_accepted) {
     text_put(".", "text.txt", "");
@@ -73,23 +78,29 @@ Test(report, commands_are_accepted) {
         "--out=run >out 2>&1 || { echo \"$words\"; cat out; exit 1; }; done <commands");
 }
 
-/* A whole report; its repetition, which runs nothing; and a second one that is killed on its way and
-   started again: the same bytes. */
+/* A whole report; its repetition, which runs and measures nothing; and a second one that is killed on its
+   way and started again: the same facts, except for times (E12), and with the first one's times the same
+   bytes. */
 Test(report, miniature) {
     report_start("first"), report_finish("first");
     expect_done("cd first && $SCRIPTS/../tests/check_report.py r");
-    expect_done("cd first && cp r/report.html r/facts.csv r/verdicts.csv . && "
+    expect_done("cd first && cp r/report.html r/facts.csv r/verdicts.csv r/measured.jsonl . && "
                 "find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >before");
     report_start("first"), report_finish("first");
     expect_done(
         "cd first && find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >after "
-        "&& cmp before after && for i in report.html facts.csv verdicts.csv; do cmp $i r/$i || "
-        "exit 1; done");
+        "&& cmp before after && for i in report.html facts.csv verdicts.csv measured.jsonl; do "
+        "cmp $i r/$i || exit 1; done && ! grep measuring messages");
     report_start("second");
     expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
                 "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
                 "[ $ended -lt 40 ] || break; sleep 0.02; done; "
                 "kill -KILL -- -$(cat session); [ ! -e r/report.html ]");
+    report_start("second"), report_finish("second");
+    expect_done("for i in first second; do grep -v ^E12, $i/r/facts.csv >$i/untimed; done; "
+                "cmp first/untimed second/untimed && ! cmp -s first/untimed first/facts.csv");
+    expect_done("grep '\"measure\": \"profile\"' first/r/measured.jsonl >times && "
+                "[ $(wc -l <times) -ge 10 ] && cat times >>second/r/measured.jsonl");
     report_start("second"), report_finish("second");
     expect_done("for i in report.html facts.csv; do cmp first/$i second/r/$i || exit 1; done");
 }
@@ -118,7 +129,11 @@ Test(report, facts_decide) {
                 "grep '^N14' out | grep -q 'rule changed'");
     expect_done(
         "$SCRIPTS/report.py --facts=facts.csv --out=a --readme >section && grep -q '^## What we "
-        "found' section && [ $(wc -l <section) -le 14 ] && grep -q '^Of .* claims' section");
+        "found' section && [ $(wc -l <section) -le 16 ] && grep -q '^Of 67 claims' section && "
+        "grep -q '^- Which norm .*imprecise.*Strictly read no (.*in a weaker sense yes (' section "
+        "&& "
+        "grep -q '^- RMSNorm against LayerNorm.*: equal within 0.02: +0.001 \\[' section && "
+        "grep -q '^- BatchNorm against LayerNorm.*: higher: +0.302 \\[' section");
     expect_done("grep -q 'Rules that were changed' a/report.html && "
                 "grep -q 'id=\"r-A14\"' a/report.html");
     expect_done("$SCRIPTS/report.py --facts=facts.csv --out=a --claim=A21 >out && "
@@ -158,17 +173,52 @@ Test(report, somebody_elses_run) {
     cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
 }
 
+static void expect_refused(int status, const char *command, const char *complaint) {
+    struct ending ending = script("%s", command);
+    cr_expect(ending.status == status, "%s: %d", command, ending.status);
+    expect_part(ending.err, complaint);
+    cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
+}
+
+#define HEADER "experiment,corpus,size,variant,seed,metric,value\n"
+
+Test(report, bad_facts) {
+    text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
+    text_put(".", "row.csv", HEADER "E1,t,S,norm=ln,1,val_loss,two\n");
+    text_put(".", "seed.csv", HEADER "E1,t,S,norm=ln,x,val_loss,2\n");
+    text_put(".", "unknown.csv", HEADER "E99,t,S,norm=ln,1,val_loss,2\n");
+    text_put(".", "empty.csv", HEADER);
+    static const struct {
+        const char *command, *complaint;
+    } wrong[] = {
+        {"report.py --facts=facts.csv --out=x", "facts.csv: line 1 must be " HEADER},
+        {"report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
+        {"report.py --facts=seed.csv --out=x",
+         "seed.csv: line 2: the seed must be a number or -, not x"},
+        {"report.py --facts=unknown.csv --out=x",
+         "unknown.csv: line 2: there is no experiment E99"},
+        {"report.py --facts=empty.csv --out=x", "report: empty.csv: has no facts"},
+        {"report.py --facts=empty.csv --out=x --page", "report: empty.csv: has no facts"},
+        {"report.py --facts=empty.csv --out=x --readme", "report: empty.csv: has no facts"},
+        {"report.py --size=mini --out=y --page",
+         "report: y: has no facts (the same command without --page measures some)"},
+        {"report.py --size=mini --out=y --page --readme", "report: y: has no facts"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_refused(1, wrong[i].command, wrong[i].complaint);
+    struct ending ending = bash("ls x/report.html y/report.html");
+    cr_expect(ending.status != 0, "a page of nothing");
+}
+
 Test(report, bad_input) {
     text_put(".", "short.txt", "too short");
-    text_put(".", "facts.csv", "experiment,seed,value\nE1,1,2\n");
-    expect_done("mkdir else && touch else/file");
-    text_put(".", "row.csv",
-             "experiment,corpus,size,variant,seed,metric,value\nE1,t,S,norm=ln,1,val_loss,two\n");
+    expect_done("mkdir -p else other/texts && touch else/file other/texts/poem.txt");
     static const struct {
         int status;
         const char *command, *complaint;
     } wrong[] = {
         {2, "report.py --only=E99", "no experiment E99 (there are E1 to E19)"},
+        {2, "report.py --only=,", "--only=,: names no experiment (there are E1 to E19)"},
         {2, "report.py --claim=Z1", "--claim=Z1: no such claim"},
         {2, "report.py --claim=N3", "no experiment decides it"},
         {2, "report.py --size=huge", "invalid choice: 'huge'"},
@@ -181,16 +231,11 @@ Test(report, bad_input) {
         {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
         {1, "report.py --size=mini --out=else",
          "report: else: is not a report's folder (another --out)"},
-        {1, "report.py --facts=facts.csv --out=x",
-         "facts.csv: line 1 must be experiment,corpus,size,variant,seed,metric,value"},
-        {1, "report.py --facts=row.csv --out=x", "row.csv: line 2 is no fact: E1,t,S,norm=ln,1"},
+        {1, "report.py --size=mini --out=other",
+         "report: other: is not a report's folder (another --out)"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct ending ending = script("%s", wrong[i].command);
-        cr_expect(ending.status == wrong[i].status, "%s: %d", wrong[i].command, ending.status);
-        expect_part(ending.err, wrong[i].complaint);
-        cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_refused(wrong[i].status, wrong[i].command, wrong[i].complaint);
     struct ending ending;
     bash("printf '#!/bin/sh\necho \"  --norm=NORM\"\n' >old && chmod +x old");
     ending = bash("TRAIN=$PWD/old $SCRIPTS/report.py --size=mini --out=z");

@@ -1,0 +1,204 @@
+"""What was found, as sentences that are made from verdicts and readings; none is typed for a result.
+
+A verdict rests on one outcome: an interval or exact values of a reading. telling() finds it:
+
+    true         a reading of `says` that holds
+    imprecise    a reading of `meant` that holds; found() names the one of `says` that fails too
+    false        a reading that fails, of `meant` if there is one
+    not decided  a reading that is open, of `says` if that is open, else of `meant`
+
+A reading below a "not" counts with the opposite sign. Names of metrics and options in words: words.py.
+"""
+import math
+import re
+
+from claims import words
+from claims.fact_table import variant_options
+from claims.inference import MARGIN
+from claims.quantities import difference
+from claims.rules import FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell
+
+OURS = "normlab"  # where a claim is from that none of the articles makes
+OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
+
+# What is asked most, whether it is decided or not: a, b, and the difference of their losses.
+ASKED = [
+    ("RMSNorm", "LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
+    ("BatchNorm", "LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
+    ("No norm", "LayerNorm", difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best")),
+    ("Pre-LN", "Post-LN", difference("E8", "val_loss", "placement=pre", "placement=post",
+                                     at="norm=ln depth=base rate=tuned")),
+]
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+def number(value):
+    """A number for reading."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def estimate_text(outcome):
+    """"0.031 nats [0.012, 0.050], 8 seeds"; of an exact reading, the lowest and the highest value."""
+    estimate = outcome.estimate
+    seeds = f", {estimate.n} seed{'s' if estimate.n > 1 else ''}"
+    if outcome.reading.form == "exact":
+        ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
+                                               max(estimate.seeds.values())))))
+        return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
+    kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
+    unit = f" {outcome.reading.quantity.unit}".rstrip()
+    return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
+
+
+# ---- the outcome that decides --------------------------------------------------------------------
+
+def signs(reading, sign=True):
+    """{leaf: whether the reading needs it to hold}, False for one below a "not"."""
+    if isinstance(reading, SomeCell):
+        return signs(reading.part, sign)
+    if isinstance(reading, Combined):
+        return {leaf: one for part in reading.parts
+                for leaf, one in signs(part, sign != (reading.word == "not")).items()}
+    return {reading: sign} if reading else {}
+
+
+def first_with(value, reading, outcomes):
+    """The first outcome that pulls the reading towards this value, intervals before exact values."""
+    wanted = signs(reading)
+    found = [one for one in outcomes
+             if (one.value if wanted.get(one.reading, True) else 1 - one.value) == value]
+    return min(found, key=lambda one: one.reading.form == "exact", default=None)
+
+
+def failing(claim, verdict):
+    return first_with(FAILS, claim.says, verdict.said)
+
+
+def telling(claim, verdict):
+    """The outcome that the verdict rests on, or None."""
+    says = (claim.says, verdict.said)
+    meant = (claim.meant, verdict.intended) if claim.meant else says
+    if verdict.word == TRUE:
+        return first_with(HOLDS, *says)
+    if verdict.word == IMPRECISE:
+        return (first_with(HOLDS, *meant) if verdict.meant == HOLDS else None) or \
+            first_with(HOLDS, *says) or failing(claim, verdict)
+    if verdict.word == FALSE:
+        return first_with(FAILS, *meant) or first_with(FAILS, *says)
+    if verdict.word == UNDECIDED:
+        return first_with(OPEN, *(says if verdict.says == OPEN else meant)) or first_with(OPEN, *says)
+    return next(iter([*verdict.said, *verdict.intended]), None)
+
+
+def is_surprise(claim, verdict):
+    """Whether the verdict reverses what was expected. What was expected is about `says`; it is about
+    `meant` too where "imprecise" was expected."""
+    if claim.expected == TRUE:
+        return verdict.word in (FALSE, IMPRECISE)
+    if claim.expected == FALSE:
+        return verdict.word == TRUE or verdict.word == IMPRECISE and verdict.meant != HOLDS
+    return claim.expected == IMPRECISE and verdict.word in (TRUE, FALSE)
+
+
+# ---- in words ------------------------------------------------------------------------------------
+
+def variant_words(options):
+    """"BatchNorm, batch 4": the words of a variant's options; tuned rates are not mentioned."""
+    parts = [words.NORMS.get(options["norm"], options["norm"])] if "norm" in options else []
+    parts += [f"{name} {value}" for name, value in options.items()
+              if name != "norm" and (name, value) not in words.UNSAID]
+    return ", ".join(parts)
+
+
+def plain(quantity):
+    """What a quantity is, in words. The second of two terms says only what is different."""
+    before = []
+
+    def term(match):
+        metric, options = match.group(1), variant_options(match.group(2))
+        name, shown = words.METRICS.get(metric, metric.replace("_", " ")), options
+        if before and before[0] == metric:
+            name, shown = "that", {key: value for key, value in options.items()
+                                   if before[1].get(key) != value}
+        before[:] = metric, options
+        said = variant_words(shown) or " ".join(shown.values()) * (name == "that")
+        return f"{name} ({said})" if name != "that" and said else f"that of {said}" if said else name
+    text = re.sub(r"(\w+%?)\(([^()]*)\)", term, quantity.text)
+    text = re.sub(rf"{OPTION}(?: {OPTION})*", lambda match: variant_words(variant_options(match.group())),
+                  text)
+    text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b",
+                  lambda match: words.METRICS.get(match.group(), match.group().replace("_", " ")), text)
+    return text.replace(" - ", " less ").replace(" / ", " over ")
+
+
+def against(outcome):
+    """How the value lies to what the reading asks for: "above 0.1", "not above 0.1"."""
+    leaf = outcome.reading
+    asked = {"above": f"above {number(leaf.low)}", "below": f"below {number(leaf.high)}",
+             "within": f"within ±{number(leaf.high)}"}.get(leaf.form)
+    if asked is None:
+        asked = f"exactly {number(leaf.low)}" if leaf.low == leaf.high else \
+            f"at least {number(leaf.low)}" if leaf.high == math.inf else \
+            f"from {number(leaf.low)} to {number(leaf.high)}"
+    return {HOLDS: "", FAILS: "not ", OPEN: "open whether "}[outcome.value] + asked
+
+
+def measured(outcome):
+    """What was measured, how much it is, and at which size."""
+    size = f", {outcome.cell[1]}" if outcome.cell[1] != "-" else ""
+    return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}{size}"
+
+
+def sentence(text):
+    return text[:1].upper() + text[1:] + "."
+
+
+def found(claim, verdict):
+    """What was found, after a verdict: for "imprecise" what is true and what is not."""
+    outcome, failed = telling(claim, verdict), failing(claim, verdict)
+    if verdict.word == IMPRECISE and verdict.meant != HOLDS:
+        return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)})") if outcome else verdict.why
+    if outcome is None:
+        return claim.note or verdict.why
+    same = failed and (failed.reading.quantity.text, failed.cell) == (outcome.reading.quantity.text, outcome.cell)
+    if verdict.word == IMPRECISE and same:
+        return sentence(f"{measured(outcome)}; strictly read {against(failed)}, but {against(outcome)}")
+    if verdict.word == IMPRECISE and failed:
+        return (f"Strictly read no ({measured(failed)}, {against(failed)}), in a weaker sense yes "
+                f"({measured(outcome)}, {against(outcome)}).")
+    return sentence(f"{measured(outcome)}, {against(outcome)}")
+
+
+def comparison(estimate):
+    """What an interval of a difference of losses says."""
+    if -MARGIN < estimate.low and estimate.high < MARGIN:
+        return f"equal within {MARGIN:g}"
+    if estimate.low > 0:
+        return "higher"
+    return "lower" if estimate.high < 0 else "not decided at this size"
+
+
+def signed(value):
+    return "+" * (value > 0) + (number(value) if not math.isfinite(value) else
+                                f"{value:.3f}".replace("-", "−"))
+
+
+def most_asked(facts):
+    """A sentence for each pair that is asked for most, in every cell in which it was measured."""
+    sentences = []
+    for a, b, quantity in ASKED:
+        parts = []
+        for corpus, size in facts.cells(quantity.experiment):
+            one = quantity.estimate(facts, (corpus, size))
+            if one is not None:
+                parts.append(f"{comparison(one)}: {'median ' * (one.kind == 'median')}{signed(one.value)} "
+                             f"[{signed(one.low)}, {signed(one.high)}] ({corpus}, {size}, {one.n} seeds)")
+        if parts:
+            sentences.append(f"{a} against {b}, validation loss in nats, each at its best rate: "
+                             f"{'; '.join(parts)}.")
+    return sentences

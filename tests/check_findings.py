@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Checks the sentences of scripts/claims/findings.py on planted facts. Prints a line for each check that
+fails; exit status 0 if none does."""
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+import system_python
+
+system_python.require("check_findings", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
+
+from matplotlib.figure import Figure
+
+from claims import claims, figures, findings
+from claims.fact_table import Facts
+from claims.quantities import difference, rise, value
+from claims.rules import (FALSE, IMPRECISE, TRUE, UNDECIDED, Claim, Verdict, above, all_of, exact, judge, no,
+                          within)
+
+failures = []
+NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0)
+A_TO_B = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
+A_TO_C = difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")
+
+
+def check(holds, *words):
+    if not holds:
+        failures.append(" ".join(map(str, words)))
+
+
+def planted(**more):
+    """Facts of E1: losses of norms, each 2 and `more` than LayerNorm; {size: {norm: more}}."""
+    facts = Facts()
+    for size, losses in more.items():
+        for norm, mean in {"ln": 0, **losses}.items():
+            for seed, noise in enumerate(NOISE, 1):
+                facts.add("E1", "text", size, f"norm={norm} rate=tuned", seed, "val_loss",
+                          2 + mean + (norm != "ln") * noise)
+    return facts
+
+
+def told(facts, says, meant=None):
+    claim = Claim("T", "Something", "", "open", says=says, meant=meant)
+    verdict = judge(claim, facts)
+    return verdict.word, findings.telling(claim, verdict), findings.found(claim, verdict)
+
+
+def check_sentences():
+    facts = planted(S={"bn": 0.3, "rms": 0.001})
+    word, outcome, text = told(facts, above(A_TO_B, 0.1))
+    check(word == TRUE and text == "Validation loss (BatchNorm) less that of LayerNorm: 0.3 nats [0.2957, "
+          "0.3043], 6 seeds, S, above 0.1.", text)
+    word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
+    check(word == FALSE and text.endswith(", within ±0.02."), "below a not", text)
+    again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
+    word, outcome, text = told(facts, above(A_TO_B, 1), above(again, 0.1))
+    check(word == IMPRECISE and text.endswith("strictly read not above 1, but above 0.1."), text)
+    word, outcome, text = told(facts, above(A_TO_C, 0.02), above(A_TO_B, 0.02))
+    check(word == IMPRECISE and text.startswith("Strictly read no (validation loss (RMSNorm) less") and
+          "in a weaker sense yes (validation loss (BatchNorm) less" in text, text)
+    word, outcome, text = told(facts, all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)))
+    check(word == FALSE and outcome.reading.quantity is A_TO_C, "the part that fails", text)
+
+
+def check_open():
+    """What is told of an undecided claim is the reading that is open, in the cell in which it is."""
+    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
+    word, outcome, text = told(facts, exact(A_TO_C, low=1), above(A_TO_B, 0.02))
+    check(word == UNDECIDED and outcome.cell == ("text", "XS") and "open whether above 0.02" in text,
+          "meant is open", outcome, text)
+    word, outcome, text = told(facts, all_of(above(A_TO_B, 0.02), no(above(A_TO_C, 0.02))))
+    check(word == UNDECIDED and outcome.cell == ("text", "XS"), "says is open", text)
+
+
+def check_words():
+    quantity = rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full", "batch=32 block=full")
+    check(findings.plain(quantity) == "[validation loss (BatchNorm) less that of LayerNorm] at batch 1 less "
+          "the same at batch 32", findings.plain(quantity))
+    quantity = difference("E10", "val_loss", "variant=affine-off", "variant=plain", at="norm=ln")
+    check(findings.plain(quantity) == "validation loss (LayerNorm, variant affine-off) less that of plain",
+          findings.plain(quantity))
+    check(findings.plain(value("E9", "no_such", "qk=off")) == "no such (qk off)", "an unknown metric")
+    for claim in claims.CLAIMS:  # no formula is left
+        for leaf in claim.says.leaves():
+            check(not leaf.quantity or not set("=_") & set(findings.plain(leaf.quantity)), claim.id,
+                  leaf.quantity and findings.plain(leaf.quantity))
+
+
+def check_asked():
+    """What is asked most is answered whether it is decided or not."""
+    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": -0.3, "rms": 0.019})
+    rms, bn = findings.most_asked(facts)
+    check("equal within 0.02: +0.001 [" in rms and "(text, S, 6 seeds)" in rms, rms)
+    check("higher: +0.300 [" in bn and "lower: −0.300 [−0.304, −0.296] (text, XS" in bn, bn)
+    facts = Facts()
+    for norm, losses in ("bn", (2.0, 2.2, 1.9)), ("ln", (2.0, 2.0, 2.0)):
+        for seed, loss in enumerate(losses, 1):
+            facts.add("E1", "text", "S", f"norm={norm} rate=tuned", seed, "val_loss", loss)
+    check("not decided at this size: +0.033 [−0.842, +0.909]" in findings.most_asked(facts)[0],
+          findings.most_asked(facts))
+    check(not findings.most_asked(Facts()), "nothing measured")
+
+
+def check_surprises():
+    for expected, word, meant, surprising in (
+            (TRUE, FALSE, 0, True), (TRUE, IMPRECISE, 1, True), (TRUE, TRUE, 1, False),
+            (FALSE, TRUE, 1, True), (FALSE, IMPRECISE, 1, False), (FALSE, IMPRECISE, 0, True),
+            (FALSE, FALSE, 0, False), (IMPRECISE, IMPRECISE, 1, False), (IMPRECISE, FALSE, 0, True),
+            (IMPRECISE, TRUE, 1, True), ("open", TRUE, 1, False), (TRUE, UNDECIDED, 0.5, False)):
+        claim = Claim("T", "", "", expected)
+        check(findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected, word, meant)
+
+
+def check_limits():
+    """One run far away does not set a picture's scale, and is told."""
+    axes = Figure().add_subplot()
+    values = [2.4, 2.5, 2.6, 2.45, 2.55, 34.66]
+    check(figures.view_limits(axes, values, "y") == " Outside of the picture: 1 of 6 runs, 34.66.", "told")
+    check(axes.get_ylim()[1] < 3, axes.get_ylim())
+    check(figures.view_limits(axes, values[:5], "y") == "" and axes.get_ylim()[0] < 2.4, "all are inside")
+    check(figures.view_limits(axes, [1.0, 1.0, 1.0, 1.0, 2.0], "x") == "" and axes.get_xlim()[1] > 2,
+          "no quartiles")
+    check(math.isfinite(sum(axes.get_xlim())), "limits")
+
+
+def main():
+    for one in (check_sentences, check_open, check_words, check_asked, check_surprises, check_limits):
+        one()
+    print("\n".join(failures) if failures else "the report's sentences: all checks passed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
