@@ -21,6 +21,7 @@ system_python.require("check_report", "report", "numpy", "scipy.stats", "matplot
 import numpy as np
 
 import check_report_page
+import check_report_statistics
 from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import FactError, Facts, facts_text, read_facts
@@ -370,6 +371,7 @@ def main():
         one()
     check_records(".")
     check_facts_file(".")
+    failures.extend(check_report_statistics.faults())
     if len(sys.argv) > 1:
         check_needs(sys.argv[1])
         failures.extend(check_report_page.faults(os.path.join(sys.argv[1], "report.html")))

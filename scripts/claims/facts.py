@@ -14,9 +14,10 @@ import threading
 import zlib
 
 from claims.exact import ALONE
-from claims.fact_table import Facts, variant_options, variant_text
+from claims.fact_table import RECIPES, Facts, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
+from claims.plan import Rate
 from claims.quantities import rate_rows, stable_rates
 from runs import RunError
 
@@ -132,18 +133,49 @@ def gather(lab, planned, experiments):
     need none."""
     facts = Facts()
     for experiment, size, label, run in planned:
+        values = {}
         for measure in run.measures:
-            values = lab.records.find(lab.name_of(run), measure) or {}
-            for metric, value in values.items():
-                facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
+            values.update(lab.records.find(lab.name_of(run), measure) or {})
+        for metric, value in {**values, **(tuning_of(run) if values else {})}.items():
+            facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
     for experiment in experiments:
         for name in experiment.alone:
             for row in lab.records.find(ALONE_RUN + experiment.id, name) or ():
                 variant, seed, metric, value = row
                 facts.add(experiment.id, *EXACT_CELL, variant, seed, metric, value)
     add_over_rates(facts)
+    add_regret(facts)
     add_canaries(facts)
     return facts
+
+
+def tuning_of(run):
+    """Of a run at a tuned rate: whether that is an end of the grid, and whether it is that of another
+    variant."""
+    rate = run.options["learning-rate"]
+    if not isinstance(rate, Rate):
+        return {}
+    return {"rate_at_end": float(rate.at_end()), "rate_of_another": float(not rate.is_of(run))}
+
+
+def add_regret(facts):
+    """Of E1's variants at their tuned rates: by how much a run ends above that at the judged rate which is
+    best on average over the same seeds."""
+    for cell in facts.cells("E1"):
+        for variant in facts.variants("E1", cell, "val_loss"):
+            options = variant_options(variant)
+            if options.get("rate") != RECIPES[0]:
+                continue
+            own, others = facts.series("E1", cell, "val_loss", variant), []
+            for one in facts.variants("E1", cell, "val_loss"):
+                named = {name: value for name, value in variant_options(one).items()
+                         if (name, value) != ("depth", "base")}
+                series = facts.series("E1", cell, "val_loss", one)
+                if one != variant and {**named, "rate": RECIPES[0]} == options and set(own) <= set(series):
+                    others.append([series[seed] for seed in own])
+            best = min(others, key=sum, default=None)
+            for (seed, loss), other in zip(own.items(), best or ()):
+                facts.add("E1", *cell, variant, seed, "rate_regret", loss - other)
 
 
 def add_over_rates(facts):

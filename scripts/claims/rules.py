@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import math
 import zlib
 
-from claims import inference
+from claims import caveats, inference
 from claims.fact_table import RECIPES, variant_text
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
@@ -309,6 +309,8 @@ def judge(claim, facts):
             word = IMPRECISE
         elif other != word and other in DECIDED:
             why += f" At the default rate: {other}."
+    if word in (*DECIDED, UNDECIDED):
+        why = " ".join([why, *caveats.sentences(claim.needs(), facts)])
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
     return Verdict(word, says, meant, cells, said, intended, why.strip(),
