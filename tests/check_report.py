@@ -89,9 +89,9 @@ def unpaired():
     return facts
 
 
-def with_untrained(count, loss, seeds=8):
-    """planted(0.5) with `count` runs of b that did not train."""
-    source, facts = planted(0.5, seeds=seeds), Facts()
+def with_untrained(count, loss, seeds=8, mean=0.5):
+    """planted() with `count` runs of b that did not train."""
+    source, facts = planted(mean, seeds=seeds), Facts()
     for experiment, text, size, variant, seed, metric, number in source.rows():
         bad = variant == "norm=b" and int(seed) <= count
         facts.add(experiment, text, size, variant, seed, metric, loss if bad else number)
@@ -106,7 +106,11 @@ def check_bad_facts():
               loss)
     check(value(above(DIFFERENCE, 0.01), with_untrained(8, math.inf)) == FAILS, "all of b diverged")
     check(value(above(DIFFERENCE, 0.01), with_untrained(7, math.inf, 7)) == OPEN, "seven seeds")
-    check(DIFFERENCE.estimate(with_untrained(1, 9.0), ("text", "S")).kind == "median", "stuck")
+    one = DIFFERENCE.estimate(with_untrained(1, 9.0), ("text", "S"))
+    check(one.kind == "one-sided" and one.low == -math.inf and math.isfinite(one.high), "stuck", one)
+    for count, mean, wanted in ((1, -0.5, HOLDS), (1, 0.5, OPEN), (4, 0.5, OPEN), (5, -0.5, HOLDS)):
+        check(value(above(REVERSED, 0.01), with_untrained(count, 3.5, 5, mean)) == wanted,
+              count, "of five stuck", mean)
     check(DIFFERENCE.estimate(with_untrained(8, 9.0), ("text", "S")).kind == "mean", "all of b stuck")
     facts = planted(0.5)
     for seed in range(1, 9):
