@@ -1,7 +1,7 @@
 """What check_report.py checks of tuned rates, and of intervals, p and seeds that a rule rests on."""
 import math
 
-from claims import caveats, facts as facts_module, lab, plan, quantities
+from claims import caveats, claims, facts as facts_module, lab, plan, quantities
 from claims.fact_table import Facts
 from claims.rules import Claim, above, judge
 
@@ -52,8 +52,32 @@ def check_tuning():
     check("than another one: norm=ln rate=tuned (E1, XS)" in judge(claim, table).why, judge(claim, table).why)
 
 
+def with_losses(losses, deviation, seeds=5):
+    """E1's facts at the default rate."""
+    table = Facts()
+    for variant, loss in losses.items():
+        for seed in range(1, seeds + 1):
+            noise = deviation * (0.8, -1.3, 0.5, 1, -0.9)[seed % 5]
+            table.add("E1", "t", "XS", f"{variant} rate=default", seed, "val_loss", loss + noise)
+    facts_module.add_canaries(table)
+    return table
+
+
+def check_canaries():
+    """Canaries hold at the noise of real runs, fail with far more of it, and say nothing of two seeds."""
+    losses = {"norm=rms": 2.6, "norm=none": 3.2, "norm=none placement=post": 3.2}
+    for deviation, seeds, wanted in ((0.008, 8, []), (0.1, 8, ["K1", "K4"]), (0.1, 2, []), (0.01, 0, [])):
+        judged = claims.verdicts(with_losses(losses, deviation, seeds))
+        failed = [claim.id for claim in claims.failed_canaries(judged)]
+        check(failed == wanted, "canaries", deviation, seeds, failed)
+        missing = [claim.id for claim in claims.unmeasured_canaries(judged)]
+        check(missing == (["K2"] if seeds else ["K1", "K2", "K3", "K4"]), "not measured", missing)
+    broken = with_losses({**losses, "norm=none placement=post": 3.3}, 0.008, 8)
+    check([claim.id for claim in claims.failed_canaries(claims.verdicts(broken))] == ["K3"], "K3")
+
+
 def faults():
     """The checks that fail."""
-    for one in (check_tuning,):
+    for one in (check_tuning, check_canaries):
         one()
     return failures

@@ -36,6 +36,9 @@ def norm_runs(size, tuned):
     for seed in size.judged():
         yield run_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, seed,
                      ("ending",), norm="none", placement="post")
+    for seed in size.judged(at_least=8):  # canaries compare these with each other
+        yield run_of(size, label, {"norm": "rms", "rate": "default"}, seed, ("ending",), norm="rms",
+                     learning_rate=DEFAULT_RATE)
     for norm in ("none", "ln"):  # each with the better of two initializations
         rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
         yield from best_init(size, label, tuned, norm, rates)
