@@ -245,8 +245,11 @@ def check_records(folder):
     records = facts_module.Records(own, (published,))
     check(records.find("a", "ending") == {"val_loss": 1}, "a published measurement")
     check(len(records.known) == 1, "other lines were taken:", records.known)
-    records.keep("d", "ending", {"val_loss": 3})
-    check(len(facts_module.Records(own, (published,)).known) == 2, "one's own measurement")
+    records.keep("d", "ending", {"val_loss": 3}, "first")
+    again = facts_module.Records(own, (published,))
+    check(len(again.known) == 2, "one's own measurement")
+    check([again.is_of_another(run, "ending", program) for run, program in
+           (("d", "first"), ("d", "second"), ("a", "second"))] == [False, True, False], "another program")
     for path in (published, own):
         os.remove(path)
 
