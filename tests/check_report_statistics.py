@@ -3,7 +3,7 @@ import math
 
 from claims import caveats, claims, facts as facts_module, lab, plan, quantities
 from claims.fact_table import Facts
-from claims.rules import Claim, above, judge
+from claims.rules import Claim, above, below, exact, judge, within
 
 failures = []
 
@@ -76,8 +76,37 @@ def check_canaries():
     check([claim.id for claim in claims.failed_canaries(claims.verdicts(broken))] == ["K3"], "K3")
 
 
+def table_of(**columns):
+    """Facts of E with a variant for each column, and its values by seed."""
+    table = Facts()
+    for name, values in columns.items():
+        for seed, number in enumerate(values, 1):
+            table.add("E", "t", "S", f"norm={name}", seed, "x", number)
+    return table
+
+
+def p_of(reading, table):
+    return reading.outcomes(table)[0].estimate.p
+
+
+def check_p():
+    """p is that of the reading's own threshold, on the scale on which the interval is; an exact reading has
+    none, nor has a median."""
+    table = table_of(a=[1.2, 1.3, 1.5, 1.4, 1.25, 1.35], b=[1.0] * 6)
+    first, half = 2 / 2 ** 6, quantities.difference("E", "x", "norm=a", "norm=b")
+    ratio = quantities.ratio("E", "x", "norm=a", "norm=b")
+    for reading, p in ((above(half, 0), first), (above(half, 0.55), first), (above(half, 0.33), 1),
+                       (below(half, 0.1), first), (within(half, 0.1), first), (within(half, 0.33), 1),
+                       (above(ratio, 1), first), (above(ratio, 1.1), first), (below(ratio, 1.33), 0.9)):
+        found = p_of(reading, table)
+        check(abs(found - p) < 1e-9 or p > 0.5 and found > 0.5, "p", reading.text(), found)
+    check(math.isnan(p_of(exact(half, 0, 0), table)), "p of an exact reading")
+    infinite = table_of(a=[1, 2, 3, 4, 5, 6, 7, math.inf])
+    check(math.isnan(p_of(above(quantities.value("E", "x", "norm=a"), 0), infinite)), "p of a median")
+
+
 def faults():
     """The checks that fail."""
-    for one in (check_tuning, check_canaries):
+    for one in (check_tuning, check_canaries, check_p):
         one()
     return failures

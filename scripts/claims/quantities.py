@@ -29,13 +29,15 @@ STABLE = 0.1                        # a rate is stable if it loses at most this 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 99 % interval. seeds: {seed: value}. p: of the sign-flip test against 0."""
+    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is that of the
+    logarithms. p: of the sign-flip test against the threshold of a reading, which sets it."""
     value: float
     low: float
     high: float
     seeds: dict
-    p: float = math.nan
     kind: str = "mean"
+    ratio: bool = False
+    p: float = math.nan
 
     @property
     def n(self):
@@ -45,6 +47,14 @@ class Estimate:
     def deviation(self):
         values = list(self.seeds.values())
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+    def p_against(self, *thresholds):
+        """The exact p of the hypothesis that the mean is one of these; NaN where the mean does not decide."""
+        if not thresholds or self.kind != "mean" or not 1 < self.n <= inference.FLIPS_MAX:
+            return math.nan
+        scale = math.log if self.ratio else float
+        return max(inference.sign_flip_p([scale(value) - scale(m) for value in self.seeds.values()])
+                   for m in thresholds)
 
 
 @dataclass(frozen=True)
@@ -82,8 +92,7 @@ def over_seeds(values, grid=0.0):
     if grid:
         half = inference.t_quantile(n - 1) * math.sqrt((numbers.var(ddof=1) + grid ** 2 / 12) / n)
         low, high = mean - half, mean + half
-    p = inference.sign_flip_p(numbers) if n <= inference.FLIPS_MAX else math.nan
-    return Estimate(mean, low, high, values, p)
+    return Estimate(mean, low, high, values)
 
 
 def median_over_seeds(values):
@@ -116,7 +125,7 @@ def one_sided(values, bounds, sign, grid=0.0):
     estimate = over_seeds(values, grid)
     ends = {"high": math.inf} if sign > 0 else {"low": -math.inf}
     mean = float(np.mean(list(shown.values())))
-    return replace(estimate, **ends, value=mean, seeds=shown, p=math.nan, kind="one-sided")
+    return replace(estimate, **ends, value=mean, seeds=shown, kind="one-sided")
 
 
 def combined(view, metric, terms):
@@ -215,7 +224,7 @@ def exponential(estimate):
         value, low, high = (float(np.exp(number)) for number in
                             (estimate.value, estimate.low, estimate.high))
     return Estimate(value, low, high, {seed: math.exp(number) for seed, number
-                                       in estimate.seeds.items()}, estimate.p, estimate.kind)
+                                       in estimate.seeds.items()}, estimate.kind, ratio=True)
 
 
 def fraction(experiment, metric, variant):

@@ -24,7 +24,7 @@ A claim read at tuned learning rates is judged at the default rate too. Where th
 other, it is imprecise: it depends on the rate. Equivalence: Lakens 2017. The criterion as data: Lakens and
 DeBruine 2021.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import math
 import zlib
 
@@ -104,9 +104,14 @@ class Leaf(Reading):
         for cell in facts.cells(self.quantity.experiment):
             estimate = self.quantity.estimate(facts, cell)
             if estimate is not None:
-                found[cell] = Outcome(self, cell, estimate,
+                p = estimate.p_against(*self.thresholds())
+                found[cell] = Outcome(self, cell, replace(estimate, p=p),
                                       FORMS[self.form](estimate, self.low, self.high))
         return found
+
+    def thresholds(self):
+        """What the quantity is tested against: nothing where every value must be in a range."""
+        return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
 
     def value(self, facts, cell):
         """In this cell; if it was not measured there, in all cells in which it was."""
