@@ -1,8 +1,12 @@
 """What check_report.py checks of tuned rates, and of intervals, p and seeds that a rule rests on."""
 import math
 
-from claims import caveats, claims, facts as facts_module, lab, plan, quantities
+import numpy as np
+
+from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities
+from claims.claims_a import TINY
 from claims.fact_table import Facts
+from claims.instruments import dynamic_range
 from claims.rules import Claim, above, below, exact, judge, within
 
 failures = []
@@ -28,9 +32,10 @@ def check_tuning():
     size = plan.replace(plan.XS, rates=(1e-3, 1e-2, 1e-1))
     check(size.tuning >= 4, "too few tuning seeds to see that some fail")
     stuck = 3.3 + lab.UNTRAINED
-    for losses, best in (((2.5, 2.5), (2.4, 2.4), (2.3, 2.3)), 1e-1), (((2.5, 2.5), (2.4, 2.4), (2.2, 2.4)), 1e-2), \
-            (((2.6, 2.8), (2.4, 2.8), (2.2, 2.4)), 1e-1), (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3), \
-            (((2.5, 2.5), (math.inf, math.inf), (2.2, math.inf)), 1e-3):
+    for losses, best in (
+            (((2.5, 2.5), (2.4, 2.4), (2.3, 2.3)), 1e-1), (((2.5, 2.5), (2.4, 2.4), (2.2, 2.4)), 1e-2),
+            (((2.6, 2.8), (2.4, 2.8), (2.2, 2.4)), 1e-1), (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3),
+            (((2.5, 2.5), (math.inf, math.inf), (2.2, math.inf)), 1e-3)):
         rate = plan.Tuning("text", Losses(dict(zip(size.rates, losses))))(size, norm="ln")
         check(rate == best and rate.at_end() == (best != 1e-2), "tuned", losses, rate)
     own, other = (plan.run_of(size, "text", "norm=ln", 1, ("ending",), norm=norm, learning_rate=rate)
@@ -105,8 +110,24 @@ def check_p():
     check(math.isnan(p_of(above(quantities.value("E", "x", "norm=a"), 0), infinite)), "p of a median")
 
 
+def check_exact():
+    """Without statistics are judged only bits, algebra, and whether there is a dependence at all."""
+    for claim in claims.ALL:
+        for reading in (claim.says, claim.meant):
+            for leaf in reading.leaves() if reading else ():
+                runs = leaf.form == "exact" and not experiments.BY_ID[leaf.quantity.experiment].alone \
+                    if leaf.quantity and leaf.quantity.experiment in experiments.BY_ID else False
+                check(not runs or leaf.high <= TINY or leaf.low == TINY, claim.id, "needs an interval:",
+                      leaf.text())
+
+
+def check_dynamic_range():
+    rows = np.ones((1, 1000, 4)) * np.linspace(1, 11, 1000)[:, None]
+    check(abs(dynamic_range(rows) - 10.9 / 1.1) < 1e-9, "dynamic range", dynamic_range(rows))
+
+
 def faults():
     """The checks that fail."""
-    for one in (check_tuning, check_canaries, check_p):
+    for one in (check_tuning, check_canaries, check_p, check_exact, check_dynamic_range):
         one()
     return failures

@@ -212,7 +212,7 @@ def depth_runs(size, tuned):
 def outlier_runs(size, tuned):
     for norm in ("none", "ln", "rms", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
-                            ("outlier", "convexity"))
+                            ("outlier", "ranges"))
     for rate in size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)):
         for qk, seed in ((qk, seed) for qk in ("off", "ln") for seed in size.judged()):
             yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
