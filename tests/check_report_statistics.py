@@ -7,7 +7,8 @@ from claims import caveats, claims, experiments, facts as facts_module, lab, pla
 from claims.claims_a import TINY
 from claims.fact_table import Facts
 from claims.instruments import dynamic_range
-from claims.rules import Claim, above, below, exact, judge, within
+from claims.rules import (Claim, above, all_of, any_of, below, exact, in_some_cell, judge, no,
+                          within)
 
 failures = []
 
@@ -43,7 +44,8 @@ def check_tuning():
     check(rate.is_of(own) and not rate.is_of(other), "whose rate it is")
     check(not rate.is_of(own._replace(corpus="text-lines")), "a rate of another text")
     check(facts_module.tuning_of(other) == {"rate_at_end": 1, "rate_of_another": 1}, "facts of a rate")
-    check(facts_module.tuning_of(own._replace(options={"learning-rate": 1e-3})) == {}, "no tuned rate")
+    for options in {"learning-rate": 1e-3}, {}:
+        check(facts_module.tuning_of(own._replace(options=options)) == {}, "no tuned rate")
     table = Facts()
     for variant, loss in (("norm=ln rate=tuned", 2.5), ("norm=ln depth=base rate=0.01", 2.4),
                           ("norm=ln depth=base rate=0.001", 2.6), ("norm=bn depth=base rate=0.01", 2.0),
@@ -110,6 +112,25 @@ def check_p():
     check(math.isnan(p_of(above(quantities.value("E", "x", "norm=a"), 0), infinite)), "p of a median")
 
 
+def check_seeds_needed():
+    """For "and" the most of the open parts, for "or" the least; also of fractions, medians and logarithms."""
+    table = table_of(few=[0.5, 0.4, 0.6, -0.1], many=[0.5, -0.9, 0.7, -0.1], some=[1, 1, 1, 1, 0],
+                     long=[1, 1, 1, 1, 1, 2, 0, math.inf], small=[1.5, 1.8, 1.2, 0.95], one=[1] * 4)
+    few, many = (above(quantities.value("E", "x", f"norm={name}"), 0) for name in ("few", "many"))
+    counts = [reading.seeds_needed(table) for reading in (few, many)]
+    check(4 < counts[0] < 20 < counts[1], "seeds of means", counts)
+    check(any_of(few, many).seeds_needed(table) == counts[0], "either")
+    check(all_of(few, no(many)).seeds_needed(table) == counts[1], "both")
+    check(in_some_cell(many).seeds_needed(table) == counts[1], "in some cell")
+    for reading in (above(quantities.fraction("E", "x", "norm=some"), 0.5),
+                    above(quantities.value("E", "x", "norm=long"), 0.5),
+                    above(quantities.ratio("E", "x", "norm=small", "norm=one"), 1)):
+        count = reading.seeds_needed(table)
+        check(count and 5 < count < 100, "seeds of", reading.text(), count)
+    claim = Claim("T", "", "", "open", says=any_of(few, many))
+    check(judge(claim, table).seeds_needed == counts[0], "seeds of a claim", judge(claim, table))
+
+
 def check_exact():
     """Without statistics are judged only bits, algebra, and whether there is a dependence at all."""
     for claim in claims.ALL:
@@ -128,6 +149,6 @@ def check_dynamic_range():
 
 def faults():
     """The checks that fail."""
-    for one in (check_tuning, check_canaries, check_p, check_exact, check_dynamic_range):
+    for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range):
         one()
     return failures

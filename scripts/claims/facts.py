@@ -189,7 +189,7 @@ def gather(lab, planned, experiments):
 def tuning_of(run):
     """Of a run at a tuned rate: whether that is an end of the grid, and whether it is that of another
     variant."""
-    rate = run.options["learning-rate"]
+    rate = run.options.get("learning-rate")
     if not isinstance(rate, Rate):
         return {}
     return {"rate_at_end": float(rate.at_end()), "rate_of_another": float(not rate.is_of(run))}
