@@ -21,6 +21,7 @@ system_python.require("check_report", "report", "numpy", "scipy.stats", "matplot
 import numpy as np
 
 import check_report_page
+import check_report_statistics
 from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import FactError, Facts, facts_text, read_facts
@@ -88,9 +89,9 @@ def unpaired():
     return facts
 
 
-def with_untrained(count, loss, seeds=8):
-    """planted(0.5) with `count` runs of b that did not train."""
-    source, facts = planted(0.5, seeds=seeds), Facts()
+def with_untrained(count, loss, seeds=8, mean=0.5):
+    """planted() with `count` runs of b that did not train."""
+    source, facts = planted(mean, seeds=seeds), Facts()
     for experiment, text, size, variant, seed, metric, number in source.rows():
         bad = variant == "norm=b" and int(seed) <= count
         facts.add(experiment, text, size, variant, seed, metric, loss if bad else number)
@@ -105,7 +106,11 @@ def check_bad_facts():
               loss)
     check(value(above(DIFFERENCE, 0.01), with_untrained(8, math.inf)) == FAILS, "all of b diverged")
     check(value(above(DIFFERENCE, 0.01), with_untrained(7, math.inf, 7)) == OPEN, "seven seeds")
-    check(DIFFERENCE.estimate(with_untrained(1, 9.0), ("text", "S")).kind == "median", "stuck")
+    one = DIFFERENCE.estimate(with_untrained(1, 9.0), ("text", "S"))
+    check(one.kind == "one-sided" and one.low == -math.inf and math.isfinite(one.high), "stuck", one)
+    for count, mean, wanted in ((1, -0.5, HOLDS), (1, 0.5, OPEN), (4, 0.5, OPEN), (5, -0.5, HOLDS)):
+        check(value(above(REVERSED, 0.01), with_untrained(count, 3.5, 5, mean)) == wanted,
+              count, "of five stuck", mean)
     check(DIFFERENCE.estimate(with_untrained(8, 9.0), ("text", "S")).kind == "mean", "all of b stuck")
     facts = planted(0.5)
     for seed in range(1, 9):
@@ -240,8 +245,11 @@ def check_records(folder):
     records = facts_module.Records(own, (published,))
     check(records.find("a", "ending") == {"val_loss": 1}, "a published measurement")
     check(len(records.known) == 1, "other lines were taken:", records.known)
-    records.keep("d", "ending", {"val_loss": 3})
-    check(len(facts_module.Records(own, (published,)).known) == 2, "one's own measurement")
+    records.keep("d", "ending", {"val_loss": 3}, "first")
+    again = facts_module.Records(own, (published,))
+    check(len(again.known) == 2, "one's own measurement")
+    check([again.is_of_another(run, "ending", program) for run, program in
+           (("d", "first"), ("d", "second"), ("a", "second"))] == [False, True, False], "another program")
     for path in (published, own):
         os.remove(path)
 
@@ -370,6 +378,7 @@ def main():
         one()
     check_records(".")
     check_facts_file(".")
+    failures.extend(check_report_statistics.faults())
     if len(sys.argv) > 1:
         check_needs(sys.argv[1])
         failures.extend(check_report_page.faults(os.path.join(sys.argv[1], "report.html")))

@@ -7,7 +7,7 @@ checksums of the rules that read them are kept beside them; the page flags a rul
 from claims.claims_a import CLAIMS_A
 from claims.claims_b import CLAIMS_B
 from claims.claims_d import CANARIES, CLAIMS_D
-from claims.rules import Claim, judge
+from claims.rules import OPEN, UNDECIDED, UNMEASURED, Claim, judge
 
 OUT = [
     Claim("O1", "Claims on images: convolutions and their locality, channels of colours, ConvNeXt",
@@ -36,7 +36,20 @@ def verdicts(facts):
     return {claim.id: judge(claim, facts) for claim in ALL}
 
 
+FEW = 4  # pairs of seeds; a canary that is not decided with fewer has not failed
+
+
+def has_failed(claim, verdict):
+    few = any(outcome.value == OPEN and outcome.estimate.n < FEW for outcome in verdict.said)
+    return verdict.word not in (claim.canary, UNMEASURED) and not (verdict.word == UNDECIDED and few)
+
+
 def failed_canaries(judged):
-    """The canaries that did not come out as they must. One that was not measured has not failed."""
-    return [claim for claim in CANARIES
-            if judged[claim.id].word not in (claim.canary, "not measured")]
+    """The canaries that did not come out as they must, or that noise hides. One that was not measured has
+    not failed."""
+    return [claim for claim in CANARIES if has_failed(claim, judged[claim.id])]
+
+
+def unmeasured_canaries(judged):
+    """The canaries of which there are no facts: then nobody knows whether the report works."""
+    return [claim for claim in CANARIES if judged[claim.id].word == UNMEASURED]

@@ -12,6 +12,13 @@ TINY = 1e-4   # logits: above it a change is a dependence; independence is 0 to 
 RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 TUNED = "rate=tuned"
 
+# Why several rules were changed.
+SEEDS = "After a quick report at quick size, with the same thresholds: the values depend on the seed, so " \
+        "their interval decides, and no longer each value."
+
+PARTS = all_of(above(geometric("E19", "gradient_error_4", "norm=bn"), 0.01),
+               exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4))
+
 
 def loss(a, b):
     """L(a) - L(b) at tuned rates."""
@@ -36,10 +43,12 @@ CLAIMS_A = [
           note="Statistics can leave pads out; then nothing is polluted."),
     Claim("A4", "Under parallel computing BatchNorm has a problem with the propagation of gradients",
           "A, claim 4", "false",
-          says=exact(value("E19", "gradient_error_1", "norm=bn"), low=0.01),
-          meant=all_of(exact(value("E19", "gradient_error_4", "norm=bn"), low=0.01),
-                       exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4)),
-          note="With synchronized statistics the parts' gradient is that of the whole batch."),
+          says=known(False), meant=PARTS,
+          note="Statistics that are synchronized between the parts are those of the whole batch, and so is "
+          "the gradient: that is algebra, and is not measured. In the weak sense, with statistics of each "
+          "part's own, a gradient from four parts differs by more than 1 % from the batch's.",
+          revised="After a quick report at quick size: the strict sense compared a batch in one part with "
+          "itself, which is no measurement. " + SEEDS),
     Claim("A5 A9 B9", "Without a norm the residual stream explodes or vanishes; LayerNorm brings its "
           "scale back", "A, claims 5 and 9; B, claim 9", "imprecise",
           says=all_of(above(geometric("E8", "stream_growth_start", "norm=none placement=pre depth=48 "
@@ -53,8 +62,7 @@ CLAIMS_A = [
     Claim("A6 B14", "LayerNorm is better for parallel computing", "A, claim 6; B, claim 14",
           "imprecise",
           says=below(ratio("E12", "milliseconds", "norm=ln", "norm=bn", at="width=128 length=64"), 0.95),
-          meant=all_of(exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4),
-                       exact(value("E19", "gradient_error_4", "norm=bn"), low=0.01)),
+          meant=PARTS, revised=SEEDS,
           note="LayerNorm has no statistics that parts would have to exchange."),
     Claim("A7 B7", "LayerNorm after each sub-layer makes training faster and steadier",
           "A, claim 7; B, claim 7", "true",
@@ -64,9 +72,13 @@ CLAIMS_A = [
                                   "norm=none placement=pre", at=f"depth=base {TUNED}"), 1)),
           meant=below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 2 / 3)),
     Claim("A8", "The outputs of attention have a large dynamic range", "A, claim 8", "false",
-          says=exact(value("E9", "convexity_excess", "norm=none"), low=1e-4),
-          meant=exact(value("E9", "largest_logit", "norm=none"), low=10),
-          note="An output is a convex mix of values, so it can't exceed them; logits can be large."),
+          says=above(geometric("E9", "output_range", "norm=none"), 10),
+          meant=above(geometric("E9", "range_growth", "norm=none"), 1),
+          note="The range of a layer's outputs: the 99th over the 1st percentile of the RMS of a token. In "
+          "the strict sense it is above 10, in the weak one above that of the values that are mixed. "
+          "A mix of values cannot exceed the largest, but it can be far smaller than the others.",
+          revised="After a quick report at quick size: the strict sense asked for outputs above all values, "
+          "which algebra forbids, and the weak one was about logits. Now the outputs are measured."),
     Claim("A10 B8 F3", "LayerNorm regularizes and generalizes better", "A, claim 10; B, claim 8; "
           "F, claim 3", "open",
           says=all_of(above(difference("E14", "best_loss", "norm=none", "norm=ln", at="dropout=0"),
@@ -92,7 +104,11 @@ CLAIMS_A = [
     Claim("A17 A27", "RMSNorm and GroupNorm are good substitutes for LayerNorm, GroupNorm in small "
           "batches", "A, claims 17 and 27", "true",
           says=all_of(within(loss("norm=rms", "norm=ln"), DELTA),
-                      within(loss("norm=gn", "norm=ln"), DELTA)),
+                      within(loss("norm=gn", "norm=ln"), DELTA),
+                      *[within(difference("E3", "val_loss", "norm=gn", "norm=ln",
+                                          at=f"batch={batch} block=full"), DELTA) for batch in (1, 4)]),
+          revised="After a quick report at quick size: GroupNorm in small batches was in the claim and not in "
+          "the rule. E3 runs it with 1 and 4 sequences.",
           meant=any_of(within(loss("norm=rms", "norm=ln"), DELTA),
                        within(loss("norm=gn", "norm=ln"), DELTA))),
     Claim("A21 B12 C3 F4", "BatchNorm needs a large batch; below 8 it drops sharply",
@@ -114,7 +130,7 @@ CLAIMS_A = [
     Claim("A23 C13", "BatchNorm does not fit self-attention: attention then depends on the batch",
           "A, claim 23; C, claim 13", "open",
           says=exact(value("E6", "weight_change_running", "norm=bn"), low=TINY),
-          meant=exact(value("E6", "weight_change_own", "norm=bn"), low=0.01),
+          meant=above(geometric("E6", "weight_change_own", "norm=bn"), 0.01), revised=SEEDS,
           note="In the strict sense in evaluation too, by running statistics; in the weak one in training."),
     Claim("A25", "RMSNorm normalizes the variance only", "A, claim 25", "imprecise",
           says=exact(value("E11", "variance", "norm=rms vector=article"), 0.999, 1.001),
@@ -142,9 +158,10 @@ CLAIMS_A = [
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
           "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),
     Claim("N4", "LayerNorm is indispensable: nothing else will do", "A, IV", "false",
-          says=all_of(above(loss("norm=rms", "norm=ln"), DELTA), above(loss("norm=gn", "norm=ln"), DELTA),
+          says=all_of(*[above(loss(f"norm={norm}", "norm=ln"), DELTA) for norm in ("rms", "gn", "dyt")],
                       above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"),
-                            DELTA))),
+                            DELTA)),
+          revised="After a quick report at quick size: DyT, which E1 runs, was not in the rule."),
     Claim("N5", "LayerNorm works across channels, so one large channel suppresses the others",
           "A, second answer, IV.2", "true",
           says=exact(value("E11", "suppression", "norm=ln vector=outlier"), low=10)),

@@ -1,6 +1,6 @@
 """The claims of articles B and C. claims.py has the whole table."""
-from claims.claims_a import DELTA, MUCH, RATES, TINY, TUNED, loss
-from claims.quantities import (correlation, difference, largest_rate, ratio, fraction, slope, steps_to,
+from claims.claims_a import DELTA, MUCH, RATES, SEEDS, TINY, TUNED, loss
+from claims.quantities import (correlation, difference, geometric, largest_rate, ratio, slope, steps_to,
                                value)
 from claims.rules import Claim, above, all_of, any_of, below, exact, in_some_cell, known, no, within
 
@@ -12,8 +12,7 @@ FACTOR = largest_rate("E1", RATES, "norm=ln depth=base", "norm=none depth=base")
 DEEPER = largest_rate("E1", RATES, "norm=ln depth=4", "norm=none depth=4")
 
 DEEP = "norm=ln depth=16 warmup=0"
-STABLER = all_of(above(fraction("E8", "trained", f"placement=pre {DEEP}"), 0.5),
-                 below(fraction("E8", "trained", f"placement=post {DEEP}"), 0.5))
+STABLER = above(difference("E8", "val_loss", "placement=post", "placement=pre", at=DEEP), MUCH)
 
 
 def exponent(metric, axis, at):
@@ -69,10 +68,11 @@ CLAIMS_B = [
               "E8", "val_loss", "placement=pre", "placement=post", at=f"norm=ln depth=base {TUNED}"),
               DELTA))),
           meant=STABLER,
-          note="Stabler: at 16 layers without warm-up most runs of Pre-LN train and most of Post-LN "
-          "don't.",
-          revised="After a trial with three seeds: the difference of two columns of zeros and ones has no "
-          "interval, so each column's fraction is judged now, with Clopper and Pearson's."),
+          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, where a "
+          "stuck run counts as at least as bad as the worst that trained.",
+          revised="After a trial with three seeds and a quick report at quick size. At first the fractions of "
+          "runs that train were judged. In the quick report all runs trained, and Post-LN ended 0.2 nats "
+          "higher, which fractions do not see. So the paired difference of the losses decides."),
     Claim("B17", "The variance needs a stable algorithm, and double precision where needed",
           "B, claim 17", "true",
           says=all_of(exact(value("E13", "error", "algorithm=one-pass bits=32 offset=10000"), low=0.01),
@@ -103,8 +103,12 @@ CLAIMS_B = [
                       below(difference("E1", "accuracy", "norm=ln", "norm=none", at=TUNED), 0.03)),
           meant=above(difference("E1", "accuracy", "norm=ln", "norm=none", at=TUNED), 0)),
     Claim("N6", "LayerNorm shortens training time", "B, results", "open",
-          says=below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 0.9),
-          note="Judged in steps: a norm's part of a step is a few per cent (E12)."),
+          says=all_of(below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 0.9),
+                      below(value("E12", "norm_share", "norm=ln width=128 length=64"), 0.1)),
+          note="Less than 0.9 of the steps, each of which takes less than 1 / 0.9 of the time without a norm "
+          "(E12), is less time.",
+          revised="After a quick report at quick size: only steps were judged. Now the norm's part of a "
+          "step's time is a part of the rule."),
     Claim("N11", "With LayerNorm gradients are steadier", "B, section 2", "open",
           says=all_of(below(ratio("E1", "gradient_cv", "norm=ln", "norm=none", at=TUNED), 1),
                       no(above(difference("E1", "clipped", "norm=ln", "norm=none", at=TUNED), 0))),
@@ -126,9 +130,10 @@ CLAIMS_B = [
           "the whole forward pass does."),
     Claim("C12 F16 F18", "Attention is very sensitive to scale: a saturated softmax kills the gradient",
           "C, claim 12; F, claims 16 and 18", "true",
-          says=all_of(exact(value("E9", "saturated_outlier", "norm=none"), low=0.1),
-                      exact(value("E9", "jacobian_ratio", "norm=none"), 0, 1 / 3)),
-          meant=exact(value("E9", "jacobian_ratio", "norm=none"), 0, 0.9)),
+          says=all_of(above(value("E9", "saturated_outlier", "norm=none"), 0.1),
+                      below(geometric("E9", "jacobian_ratio", "norm=none"), 1 / 3)),
+          meant=below(geometric("E9", "jacobian_ratio", "norm=none"), 0.9),
+          revised=SEEDS),
     Claim("C14 F11", "Under LayerNorm a token depends on itself and its context only",
           "C, claim 14; F, claim 11", "true",
           says=all_of(zero(change("logit_change_running", "ln")), zero(change("logit_change_own", "ln")))),
@@ -138,9 +143,10 @@ CLAIMS_B = [
           meant=exact(change("logit_change_own", "bn"), low=TINY)),
     Claim("N7", "BatchNorm's running statistics still drift late in training", "C, V", "open",
           says=above(value("E4", "movement", "norm=bn part=4/5"), 0.1),
-          meant=above(value("E4", "movement", "norm=bn part=4/5"), 0.01),
-          note="In the strict sense by more than 0.1 of their deviation in the last fifth of a run, in the "
-          "weak one by more than 0.01."),
+          note="By more than 0.1 of their deviation in the last fifth of a run. Averages over batches never "
+          "rest, so a far smaller movement would be no drift.",
+          revised="After a quick report at quick size: there was a weak sense, a movement above 0.01, which "
+          "the noise of batches exceeds in any case."),
     Claim("N8", "LLaMA and GPT-NeoX use RMSNorm", "C, VI", "imprecise", says=known(False),
           meant=known(True), note="LLaMA does; GPT-NeoX is built with LayerNorm."),
     Claim("N14", "Which norm a model has is no interchangeable detail", "C, first sentence and VI", "open",

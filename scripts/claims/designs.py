@@ -5,7 +5,7 @@ variant, or None as long as it is not known. A variant is judged at its tuned ra
 ("default"). Measures are those of measures.py and instruments.py, by name.
 """
 from claims import lab
-from claims.plan import DEFAULT_RATE, run_of
+from claims.plan import DEFAULT_RATE, reliable_first, run_of
 
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")
 LOSS = ("ending", "curve", "steadiness")
@@ -36,6 +36,9 @@ def norm_runs(size, tuned):
     for seed in size.judged():
         yield run_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, seed,
                      ("ending",), norm="none", placement="post")
+    for seed in size.judged(at_least=8):  # canaries compare these with each other
+        yield run_of(size, label, {"norm": "rms", "rate": "default"}, seed, ("ending",), norm="rms",
+                     learning_rate=DEFAULT_RATE)
     for norm in ("none", "ln"):  # each with the better of two initializations
         rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
         yield from best_init(size, label, tuned, norm, rates)
@@ -48,7 +51,7 @@ def norm_runs(size, tuned):
         yield from edge_runs(size, label)
         for norm in ("none", "ln", "bn"):
             for width in WIDTHS if size.full else WIDTHS[::2]:
-                rate = tuned(size, rates=size.rates[1:4], norm=norm, n_embd=width)
+                rate = tuned(size, rates=size.rates[-4:-1], norm=norm, n_embd=width)
                 for seed in size.judged() if rate is not None else ():
                     yield run_of(size, label, {"norm": norm, "width": width, "rate": "tuned"}, seed,
                                  ("ending",), norm=norm, n_embd=width, learning_rate=rate)
@@ -62,7 +65,7 @@ DEEPER = 4  # layers, where the largest rate is looked for at another depth than
 def edge_runs(size, label):
     """Norms at every rate of the grid; with more layers; and at large rates without clipping of gradients
     and without warm-up, which hide instability."""
-    rates, deeper = size.rates, size.rates[2:] or size.rates[-1:]
+    rates, deeper = size.rates, size.rates[-4:]
     cells = [({"norm": norm, "depth": "base"}, {"norm": norm}, rates)
              for norm in ("none", "ln", "rms", "bn")]
     for norm in ("none", "ln"):
@@ -83,8 +86,8 @@ def best_init(size, label, tuned, norm, rates):
     """Judged at the rate and initialization that tuning found best together."""
     if None in rates.values():
         return
-    losses = {init: sum(tuned.losses(size, rate, norm=norm, init=init)) for init, rate in rates.items()}
-    init = min(losses, key=losses.get)
+    init = min(rates, key=lambda init: reliable_first(
+        tuned.losses(size, rates[init], norm=norm, init=init)))
     for seed in size.judged():
         yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,
                      learning_rate=rates[init])
@@ -100,16 +103,22 @@ def statistics_runs(size, tuned):
                             tune={"norm": "bn"})
 
 
+def range_of(size, batch):
+    """Three rates of the grid. Many small batches need lower ones than few large ones."""
+    return size.rates[-4:-1] if batch >= 4 else size.rates[-5:-2] or size.rates[-1:]
+
+
 def batch_runs(size, tuned):
     whole = size["block-size"]
-    more = [] if size.small else [(1, 16), (2, whole), (8, whole)]
+    more = size.pick([], [(2, whole), (8, whole)], [(1, 16), (2, whole), (8, whole)])
     shapes = [(1, 4), (1, whole), (4, whole), (32, whole), *more]
     for norm in ("ln", "bn", "gn"):
         for batch, block in shapes if norm != "gn" else [(1, whole), (4, whole), (32, whole)]:
             updates = max(2, size.tokens() // (batch * block))
             options = {"norm": norm, "batch_size": batch, "block_size": block, "max_iters": updates,
                        "warmup_iters": updates // 10}
-            rate = tuned(size, rates=size.pick((1e-2,), (1e-3, 3e-3), (1e-3, 3e-3, 1e-2)), **options)
+            rate = tuned(size, rates=size.pick(range_of(size, batch)[:1], range_of(size, batch),
+                                               size.rates[1:]), **options)
             variant = {"norm": norm, "batch": batch, "block": "full" if block == whole else block}
             for seed in size.judged() if rate is not None else ():
                 yield run_of(size, tuned.label, variant, seed, ("ending",), learning_rate=rate,
@@ -181,14 +190,14 @@ def depth_runs(size, tuned):
         yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
         for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
             for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
-                               for seed in size.judged(3)):
+                               for seed in size.judged()):
                 variant = {**options, "depth": layers, "init": init, "time": "start"}
                 yield run_of(size, tuned.label, variant, seed, ("depth",), n_layer=layers, init=init,
                              max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
                              **narrow)
         for layers in size.pick((2,), (16,), (16, 48)):
             for warmup in size.pick((0,), (0,), (0, 100, 400)):
-                for seed in size.judged(size.pick(2, 3, 8)):
+                for seed in size.judged(8, at_least=8):
                     variant = {**options, "depth": layers, "warmup": warmup}
                     yield run_of(size, tuned.label, variant, seed, ("ending", "depth"),
                                  n_layer=layers, warmup_iters=warmup, probe_interval=100,
@@ -203,7 +212,7 @@ def depth_runs(size, tuned):
 def outlier_runs(size, tuned):
     for norm in ("none", "ln", "rms", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm}, {"norm": norm},
-                            ("outlier", "convexity"))
+                            ("outlier", "ranges"))
     for rate in size.pick((1e-1,), (1e-2, 1e-1), (1e-2, 3e-2, 1e-1)):
         for qk, seed in ((qk, seed) for qk in ("off", "ln") for seed in size.judged()):
             yield run_of(size, tuned.label, {"norm": "ln", "qk": qk, "rate": f"{rate:g}"}, seed,
@@ -243,7 +252,7 @@ def affine_runs(size, tuned):
 def cost_runs(size, tuned):
     short = {"max_iters": 6, "n_layer": 2, "profile": True, "eval_interval": 6, "eval_iters": 1,
              "threads": 1}
-    for repeat in range(1, size.pick(1, 3, 5) + 1):
+    for repeat in range(1, size.pick(1, 8, 8) + 1):
         for norm in ("none", "ln", "rms", "bn"):
             yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
                          ("profile",), norm=norm, n_embd=128, block_size=64, **short)
@@ -284,7 +293,7 @@ def drift_runs(size, tuned):
     updates = size["max-iters"]
     steps = checkpoints(updates, size.small)
     for norm, seed in ((norm, seed) for norm in ("none", "ln", "bn", "rms")
-                       for seed in size.judged(3)):
+                       for seed in size.judged(8)):
         for step in [one for step in steps for one in (step, step + 1)]:
             last = step == updates
             yield run_of(size, tuned.label, {"norm": norm} if last else {"norm": norm, "step": step},

@@ -1,22 +1,31 @@
 """From runs to facts: measures each run once, keeps what was measured, and lays it out as facts.
 
 FOLDER/measured.jsonl has a line for each measured run and measure: the run's name, the measure, a checksum
-of the measure's source, the values. A run's name contains a checksum of its options and its text, so such a
-line is valid on any machine: published/measured.jsonl, beside this file, is read like one's own. A run of
-which everything wanted is known is not run again. A kill loses at most the line under way.
+of the source that measures, one of the program, the values. A run's name contains a checksum of its options
+and its text, so such a line is valid on any machine: published/measured.jsonl, beside this file, is read
+like one's own. A run of which everything wanted is known is not run again. If its folder is here and ./train
+is another program now, it is measured again; what needs no run is measured with one's own program only.
+A kill loses at most the line under way.
 """
+import ast
 from concurrent.futures import ThreadPoolExecutor
+import functools
 import inspect
 import json
 import math
 import os
+import sys
 import threading
 import zlib
 
+import model_file
+import runs as run_folders
+from claims import probes
 from claims.exact import ALONE
-from claims.fact_table import Facts, variant_options, variant_text
+from claims.fact_table import RECIPES, Facts, seed_order, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
+from claims.plan import Rate
 from claims.quantities import rate_rows, stable_rates
 from runs import RunError
 
@@ -27,23 +36,46 @@ ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
+HELPERS = (model_file, run_folders, probes)  # modules that measures use
+
+
+@functools.lru_cache(maxsize=None)
+def code_of(module):
+    """A module's code, without comments and layout."""
+    return ast.dump(ast.parse(inspect.getsource(module)))
 
 
 def source_of(measure):
-    return f"{zlib.crc32(inspect.getsource(measure).encode()):08x}"
+    """A checksum of all that a measure is computed with, except for the program."""
+    modules = sys.modules[measure.__module__], *HELPERS
+    return f"{zlib.crc32((measure.__name__ + ''.join(map(code_of, modules))).encode()):08x}"
+
+
+@functools.lru_cache(maxsize=None)
+def program_of(train):
+    """A checksum of the program."""
+    with open(train, "rb") as file:
+        return f"{zlib.crc32(file.read()):08x}"
+
+
+def alone_name(lab, experiment):
+    """What stands for the run of measurements that need none: they are valid for this program only."""
+    return f"{ALONE_RUN}{experiment.id}-{program_of(lab.train)}"
 
 
 class Records:
-    """{(run, measure): {metric: value}}, kept in a file."""
+    """known: {(run, measure): {metric: value}}, kept in a file. programs: {(run, measure): checksum of the
+    program} of one's own."""
 
     def __init__(self, path, others=(PUBLISHED,)):
-        self.path, self.known, self.lock = path, {}, threading.Lock()
+        self.path, self.known, self.programs, self.lock = path, {}, {}, threading.Lock()
         self.sources = {name: source_of(measure)
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
         for one in others:
             self.read(one)
         for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
             del self.known[key]  # what needs no run is measured with one's own program
+        self.programs.clear()
         self.read(path)
 
     def read(self, path):
@@ -56,17 +88,22 @@ class Records:
                     key = record["run"], record["measure"]
                     if record["source"] == self.sources.get(key[1]):
                         self.known[key] = record["values"]
+                        self.programs[key] = record.get("program")
                 except (ValueError, KeyError, TypeError):
                     continue  # the line that a kill left incomplete
 
     def find(self, run, measure):
         return self.known.get((run, measure))
 
-    def keep(self, run, measure, values):
+    def is_of_another(self, run, measure, program):
+        """Whether it was measured in this folder by another program."""
+        return (run, measure) in self.programs and self.programs[run, measure] != program
+
+    def keep(self, run, measure, values, program):
         line = json.dumps({"run": run, "measure": measure, "source": self.sources[measure],
-                           "values": values})
+                           "program": program, "values": values})
         with self.lock:
-            self.known[run, measure] = values
+            self.known[run, measure], self.programs[run, measure] = values, program
             with open(self.path, "a", encoding="utf-8") as file:
                 if file.tell() and not ends_with_newline(self.path):
                     file.write("\n")
@@ -80,9 +117,10 @@ def ends_with_newline(path):
 
 
 def wanted(lab, run):
-    """The measures of a run that are not known yet."""
-    name = lab.name_of(run)
-    return [measure for measure in run.measures if lab.records.find(name, measure) is None]
+    """The measures of a run that are not known yet, or were measured here by another program."""
+    name, program = lab.name_of(run), program_of(lab.train)
+    return [measure for measure in run.measures if lab.records.find(name, measure) is None or
+            lab.records.is_of_another(name, measure, program) and lab.ended(run)]
 
 
 def is_missing(lab, run):
@@ -103,7 +141,7 @@ def measure_run(lab, run, say):
             say(f"{name}: {measure}: {' '.join(str(error).split()) or type(error).__name__}")
             continue
         if values or diverged or measure not in WAITING:
-            lab.records.keep(name, measure, values)
+            lab.records.keep(name, measure, values, program_of(lab.train))
 
 
 def measure_all(lab, runs, jobs, say, progress):
@@ -118,7 +156,7 @@ def measure_alone(lab, experiments, say):
     """Measures what needs no run."""
     for experiment in experiments:
         for name in experiment.alone:
-            if lab.records.find(ALONE_RUN + experiment.id, name) is not None:
+            if lab.records.find(alone_name(lab, experiment), name) is not None:
                 continue
             try:
                 rows = ALONE[name](lab)
@@ -126,7 +164,7 @@ def measure_alone(lab, experiments, say):
                 say(f"{experiment.id}: {name}: {error}")
                 continue
             if rows:
-                lab.records.keep(ALONE_RUN + experiment.id, name, rows)
+                lab.records.keep(alone_name(lab, experiment), name, rows, program_of(lab.train))
 
 
 def gather(lab, planned, experiments):
@@ -134,18 +172,49 @@ def gather(lab, planned, experiments):
     need none."""
     facts = Facts()
     for experiment, size, label, run in planned:
+        values = {}
         for measure in run.measures:
-            values = lab.records.find(lab.name_of(run), measure) or {}
-            for metric, value in values.items():
-                facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
+            values.update(lab.records.find(lab.name_of(run), measure) or {})
+        for metric, value in {**values, **(tuning_of(run) if values else {})}.items():
+            facts.add(experiment.id, label, size.name, run.variant, run.seed, metric, value)
     for experiment in experiments:
         for name in experiment.alone:
-            for row in lab.records.find(ALONE_RUN + experiment.id, name) or ():
+            for row in lab.records.find(alone_name(lab, experiment), name) or ():
                 variant, seed, metric, value = row
                 facts.add(experiment.id, *EXACT_CELL, variant, seed, metric, value)
     add_over_rates(facts)
+    add_regret(facts)
     add_canaries(facts)
     return facts
+
+
+def tuning_of(run):
+    """Of a run at a tuned rate: whether that is an end of the grid, and whether it is that of another
+    variant."""
+    rate = run.options.get("learning-rate")
+    if not isinstance(rate, Rate):
+        return {}
+    return {"rate_at_end": float(rate.at_end()), "rate_of_another": float(not rate.is_of(run))}
+
+
+def add_regret(facts):
+    """Of E1's variants at their tuned rates: by how much a run ends above that at the judged rate which is
+    best on average over the same seeds."""
+    for cell in facts.cells("E1"):
+        for variant in facts.variants("E1", cell, "val_loss"):
+            options = variant_options(variant)
+            if options.get("rate") != RECIPES[0]:
+                continue
+            own, others = facts.series("E1", cell, "val_loss", variant), []
+            for one in facts.variants("E1", cell, "val_loss"):
+                named = {name: value for name, value in variant_options(one).items()
+                         if (name, value) != ("depth", "base")}
+                series = facts.series("E1", cell, "val_loss", one)
+                if one != variant and {**named, "rate": RECIPES[0]} == options and set(own) <= set(series):
+                    others.append([series[seed] for seed in own])
+            best = min(others, key=sum, default=None)
+            for (seed, loss), other in zip(own.items(), best or ()):
+                facts.add("E1", *cell, variant, seed, "rate_regret", loss - other)
 
 
 def add_over_rates(facts):
@@ -183,16 +252,16 @@ def sensitivities(view, rates, variant):
 
 
 def add_canaries(facts):
-    """What canaries read: real losses of E1 under other names."""
-    sources = [("copy=1", "norm=rms", 0), ("copy=2", "norm=rms", 0), ("place=pre", "norm=none", 0),
-               ("place=post", "norm=none placement=post", 0), ("penalty=0", "norm=bn", 0),
-               ("penalty=0.05", "norm=bn", PENALTY)]
+    """What canaries read: real losses of E1 under other names. A seed's partner of other seeds is the next
+    seed's run, so that their difference has the noise of runs."""
+    sources = [("copy=1", "norm=rms", 0, 0), ("copy=2", "norm=rms", 1, 0), ("place=pre", "norm=none", 0, 0),
+               ("place=post", "norm=none placement=post", 0, 0), ("penalty=0", "norm=rms", 1, 0),
+               ("penalty=0.05", "norm=rms", 0, PENALTY)]
     for cell in facts.cells("E1"):
-        for name, variant, more in sources:
+        for name, variant, further, more in sources:
             for metric in ("val_loss", "build"):
                 series = facts.series("E1", cell, metric, f"{variant} rate=default")
-                for seed, value in series.items():
+                seeds = sorted(series, key=seed_order)
+                for seed, partner in zip(seeds, seeds[further:]):
                     facts.add(CANARY, *cell, name, seed, metric,
-                              value + more if metric == "val_loss" else value)
-
-
+                              series[partner] + (more if metric == "val_loss" else 0))

@@ -80,6 +80,11 @@ def slopes(x, y):
     return np.asarray(y, float) @ x / (x @ x)
 
 
+def deviation(values):
+    """The standard deviation of a sample."""
+    return float(np.std(np.asarray(values, float), ddof=1))
+
+
 # ---- tests ---------------------------------------------------------------------------------------
 
 def sums_of_signs(values):

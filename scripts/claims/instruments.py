@@ -155,16 +155,23 @@ def outlier(lab, folder, run):
             "jacobian_ratio": large[2] / plain[2]}
 
 
-def convexity(lab, folder, run):
-    """By how much attention's largest output exceeds the largest value, relative to that; and the
-    largest logit."""
-    arrays = lab.dump(folder, batch_text(lab, run, ROWS), f"--batch-size={ROWS}")
-    excess, largest = [], []
+def dynamic_range(rows):
+    """The 99th over the 1st percentile of the tokens' root mean squares."""
+    low, high = np.percentile(np.sqrt((rows ** 2).mean(-1)), (1, 99))
+    return high / low if low > 0 else np.inf
+
+
+def ranges(lab, folder, run):
+    """The dynamic range of attention's output, before its projection, over that of the values that it
+    mixes, mean over layers; the largest logit."""
+    arrays = lab.dump(folder, batch_text(lab, run, CHUNK), f"--batch-size={CHUNK}")
+    outputs, growths, largest = [], [], []
     for layer, (_, logits, v) in enumerate(all_weights(arrays, run)):
-        output = np.abs(arrays[f"transformer.h.{layer}.attn.output"]).max()
-        excess.append(output / np.abs(v).max() - 1)
+        outputs.append(dynamic_range(arrays[f"transformer.h.{layer}.attn.output"].astype(float)))
+        growths.append(outputs[-1] / dynamic_range(v))
         largest.append(np.nanmax(np.abs(logits)))
-    return {"convexity_excess": float(max(excess)), "largest_logit": float(max(largest))}
+    return {"output_range": float(np.mean(outputs)), "range_growth": float(np.mean(growths)),
+            "largest_logit": float(max(largest))}
 
 
 def noise(lab, folder, run):
@@ -189,8 +196,9 @@ def noise(lab, folder, run):
 
 def kept(lab, folder, run):
     """R^2 of linear probes for a token's norm, mean and position, before a norm less after it, mean
-    over norms; the fraction of variance between positions; the norms' output values; and whether similar
-    characters get more similar."""
+    over norms; the fraction of variance between positions; the norms' output values; how much a token's
+    length varies after the last norm, and that over its variation before; and whether similar characters
+    get more similar."""
     arrays = lab.dump(folder, batch_text(lab, run, CHUNK), f"--batch-size={CHUNK}")
     loss, between, within = {"norm": [], "mean": [], "position": []}, [], []
     for site in principal_sites(arrays):
@@ -201,12 +209,13 @@ def kept(lab, folder, run):
             loss[name].append(ridge_r2(x, target) - ridge_r2(y, target))
         between.append((x.mean(0).var(0) / x.var((0, 1))).mean())
         within.append((np.abs(y) <= 2).mean())
-    final = arrays["transformer.ln_f.output"].astype(float)
-    radius = np.linalg.norm(final, axis=-1)
+    radii = [np.linalg.norm(arrays[f"transformer.ln_f.{side}"].astype(float), axis=-1)
+             for side in ("input", "output")]
+    cvs = [float(radius.std() / radius.mean()) for radius in radii]
     gain = [similarity(arrays[f"transformer.ln_f.{side}"], arrays) for side in ("input", "output")]
     return {**{f"{name}_loss": float(np.mean(values)) for name, values in loss.items()},
             "between_positions": float(np.mean(between)), "within_two": float(np.mean(within)),
-            "radius_cv": float(radius.std() / radius.mean()), "similarity_gain": gain[1] - gain[0]}
+            "radius_cv": cvs[1], "radius_cv_ratio": cvs[1] / cvs[0], "similarity_gain": gain[1] - gain[0]}
 
 
 def similarity(values, arrays):
@@ -234,10 +243,10 @@ def gradient(arrays):
 
 def shards(lab, folder, run):
     """The relative difference between the gradient of 12 sequences in 2, 4, 12 parts, each with
-    statistics of its own, and that of the whole batch. With synchronized statistics there is one part."""
+    statistics of its own, and that of the whole batch."""
     text, found = batch_text(lab, run, ROWS), {}
     whole = gradient(lab.dump(folder, text, "--stats=own", f"--batch-size={ROWS}"))
-    for parts in (1, 2, 4, 12):
+    for parts in (2, 4, 12):
         parted = gradient(lab.dump(folder, text, "--stats=own", f"--batch-size={ROWS // parts}"))
         found[f"gradient_error_{parts}"] = float(np.linalg.norm(parted - whole) / np.linalg.norm(whole))
     return found
@@ -293,4 +302,4 @@ def profile(lab, folder, run):
 
 
 INSTRUMENTS = {instrument.__name__: instrument for instrument in (
-    dependence, pad_change, rereading, outlier, convexity, noise, kept, shards, drift, profile)}
+    dependence, pad_change, rereading, outlier, ranges, noise, kept, shards, drift, profile)}

@@ -1,9 +1,10 @@
 """What an experiment is made of: sizes, runs, and how the learning rate of each variant is tuned.
 
-A run's name follows from its options, so equal runs are one run, whoever asks for it. Every variant gets
-the same grid of learning rates with tuning seeds (from 101 on). Its best rate is then frozen and judged
-with other seeds (1, 2, ...). So some runs are known only when others have ended: report.py plans,
-runs and plans again until nothing is missing.
+A run's name follows from its options, so equal runs are one run, whoever asks for it. A variant's rates
+are tried with tuning seeds (from 101 on). The best one is then frozen and judged with other seeds (1, 2,
+...). A rate whose tuning seeds end far from each other is taken only if all do: with other seeds it may
+fail. So some runs are known only when others have ended: report.py plans, runs and plans again until
+nothing is missing.
 """
 from collections import namedtuple
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,15 @@ from typing import Callable
 import zlib
 
 from claims.fact_table import variant_text
+from run_options import WATCHING
 
 DEFAULT_RATE = 1e-3
 # Options of experiments at ./train's own values.
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
 FIRST_TUNING_SEED = 101
+SPREAD = 0.1  # nats between tuning seeds, above which a rate is not reliable
+LARGE = 100   # nats: below what Lab.loss_of() gives for a run that did not train
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
 # variant; the seed; what is measured of it.
@@ -34,7 +38,7 @@ class Size:
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
     seeds: int = 5
-    tuning: int = 2
+    tuning: int = 4
     evaluated: int = 12288
     small: bool = False
     full: bool = False
@@ -43,8 +47,10 @@ class Size:
     def __getitem__(self, name):
         return self.options[name]
 
-    def judged(self, at_most=None):
-        return range(1, min(self.seeds, at_most or self.seeds) + 1)
+    def judged(self, at_most=None, at_least=0):
+        """The judged seeds; at_least: of runs that are cheap, or of which few seeds decide nothing."""
+        count = max(min(self.seeds, at_most or self.seeds), 0 if self.small else at_least)
+        return range(1, count + 1)
 
     def tuning_seeds(self):
         return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning)
@@ -67,15 +73,18 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
                      "max-iters": 20, "warmup-iters": 2},
             rates=(1e-3, 1e-2), seeds=2, tuning=1, evaluated=512, small=True)
 
+# In so few updates the lowest rate is never the best.
+QUICK = replace(XS, rates=XS.rates[1:])
+
 # What a level of the report runs: sizes of the core experiments, and of all others.
 LEVELS = {
     "mini": ([MINI], [MINI]),
-    "quick": ([XS, replace(S, options={**S.options, "max-iters": 220}, rates=(1e-3, 1e-2), tuning=1,
-                           evaluated=12288)],
-              [XS]),
-    "full": ([replace(size, full=True, seeds=seeds, tuning=3)
+    "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
+                           rates=(1e-3, 1e-2), evaluated=12288)],
+              [QUICK]),
+    "full": ([replace(size, full=True, seeds=seeds)
               for size, seeds in ((XS, 16), (S, 16), (M, 8))],
-             [replace(S, full=True, seeds=8, tuning=3)]),
+             [replace(S, full=True, seeds=8)]),
 }
 
 
@@ -138,6 +147,35 @@ def grid_line(name, run, paths):
     return " ".join([name, *map(shlex.quote, words)])
 
 
+class Rate(float):
+    """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it."""
+
+    def __new__(cls, rate, grid, tried):
+        found = super().__new__(cls, rate)
+        found.grid, found.tried = tuple(grid), tried
+        return found
+
+    def at_end(self):
+        """Whether a better rate could be beyond the grid."""
+        return self in (min(self.grid), max(self.grid))
+
+    def is_of(self, run):
+        """Whether it was tuned for this run, and not for one with another text or other options."""
+        return (run.corpus, deciding(run)) == (self.tried.corpus, deciding(self.tried))
+
+
+def deciding(run):
+    """The options that change what is learned, except for the rate."""
+    return {name: value for name, value in run.options.items()
+            if name not in WATCHING and name != "learning-rate"}
+
+
+def reliable_first(losses):
+    """What rates are sorted by: first those at which all seeds train and agree, then the mean loss."""
+    reliable = max(losses) < LARGE and max(losses) - min(losses) <= SPREAD
+    return not reliable, sum(losses) / len(losses)
+
+
 class Tuning:
     """Finds the best rate of a variant among runs that have ended (Lab.loss_of). wanted: the runs of the
     grid."""
@@ -155,11 +193,12 @@ class Tuning:
         return [self.lab.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
 
     def __call__(self, size, rates=None, **options):
-        means = {}
-        for rate in rates or size.rates:
+        found, rates = {}, rates or size.rates
+        for rate in rates:
             self.wanted += [self.run(size, rate, seed, **options) for seed in size.tuning_seeds()]
             losses = self.losses(size, rate, **options)
-            means[rate] = None if None in losses else sum(losses) / len(losses)
-        if None in means.values():
+            found[rate] = None if None in losses else reliable_first(losses)
+        if None in found.values():
             return None
-        return min(means, key=lambda rate: (means[rate], rate))
+        best = min(found, key=lambda rate: (found[rate], rate))
+        return Rate(best, rates, self.run(size, best, FIRST_TUNING_SEED, **options))

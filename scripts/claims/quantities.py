@@ -3,12 +3,14 @@ thresholds.
 
 Runs of one seed share weights and batches, so quantities are formed seed by seed (differences, ratios,
 slopes) and then get Student's t interval over the seeds, at 99 %. Proportions get Clopper and Pearson's.
-A mean over the runs that trained would be one of survivors. So if some runs of a variant trained and others
-did not, or if one diverged, which makes its loss infinite, the quantity is the median with its interval by
-order statistics, which such runs enter like all others. That interval is the whole line below 8 seeds.
-Runs of different builds are not paired.
+A mean over the runs that trained would be one of survivors. If some runs of a variant trained and others
+are stuck at a finite loss, these count as no better than the worst that trained: one end of the interval is
+Student's, the other is infinite. If a run diverged, which makes its loss infinite, or if both sides of a
+difference have stuck runs, the quantity is the median with its interval by order statistics, which such
+runs enter like all others. That interval is the whole line below 8 seeds. Runs of different builds are not
+paired.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 from typing import Callable
 
@@ -21,18 +23,21 @@ from claims.fact_table import NO_SEED, variant_text
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
 NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit",
         "above_frequencies")
+NEVER = 1.1                         # of all steps: the first tenth in which there are none
 STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 99 % interval. seeds: {seed: value}. p: of the sign-flip test against 0."""
+    """A value with its 99 % interval. seeds: {seed: value}. ratio: whether the mean is that of the
+    logarithms. p: of the sign-flip test against the threshold of a reading, which sets it."""
     value: float
     low: float
     high: float
     seeds: dict
-    p: float = math.nan
     kind: str = "mean"
+    ratio: bool = False
+    p: float = math.nan
 
     @property
     def n(self):
@@ -42,6 +47,14 @@ class Estimate:
     def deviation(self):
         values = list(self.seeds.values())
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+    def p_against(self, *thresholds):
+        """The exact p of the hypothesis that the mean is one of these; NaN where the mean does not decide."""
+        if not thresholds or self.kind != "mean" or not 1 < self.n <= inference.FLIPS_MAX:
+            return math.nan
+        scale = math.log if self.ratio else float
+        return max(inference.sign_flip_p([scale(value) - scale(m) for value in self.seeds.values()])
+                   for m in thresholds)
 
 
 @dataclass(frozen=True)
@@ -79,8 +92,7 @@ def over_seeds(values, grid=0.0):
     if grid:
         half = inference.t_quantile(n - 1) * math.sqrt((numbers.var(ddof=1) + grid ** 2 / 12) / n)
         low, high = mean - half, mean + half
-    p = inference.sign_flip_p(numbers) if n <= inference.FLIPS_MAX else math.nan
-    return Estimate(mean, low, high, values, p)
+    return Estimate(mean, low, high, values)
 
 
 def median_over_seeds(values):
@@ -99,9 +111,27 @@ def median_over_seeds(values):
     return Estimate(float(value), float(low), float(high), values, kind="median")
 
 
+def one_sided(values, bounds, sign, grid=0.0):
+    """The interval's end that remains if the values of some seeds (bounds) are lower bounds (sign 1) or upper
+    ones (-1). Where they are the minority they count as the most extreme of the others: far values would
+    widen the interval, although they speak for the same side."""
+    others = [value for seed, value in values.items() if seed not in bounds]
+    if len(others) > len(bounds):
+        worst = sign * max(sign * value for value in others)
+        shown, values = values, {seed: sign * min(sign * value, sign * worst)
+                                 for seed, value in values.items()}
+    else:
+        shown = values
+    estimate = over_seeds(values, grid)
+    ends = {"high": math.inf} if sign > 0 else {"low": -math.inf}
+    mean = float(np.mean(list(shown.values())))
+    return replace(estimate, **ends, value=mean, seeds=shown, kind="one-sided")
+
+
 def combined(view, metric, terms):
-    """{seed: sum of sign * value} over the seeds that all terms have, and whether each term's runs agree in
-    whether they trained. A seed whose runs are of different builds is left out."""
+    """{seed: sum of sign * value} over the seeds that all terms have, and {sign: seeds that did not train}
+    of the terms of which some runs trained and others did not. A seed whose runs are of different builds is
+    left out."""
     series = [view(metric, variant) for _, variant in terms]
     builds = [view("build", variant) for _, variant in terms]
     trained = [view("trained", variant) for _, variant in terms]
@@ -114,15 +144,24 @@ def combined(view, metric, terms):
         with np.errstate(invalid="ignore"):
             values[seed] = float(sum(np.float64(sign) * one[seed]
                                      for (sign, _), one in zip(terms, series)))
-    return values, metric not in LOSSES or \
-        all(len({one.get(seed, 1) for seed in values}) <= 1 for one in trained)
+    stuck = {}
+    for (sign, _), one in zip(terms, trained) if metric in LOSSES else ():
+        bad = {seed for seed in values if one.get(seed, 1) != 1}
+        if 0 < len(bad) < len(values):
+            stuck.setdefault(sign, set()).update(bad)
+    return values, stuck
 
 
 def combination(view, metric, terms):
-    values, whole = combined(view, metric, terms)
+    values, stuck = combined(view, metric, terms)
     if not values:
         return None
-    return over_seeds(values) if whole else median_over_seeds(values)
+    if not stuck:
+        return over_seeds(values)
+    if len(stuck) > 1 or not np.isfinite(list(values.values())).all():
+        return median_over_seeds(values)
+    (sign, bounds), = stuck.items()
+    return one_sided(values, bounds, sign)
 
 
 def unit_of(metric):
@@ -185,7 +224,7 @@ def exponential(estimate):
         value, low, high = (float(np.exp(number)) for number in
                             (estimate.value, estimate.low, estimate.high))
     return Estimate(value, low, high, {seed: math.exp(number) for seed, number
-                                       in estimate.seeds.items()}, estimate.p, estimate.kind)
+                                       in estimate.seeds.items()}, estimate.kind, ratio=True)
 
 
 def fraction(experiment, metric, variant):
@@ -260,8 +299,8 @@ def largest_rate(experiment, rates, a, b):
 
 
 def steps_to(experiment, a, b, at=""):
-    """The steps after which a has reached the loss that b ends with, as a fraction of all steps; infinity
-    if a never does."""
+    """The steps after which a has reached the loss that b ends with, as a fraction of all steps; at least
+    NEVER if a does not reach it."""
     a, b = joined(a, at), joined(b, at)
 
     def compute(view):
@@ -270,8 +309,9 @@ def steps_to(experiment, a, b, at=""):
             curve = [(k / 10, view(f"val_loss_{10 * k}%", a).get(seed, math.inf))
                      for k in range(1, 11)]
             if seed in view("val_loss_100%", a):
-                fractions[seed] = next((part for part, reached in curve if reached <= loss), math.inf)
-        return over_seeds(fractions, 0.1)
+                fractions[seed] = next((part for part, reached in curve if reached <= loss), NEVER)
+        late = {seed for seed, part in fractions.items() if part == NEVER}
+        return one_sided(fractions, late, 1, 0.1) if late else over_seeds(fractions, 0.1)
     return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
                     (("val_loss_100%", a), ("val_loss", b)), compute)
 

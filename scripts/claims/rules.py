@@ -24,11 +24,11 @@ A claim read at tuned learning rates is judged at the default rate too. Where th
 other, it is imprecise: it depends on the rate. Equivalence: Lakens 2017. The criterion as data: Lakens and
 DeBruine 2021.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 import math
 import zlib
 
-from claims import inference
+from claims import caveats, needed
 from claims.fact_table import RECIPES, variant_text
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
@@ -70,6 +70,22 @@ class Reading:
                 if leaf.quantity for metric, variant in leaf.quantity.needs}
 
 
+    def seeds_needed(self, facts):
+        """The seeds that would probably decide every cell that is open; None if that can't be estimated."""
+        return at_most([self.seeds(facts, cell) for cell in self.cells(facts)
+                        if self.value(facts, cell) == OPEN])
+
+
+def at_most(counts):
+    """Enough for all; None if there is none, or one is not known."""
+    return None if None in counts else max(counts, default=None)
+
+
+def at_least(counts):
+    """Enough for one of them."""
+    return min((count for count in counts if count is not None), default=None)
+
+
 def conjunction(values):
     """Kleene's minimum; None counts only where nothing fails."""
     values = list(values)
@@ -104,9 +120,20 @@ class Leaf(Reading):
         for cell in facts.cells(self.quantity.experiment):
             estimate = self.quantity.estimate(facts, cell)
             if estimate is not None:
-                found[cell] = Outcome(self, cell, estimate,
+                p = estimate.p_against(*self.thresholds())
+                found[cell] = Outcome(self, cell, replace(estimate, p=p),
                                       FORMS[self.form](estimate, self.low, self.high))
         return found
+
+    def seeds(self, facts, cell):
+        """That would probably decide an open cell."""
+        found = self.measured(facts)
+        estimates = [found[cell]] if cell in found else [one for one in found.values() if one.value == OPEN]
+        return at_most([needed.of_leaf(self.form, self.low, self.high, one.estimate) for one in estimates])
+
+    def thresholds(self):
+        """What the quantity is tested against: nothing where every value must be in a range."""
+        return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
 
     def value(self, facts, cell):
         """In this cell; if it was not measured there, in all cells in which it was."""
@@ -148,6 +175,11 @@ class Combined(Reading):
             return None if values[0] is None else 1 - values[0]
         return (conjunction if self.word == "and" else disjunction)(values)
 
+    def seeds(self, facts, cell):
+        """All parts that are open must be decided for "and"; for "or" one may do."""
+        counts = [part.seeds(facts, cell) for part in self.parts if part.value(facts, cell) == OPEN]
+        return at_least(counts) if self.word == "or" else at_most(counts)
+
     def text(self):
         if self.word == "not":
             return f"not ({self.parts[0].text()})"
@@ -164,6 +196,10 @@ class SomeCell(Reading):
     def value(self, facts, cell):
         cells = self.part.cells(facts)
         return disjunction(self.part.value(facts, one) for one in cells) if cells else None
+
+    def seeds(self, facts, cell):
+        return at_least([self.part.seeds(facts, one) for one in self.part.cells(facts)
+                         if self.part.value(facts, one) == OPEN])
 
     def text(self):
         return f"in some cell: {self.part.text()}"
@@ -309,10 +345,12 @@ def judge(claim, facts):
             word = IMPRECISE
         elif other != word and other in DECIDED:
             why += f" At the default rate: {other}."
+    if word in (*DECIDED, UNDECIDED):
+        why = " ".join([why, *caveats.sentences(claim.needs(), facts)])
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
     return Verdict(word, says, meant, cells, said, intended, why.strip(),
-                   seeds_needed(said + intended) if word == UNDECIDED else None)
+                   seeds_needed(claim, facts) if word == UNDECIDED else None)
 
 
 def cell_name(cell):
@@ -334,30 +372,10 @@ def why_of(word, says, meant, cells, claim):
     return ""
 
 
-def seeds_needed(outcomes):
-    """The seeds that would probably decide every open outcome, or None if that can't be estimated."""
-    most = None
-    for outcome in outcomes:
-        estimate, leaf = outcome.estimate, outcome.reading
-        if outcome.value != OPEN or estimate.kind != "mean" or not estimate.deviation > 0:
-            continue
-        threshold = {"above": leaf.low, "below": leaf.high,
-                     "within": math.copysign(leaf.high, estimate.value)}[leaf.form]
-        if leaf.form == "within" and abs(estimate.value) < leaf.high:
-            needed = seeds_for_equivalence(estimate.value, estimate.deviation, leaf.high)
-        else:
-            needed = inference.seeds_needed(estimate.value - threshold, estimate.deviation, 0)
-        if needed is not None:
-            most = max(most or 0, needed)
-    return most
-
-
-def seeds_for_equivalence(mean, deviation, margin):
-    """The least of these numbers of seeds with which the interval probably lies within the margin."""
-    for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024):
-        if inference.power_of_equivalence(n, mean, deviation, margin) >= inference.POWER:
-            return n
-    return None
+def seeds_needed(claim, facts):
+    """The seeds that would probably decide what is open of a claim, or None if that can't be estimated."""
+    return at_most([reading.seeds_needed(facts) for reading in (claim.says, claim.meant)
+                    if reading and reading.judge(facts)[0] == OPEN])
 
 
 def rule_is_younger(claim, registered):

@@ -1,0 +1,35 @@
+"""What to know of the tuned learning rates behind a verdict. A variant's rate may be an end of its grid, be
+tuned for another variant, or lose on the judged seeds against another rate that was judged too.
+
+Facts (facts.py): rate_at_end and rate_of_another are 0 or 1; rate_regret is a difference of losses.
+"""
+from claims.fact_table import variant_text
+from claims.inference import MARGIN
+
+REGRET = "rate_regret"
+FLAGS = {"rate_at_end": "is an end of the grid", "rate_of_another": "was tuned for another variant",
+         REGRET: f"is worse by more than {MARGIN:g} nats than another one"}
+
+
+def faults(facts):
+    """[(experiment, cell, variant, flag)] of the whole table, in its order."""
+    found = []
+    for experiment in sorted(facts.experiments()):
+        for cell in facts.cells(experiment):
+            for flag in FLAGS:
+                for variant in facts.variants(experiment, cell, flag):
+                    series = facts.series(experiment, cell, flag, variant)
+                    mean = sum(series.values()) / len(series)
+                    if mean > (MARGIN if flag == REGRET else 0):
+                        found.append((experiment, cell, variant, flag))
+    return found
+
+
+def sentences(needs, facts):
+    """What is wrong with the rates of what a claim reads, a sentence for each fault. needs: Claim.needs()."""
+    read = {(experiment, variant_text(variant)) for experiment, _, variant in needs}
+    named = {}
+    for experiment, cell, variant, flag in faults(facts):
+        if (experiment, variant) in read:
+            named.setdefault(flag, {})[f"{variant} ({experiment}, {cell[1]})"] = None
+    return [f"The rate {FLAGS[flag]}: {'; '.join(names)}." for flag, names in named.items()]

@@ -1,0 +1,154 @@
+"""What check_report.py checks of tuned rates, and of intervals, p and seeds that a rule rests on."""
+import math
+
+import numpy as np
+
+from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities
+from claims.claims_a import TINY
+from claims.fact_table import Facts
+from claims.instruments import dynamic_range
+from claims.rules import (Claim, above, all_of, any_of, below, exact, in_some_cell, judge, no,
+                          within)
+
+failures = []
+
+
+def check(holds, *words):
+    if not holds:
+        failures.append(" ".join(map(str, words)))
+
+
+class Losses:
+    """A lab that knows the loss of a run by its rate, and whether its seed is an odd one."""
+    def __init__(self, losses):
+        self.losses = losses
+
+    def loss_of(self, run):
+        return self.losses[run.options["learning-rate"]][run.seed % 2]
+
+
+def check_tuning():
+    """A rate that is best on average and fails for some seeds is not taken; if all do, the mean decides.
+    The end of a grid, another variant's rate, and a rate that loses on judged seeds are told."""
+    size = plan.replace(plan.XS, rates=(1e-3, 1e-2, 1e-1))
+    check(size.tuning >= 4, "too few tuning seeds to see that some fail")
+    stuck = 3.3 + lab.UNTRAINED
+    for losses, best in (
+            (((2.5, 2.5), (2.4, 2.4), (2.3, 2.3)), 1e-1), (((2.5, 2.5), (2.4, 2.4), (2.2, 2.4)), 1e-2),
+            (((2.6, 2.8), (2.4, 2.8), (2.2, 2.4)), 1e-1), (((2.5, 2.7), (stuck, stuck), (2.2, stuck)), 1e-3),
+            (((2.5, 2.5), (math.inf, math.inf), (2.2, math.inf)), 1e-3)):
+        rate = plan.Tuning("text", Losses(dict(zip(size.rates, losses))))(size, norm="ln")
+        check(rate == best and rate.at_end() == (best != 1e-2), "tuned", losses, rate)
+    own, other = (plan.run_of(size, "text", "norm=ln", 1, ("ending",), norm=norm, learning_rate=rate)
+                  for norm in ("ln", "bn"))
+    check(rate.is_of(own) and not rate.is_of(other), "whose rate it is")
+    check(not rate.is_of(own._replace(corpus="text-lines")), "a rate of another text")
+    check(facts_module.tuning_of(other) == {"rate_at_end": 1, "rate_of_another": 1}, "facts of a rate")
+    for options in {"learning-rate": 1e-3}, {}:
+        check(facts_module.tuning_of(own._replace(options=options)) == {}, "no tuned rate")
+    table = Facts()
+    for variant, loss in (("norm=ln rate=tuned", 2.5), ("norm=ln depth=base rate=0.01", 2.4),
+                          ("norm=ln depth=base rate=0.001", 2.6), ("norm=bn depth=base rate=0.01", 2.0),
+                          ("norm=bn rate=tuned", 2.1), ("norm=bn rate=default", 2.11)):
+        for seed in (1, 2):
+            table.add("E1", "t", "XS", variant, seed, "val_loss", loss)
+    facts_module.add_regret(table)
+    flagged = [(variant, flag) for _, _, variant, flag in caveats.faults(table)]
+    check(flagged == [("norm=bn rate=tuned", "rate_regret"), ("norm=ln rate=tuned", "rate_regret")], flagged)
+    claim = Claim("T", "", "", "open", says=above(quantities.value("E1", "val_loss", "norm=ln rate=tuned"), 2))
+    check("than another one: norm=ln rate=tuned (E1, XS)" in judge(claim, table).why, judge(claim, table).why)
+
+
+def with_losses(losses, deviation, seeds=5):
+    """E1's facts at the default rate."""
+    table = Facts()
+    for variant, loss in losses.items():
+        for seed in range(1, seeds + 1):
+            noise = deviation * (0.8, -1.3, 0.5, 1, -0.9)[seed % 5]
+            table.add("E1", "t", "XS", f"{variant} rate=default", seed, "val_loss", loss + noise)
+    facts_module.add_canaries(table)
+    return table
+
+
+def check_canaries():
+    """Canaries hold at the noise of real runs, fail with far more of it, and say nothing of two seeds."""
+    losses = {"norm=rms": 2.6, "norm=none": 3.2, "norm=none placement=post": 3.2}
+    for deviation, seeds, wanted in ((0.008, 8, []), (0.1, 8, ["K1", "K4"]), (0.1, 2, []), (0.01, 0, [])):
+        judged = claims.verdicts(with_losses(losses, deviation, seeds))
+        failed = [claim.id for claim in claims.failed_canaries(judged)]
+        check(failed == wanted, "canaries", deviation, seeds, failed)
+        missing = [claim.id for claim in claims.unmeasured_canaries(judged)]
+        check(missing == (["K2"] if seeds else ["K1", "K2", "K3", "K4"]), "not measured", missing)
+    broken = with_losses({**losses, "norm=none placement=post": 3.3}, 0.008, 8)
+    check([claim.id for claim in claims.failed_canaries(claims.verdicts(broken))] == ["K3"], "K3")
+
+
+def table_of(**columns):
+    """Facts of E with a variant for each column, and its values by seed."""
+    table = Facts()
+    for name, values in columns.items():
+        for seed, number in enumerate(values, 1):
+            table.add("E", "t", "S", f"norm={name}", seed, "x", number)
+    return table
+
+
+def p_of(reading, table):
+    return reading.outcomes(table)[0].estimate.p
+
+
+def check_p():
+    """p is that of the reading's own threshold, on the scale on which the interval is; an exact reading has
+    none, nor has a median."""
+    table = table_of(a=[1.2, 1.3, 1.5, 1.4, 1.25, 1.35], b=[1.0] * 6)
+    first, half = 2 / 2 ** 6, quantities.difference("E", "x", "norm=a", "norm=b")
+    ratio = quantities.ratio("E", "x", "norm=a", "norm=b")
+    for reading, p in ((above(half, 0), first), (above(half, 0.55), first), (above(half, 0.33), 1),
+                       (below(half, 0.1), first), (within(half, 0.1), first), (within(half, 0.33), 1),
+                       (above(ratio, 1), first), (above(ratio, 1.1), first), (below(ratio, 1.33), 0.9)):
+        found = p_of(reading, table)
+        check(abs(found - p) < 1e-9 or p > 0.5 and found > 0.5, "p", reading.text(), found)
+    check(math.isnan(p_of(exact(half, 0, 0), table)), "p of an exact reading")
+    infinite = table_of(a=[1, 2, 3, 4, 5, 6, 7, math.inf])
+    check(math.isnan(p_of(above(quantities.value("E", "x", "norm=a"), 0), infinite)), "p of a median")
+
+
+def check_seeds_needed():
+    """For "and" the most of the open parts, for "or" the least; also of fractions, medians and logarithms."""
+    table = table_of(few=[0.5, 0.4, 0.6, -0.1], many=[0.5, -0.9, 0.7, -0.1], some=[1, 1, 1, 1, 0],
+                     long=[1, 1, 1, 1, 1, 2, 0, math.inf], small=[1.5, 1.8, 1.2, 0.95], one=[1] * 4)
+    few, many = (above(quantities.value("E", "x", f"norm={name}"), 0) for name in ("few", "many"))
+    counts = [reading.seeds_needed(table) for reading in (few, many)]
+    check(4 < counts[0] < 20 < counts[1], "seeds of means", counts)
+    check(any_of(few, many).seeds_needed(table) == counts[0], "either")
+    check(all_of(few, no(many)).seeds_needed(table) == counts[1], "both")
+    check(in_some_cell(many).seeds_needed(table) == counts[1], "in some cell")
+    for reading in (above(quantities.fraction("E", "x", "norm=some"), 0.5),
+                    above(quantities.value("E", "x", "norm=long"), 0.5),
+                    above(quantities.ratio("E", "x", "norm=small", "norm=one"), 1)):
+        count = reading.seeds_needed(table)
+        check(count and 5 < count < 100, "seeds of", reading.text(), count)
+    claim = Claim("T", "", "", "open", says=any_of(few, many))
+    check(judge(claim, table).seeds_needed == counts[0], "seeds of a claim", judge(claim, table))
+
+
+def check_exact():
+    """Without statistics are judged only bits, algebra, and whether there is a dependence at all."""
+    for claim in claims.ALL:
+        for reading in (claim.says, claim.meant):
+            for leaf in reading.leaves() if reading else ():
+                runs = leaf.form == "exact" and not experiments.BY_ID[leaf.quantity.experiment].alone \
+                    if leaf.quantity and leaf.quantity.experiment in experiments.BY_ID else False
+                check(not runs or leaf.high <= TINY or leaf.low == TINY, claim.id, "needs an interval:",
+                      leaf.text())
+
+
+def check_dynamic_range():
+    rows = np.ones((1, 1000, 4)) * np.linspace(1, 11, 1000)[:, None]
+    check(abs(dynamic_range(rows) - 10.9 / 1.1) < 1e-9, "dynamic range", dynamic_range(rows))
+
+
+def faults():
+    """The checks that fail."""
+    for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range):
+        one()
+    return failures
