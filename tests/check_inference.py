@@ -112,8 +112,8 @@ def check_decisions():
 
 
 def check_calibration():
-    """Planted nulls raise at most 1 % false alarms; planted effects at the margin are called equal, or
-    of the wrong sign, in at most 1 %."""
+    """Planted normal nulls raise at most 1 % false alarms; planted effects at the margin are called equal,
+    or of the wrong sign, in at most 1 %."""
     for n in (4, 5, 8, 16):
         wrong = {"null": 0, "margin": 0}
         for run in range(RUNS):
@@ -129,6 +129,11 @@ def check_calibration():
         noise = random.normal(0, 1, (LARGE, n))
         half = t_quantile(n - 1) * noise.std(1, ddof=1) / math.sqrt(n)
         check_rate((abs(noise.mean(1)) > half).sum(), LARGE, 1 - CONFIDENCE, f"interval of {n}")
+    for n, rare in ((4, 0.5), (5, 0.5), (5, 0.25), (8, 0.25)):  # all values in one of two modes
+        noise = (random.random((LARGE, n)) < rare) - rare
+        half = t_quantile(n - 1) * noise.std(1, ddof=1) / math.sqrt(n)
+        alarms = (abs(noise.mean(1)) > half + 1e-9).sum()
+        check_rate(alarms, LARGE, rare ** n + (1 - rare) ** n, f"two modes, interval of {n}")
 
 
 def check_power():

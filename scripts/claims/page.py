@@ -37,7 +37,7 @@ def holm_of(judged):
     for verdict in judged.values():
         for one in [*verdict.said, *verdict.intended]:
             families.setdefault(one.reading.quantity.experiment, {})[
-                one.reading.quantity.text, one.cell] = one.estimate.p
+                one.reading.text(), one.cell] = one.estimate.p
     return {key: float(p) for family in families.values()
             for key, p in zip(family, inference.holm(list(family.values())))}
 
@@ -53,7 +53,7 @@ def outcome_rows(outcomes, holm):
     return [{"formula": one.reading.text(), "cell": cell_name(one.cell),
              "estimate": estimate_text(one), "word": reading_word(one.value),
              "p": p_text(one.estimate.p),
-             "holm": p_text(holm.get((one.reading.quantity.text, one.cell), math.nan))}
+             "holm": p_text(holm.get((one.reading.text(), one.cell), math.nan))}
             for one in outcomes]
 
 
@@ -216,7 +216,7 @@ def make(contents):
         minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
-        unknown=[claim.id for claim in claims.CANARIES if judged[claim.id].word == UNMEASURED],
+        unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,

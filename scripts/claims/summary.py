@@ -120,7 +120,9 @@ def conclude(options, lab, facts, planned):
     contents = page.Contents(facts, judged, younger, options.level, lab, planned)
     write_whole(path, page.make(contents))
     failed = claims.failed_canaries(judged)
-    if options.readme and not failed:
+    part = options.only or options.claim or options.facts
+    unknown = [] if part else claims.unmeasured_canaries(judged)
+    if options.readme and not failed and not unknown:
         print(readme_section(contents, path))
         return 0
     print(terminal_table(judged, younger, options.claim and claims.find(options.claim)))
@@ -128,6 +130,8 @@ def conclude(options, lab, facts, planned):
     for claim in failed:
         print(f"report: canary {claim.id} failed: {claim.text}: {judged[claim.id].word}, must be "
               f"{claim.canary}", file=sys.stderr)
-    return 1 if failed else 0
+    for claim in unknown:
+        print(f"report: canary {claim.id} was not measured: {claim.text}", file=sys.stderr)
+    return 1 if failed or unknown else 0
 
 
