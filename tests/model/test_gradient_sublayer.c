@@ -114,7 +114,7 @@ static double less(size_t depth) {
 #define LAMBDA(kind, is_vector)                                                                    \
     { .form = (kind), .vector = (is_vector), .name = {"one", "two"}, .start = half }
 
-static double third(size_t C) {
+static double third(size_t width) {
     return 1 / 3.0;
 }
 
