@@ -341,7 +341,7 @@ def judge(claim, facts):
     if any(f"rate={RECIPES[0]}" in need[2] for need in claim.needs()):
         other = judge_once(claim, facts.with_recipe(RECIPES[1]))[0]
         if other != word and {other, word} <= set(DECIDED):
-            why = f"depends on the learning rate: {word} at tuned rates, {other} at the default rate"
+            why = f"Depends on the learning rate: {word} at tuned rates, {other} at the default rate."
             word = IMPRECISE
         elif other != word and other in DECIDED:
             why += f" At the default rate: {other}."
