@@ -73,8 +73,8 @@ static inline struct matrix matrix_zeros(void) {
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             struct matrix start);
 
-/* The same by the definition, for the tests: three loops over a B without panels. Sums are rounded as in the fast form:
-   256 values of k are summed at a time, and each such partial sum is added to C. */
+/* The same by the definition, for the tests: three loops over a B without panels. Sums are
+   rounded as in the fast form: 256 values of k are summed at a time, and each such partial sum is added to C. */
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, struct matrix start);
 
