@@ -12,7 +12,7 @@ system_python.require("check_findings", "report", "numpy", "scipy.stats", "matpl
 
 from matplotlib.figure import Figure
 
-from claims import claims, figures, findings
+from claims import claims, figures, findings, links, words
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
 from claims.rules import (FALSE, IMPRECISE, TRUE, UNDECIDED, Claim, Verdict, above, all_of, exact, judge, no,
@@ -73,6 +73,20 @@ def check_open():
     check(word == UNDECIDED and outcome.cell == ("text", "XS"), "says is open", text)
 
 
+def check_mixed():
+    """A weaker sense that holds at one size only is no sentence of the first section, which would be of all."""
+    facts = planted(S={"bn": 0.3}, XS={"bn": -0.3})
+    word, outcome, text = told(facts, above(A_TO_B, 1), above(A_TO_B, 0.02))
+    check(word == IMPRECISE and outcome.cell == ("text", "S") and
+          text.startswith("In a weaker sense it holds in text, S and fails in text, XS (validation"), text)
+    rows = {name: {"word": IMPRECISE, "meant_word": "fails", "text": "Something", "telling": "1 nat",
+                   "found": text} for name in words.MINUTE}
+    check(all(text in sentence for _, sentence in words.in_a_minute(rows)), words.in_a_minute(rows)[0])
+    for row in rows.values():
+        row["meant_word"] = "holds"
+    check(not any(text in sentence for _, sentence in words.in_a_minute(rows)), words.in_a_minute(rows)[0])
+
+
 def check_words():
     quantity = rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full", "batch=32 block=full")
     check(findings.plain(quantity) == "[validation loss (BatchNorm) less that of LayerNorm] at batch 1 less "
@@ -124,8 +138,28 @@ def check_limits():
     check(math.isfinite(sum(axes.get_xlim())), "limits")
 
 
+def check_links():
+    """A claim leads to the pictures that show what it reads, first to that of the cell that decides."""
+    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
+    specs = [{"kind": "dots", "metric": "trained", "where": {}},
+             {"kind": "dots", "metric": "val_loss", "where": {"rate": "tuned"}},
+             {"kind": "dots", "metric": "val_loss", "where": {"rate": "tuned", "norm": None}},
+             {"kind": "lines", "x": "batch", "line": "norm", "metric": "val_loss", "where": {}},
+             {"kind": "course", "metric": "val_loss", "pair": ("bn", "ln"), "where": {}},
+             {"kind": "course", "metric": "val_loss", "pair": ("none", "ln"), "where": {}}]
+    pictures = [{"experiment": experiment, "cell": ("text", size), "spec": spec, "place": (size, place)}
+                for experiment in ("E1", "E2") for place, spec in enumerate(specs) for size in ("S", "XS")]
+    claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
+    outcome = findings.telling(claim, judge(claim, facts))
+    check(outcome.cell == ("text", "XS"), "the open cell", outcome)
+    found = [one["place"] for one in links.of_claim(claim, outcome, pictures) if one["experiment"] == "E1"]
+    check(found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)], "pictures", found)
+    check(len(links.of_claim(claim, None, pictures)) == 4, "of one experiment, without an outcome")
+
+
 def main():
-    for one in (check_sentences, check_open, check_words, check_asked, check_surprises, check_limits):
+    for one in (check_sentences, check_open, check_mixed, check_words, check_asked, check_surprises, check_limits,
+                check_links):
         one()
     print("\n".join(failures) if failures else "the report's sentences: all checks passed")
     return 1 if failures else 0

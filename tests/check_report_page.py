@@ -36,6 +36,21 @@ class Page(html.parser.HTMLParser):
             self.faults.append(f"</{tag}> closes nothing")
 
 
+def link_faults(text):
+    """A claim's line leads to a figure or to numbers, and a figure back to the lines that lead to it."""
+    figures = {name: set(re.findall(r'href="#a-(\w+)"', rest)) for name, rest in
+               re.findall(r'<figure id="f-([\w.]+)">.*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)}
+    lines = re.findall(r'<div class="row" id="a-(\w+)">(.*?)\n(?=<div class="row"|</section>)', text, re.DOTALL)
+    found = [] if figures and lines else ["no figure, or no line of a claim"]
+    for claim, line in lines:
+        led = re.findall(r'href="#f-([\w.]+)"', line)
+        found += [f"figure {name} does not lead back to {claim}" for name in led
+                  if claim not in figures.get(name, ())]
+        if claims.find(claim).experiments() and not led and 'href="#e-' not in line:
+            found.append(f"the line of {claim} leads nowhere")
+    return found
+
+
 def faults(path):
     """What is wrong with a report's page: it must be well formed, every link must resolve, and nothing is
     loaded from elsewhere."""
@@ -53,4 +68,4 @@ def faults(path):
     if "@import" in text or len(text) >= 5e6:
         found.append(f"imports something, or is large: {len(text)}")
     found += [f"has no claim {claim.id}" for claim in claims.CLAIMS if f'id="c-{claim.id}"' not in text]
-    return [f"{path}: {fault}" for fault in found]
+    return [f"{path}: {fault}" for fault in found + link_faults(text)]

@@ -7,7 +7,7 @@ from claims import caveats, claims, experiments, facts as facts_module, lab, pla
 from claims.claims_a import TINY
 from claims.fact_table import Facts
 from claims.instruments import dynamic_range
-from claims.rules import (Claim, above, all_of, any_of, below, exact, in_some_cell, judge, no,
+from claims.rules import (TRUE, Claim, above, all_of, any_of, below, exact, in_some_cell, judge, no,
                           within)
 
 failures = []
@@ -56,7 +56,9 @@ def check_tuning():
     flagged = [(variant, flag) for _, _, variant, flag in caveats.faults(table)]
     check(flagged == [("norm=bn rate=tuned", "rate_regret"), ("norm=ln rate=tuned", "rate_regret")], flagged)
     claim = Claim("T", "", "", "open", says=above(quantities.value("E1", "val_loss", "norm=ln rate=tuned"), 2))
-    check("than another one: norm=ln rate=tuned (E1, XS)" in judge(claim, table).why, judge(claim, table).why)
+    verdict = judge(claim, table)
+    check("than another one: norm=ln rate=tuned (E1, XS)" in " ".join(verdict.caveats), verdict)
+    check(verdict.word == TRUE and not verdict.why, "why is not mixed with it", verdict)
 
 
 def with_losses(losses, deviation, seeds=5):

@@ -68,8 +68,8 @@ CLAIMS_B = [
               "E8", "val_loss", "placement=pre", "placement=post", at=f"norm=ln depth=base {TUNED}"),
               DELTA))),
           meant=STABLER,
-          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, where a "
-          "stuck run counts as at least as bad as the worst that trained.",
+          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, where "
+          "stuck runs are worse than those that trained.",
           revised="After a trial with three seeds and a quick report at quick size. At first the fractions of "
           "runs that train were judged. In the quick report all runs trained, and Post-LN ended 0.2 nats "
           "higher, which fractions do not see. So the paired difference of the losses decides."),

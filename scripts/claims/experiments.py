@@ -28,7 +28,8 @@ EXPERIMENTS = [
         "warm-up. Weights, batches and steps of a seed are the same.",
         SMALL_MODELS + " The grid of rates has few points, so a factor between rates is coarse.",
         designs.norm_runs, core=True, figure=(
-            dots("val_loss", rate="tuned", width=None), course("bn", "ln"),
+            dots("val_loss", rate="tuned", width=None), dots("val_loss", recipe="best"), course("bn", "ln"),
+            lines("width", "val_loss", rate="tuned"),
             lines("rate", "val_loss", depth="base", recipe=None), dots("rate_sensitivity"),
             lines("rate", "val_loss", recipe="no-clipping"),
             lines("rate", "val_loss", recipe="no-warmup")),
@@ -53,7 +54,7 @@ EXPERIMENTS = [
         "Do batch statistics fluctuate more on text than on the same characters in random order?",
         "the order of the characters; the model is BatchNorm's.",
         "The control keeps the frequencies of characters and destroys all else, also what is learned.",
-        designs.text_runs, figure=(dots("tid_mean"), dots("tid_var")),
+        designs.text_runs, figure=(dots("tid_mean"), dots("tid_var"), dots("movement")),
         metrics=("tid_mean", "tid_var", "kurtosis", "own_gap", "movement")),
     Experiment(
         "E5", "Padded lines",
@@ -66,7 +67,7 @@ EXPERIMENTS = [
         "Does what a model says of a sequence depend on the other sequences of the batch?",
         "the other eleven sequences; the first one stays.",
         "Exact for these models; how much it matters is E2's and E3's question.",
-        designs.dependence_runs, figure=(dots("logit_change_own"),),
+        designs.dependence_runs, figure=(dots("logit_change_own"), dots("weight_change_own")),
         metrics=("logit_change_running", "logit_change_own", "weight_change_own")),
     Experiment(
         "E7", "The future",
@@ -83,7 +84,8 @@ EXPERIMENTS = [
         designs.depth_runs, figure=(lines("depth", "stream_growth_start", "placement", norm="ln",
                                           init="xavier"),
                                     lines("depth", "gradient_ratio_start", "placement", norm="ln",
-                                          init="xavier"), dots("val_loss", depth="base")),
+                                          init="xavier"), dots("val_loss", depth="base"),
+                                    dots("val_loss", final=True)),
         metrics=("val_loss", "trained", "stream_growth_start", "gradient_ratio_start",
                  "gradient_ratio_end")),
     Experiment(
@@ -93,7 +95,7 @@ EXPERIMENTS = [
         "(times 1 and 1000); the learning rate with and without QK-norm.",
         "The outlier is planted. Whether models grow such channels is not asked.",
         designs.outlier_runs, figure=(dots("saturated_outlier"), dots("saturated", qk="off"),
-                                      dots("val_loss", start="x1000")),
+                                      dots("val_loss", start="x1000"), dots("output_range")),
         metrics=("saturated_outlier", "jacobian_ratio", "entropy_outlier", "saturated", "logit_max",
                  "val_loss")),
     Experiment(
@@ -113,7 +115,8 @@ EXPERIMENTS = [
         "How does time grow with channels and length, and what fraction of a step is spent in norms?",
         "channels, length, norm; repetitions in turns, on one thread, with nothing beside them.",
         "Times of this machine and this program; only exponents and fractions are judged.",
-        designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),),
+        designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),
+                                                         lines("length", "log2_linear", width=128)),
         metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
     Experiment(
         "E13", "Algorithms for the variance",
@@ -137,7 +140,7 @@ EXPERIMENTS = [
         "Can a token's norm, mean and position be read from a norm's output as well as from its input?",
         "the side of the norm at which a linear probe reads.",
         "Linear probes; other readers may find more.", designs.kept_runs,
-        figure=(dots("position_loss"), dots("norm_loss")),
+        figure=(dots("position_loss"), dots("norm_loss"), dots("similarity_gain"), dots("radius_cv")),
         metrics=("position_loss", "norm_loss", "mean_loss", "between_positions", "similarity_gain",
                  "radius_cv", "within_two")),
     Experiment(

@@ -65,17 +65,18 @@ def alone_name(lab, experiment):
 
 class Records:
     """known: {(run, measure): {metric: value}}, kept in a file. programs: {(run, measure): checksum of the
-    program} of one's own."""
+    program} of one's own. first: {run: checksum of the program that measured it first}."""
 
     def __init__(self, path, others=(PUBLISHED,)):
-        self.path, self.known, self.programs, self.lock = path, {}, {}, threading.Lock()
+        self.path, self.known, self.programs, self.first = path, {}, {}, {}
+        self.lock = threading.Lock()
         self.sources = {name: source_of(measure)
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
         for one in others:
             self.read(one)
         for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
             del self.known[key]  # what needs no run is measured with one's own program
-        self.programs.clear()
+        self.programs.clear(), self.first.clear()
         self.read(path)
 
     def read(self, path):
@@ -86,6 +87,7 @@ class Records:
                 try:
                     record = json.loads(line)
                     key = record["run"], record["measure"]
+                    self.first.setdefault(key[0], record.get("program"))
                     if record["source"] == self.sources.get(key[1]):
                         self.known[key] = record["values"]
                         self.programs[key] = record.get("program")
@@ -99,11 +101,16 @@ class Records:
         """Whether it was measured in this folder by another program."""
         return (run, measure) in self.programs and self.programs[run, measure] != program
 
+    def is_older(self, run, program):
+        """Whether the run was there before this program: another one measured it first."""
+        return self.first.get(run, program) != program
+
     def keep(self, run, measure, values, program):
         line = json.dumps({"run": run, "measure": measure, "source": self.sources[measure],
                            "program": program, "values": values})
         with self.lock:
             self.known[run, measure], self.programs[run, measure] = values, program
+            self.first.setdefault(run, program)
             with open(self.path, "a", encoding="utf-8") as file:
                 if file.tell() and not ends_with_newline(self.path):
                     file.write("\n")
@@ -126,6 +133,12 @@ def wanted(lab, run):
 def is_missing(lab, run):
     """Whether the run has to be run: it is not there, and something of it is not known."""
     return (wanted(lab, run) or not run.measures) and not lab.ended(run)
+
+
+def older_runs(lab, planned):
+    """The names of planned runs that another program measured first. They are not run again."""
+    return {name for name in (lab.name_of(run) for _, _, _, run in planned)
+            if lab.records.is_older(name, program_of(lab.train))}
 
 
 def measure_run(lab, run, say):

@@ -11,8 +11,10 @@ import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
 
+from claims import words
 from claims.fact_table import variant_options
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
+from claims.links import course_variants, fits
 from claims.quantities import LOSSES, over_seeds
 from looks import COLOURS, literal
 
@@ -27,13 +29,9 @@ def colour_of(value):
 
 
 def matching(facts, experiment, cell, spec):
-    """{variant: options} with this metric and all options of `where`; None: without the option."""
-    found = {}
-    for variant in facts.variants(experiment, cell, spec["metric"]):
-        options = variant_options(variant)
-        if all(options.get(name) == (value and str(value)) for name, value in spec["where"].items()):
-            found[variant] = options
-    return found
+    """{variant: options} that are in a picture."""
+    found = {variant: variant_options(variant) for variant in facts.variants(experiment, cell, spec["metric"])}
+    return {variant: options for variant, options in found.items() if fits(options, spec)}
 
 
 def label_of(options, without):
@@ -82,10 +80,11 @@ def dots(axes, facts, experiment, cell, spec):
     """Draws a row for each variant. Returns [(label, value)], the height, and what the picture leaves out,
     as all of KINDS."""
     rows = list(matching(facts, experiment, cell, spec).items())[:ROWS_MAX]
+    fixed = [name for name, value in spec["where"].items() if value is not True]
     shown, values = [], []
     for place, (variant, options) in enumerate(rows):
         estimate, missing = finite_estimate(facts, experiment, cell, spec["metric"], variant)
-        label = label_of(options, spec["where"]) or variant
+        label = label_of(options, fixed) or variant
         if estimate is not None:
             draw_estimate(axes, estimate, place, colour_of(options.get("norm")), False)
             values += estimate.seeds.values()
@@ -169,7 +168,7 @@ def lines(axes, facts, experiment, cell, spec):
 
 def course(axes, facts, experiment, cell, spec):
     """Draws the difference of two variants' losses over the course of training, paired by seed."""
-    a, b = (f"norm={norm} rate=tuned" for norm in spec["pair"])
+    a, b = course_variants(spec)
     shown, values, outside = [], [], ""
     for tenth in range(1, 11):
         first, second = (facts.series(experiment, cell, f"val_loss_{10 * tenth}%", variant)
@@ -196,14 +195,13 @@ WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best 
          "own_gap_256": "loss by batches of 256 sequences less that by running statistics (nats)",
          "rate_sensitivity": "sensitivity to the learning rate (nats)",
          "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
-         "learned_leak": "ln V less the training loss on random text (nats)",
-         "saturated": "fraction of saturated queries",
-         "saturated_outlier": "fraction of saturated queries, with the outlier",
+         "learned_leak": "ln V less the training loss on random text (nats)", "width": "channels",
+         "length": "characters in a sequence",
          "norm_share": "part of a step spent in norms"}
 
 
 def words_of(metric):
-    return WORDS.get(metric, metric.replace("_", " "))
+    return WORDS.get(metric) or words.METRICS.get(metric, metric.replace("_", " "))
 
 
 KINDS = {"dots": dots, "lines": lines, "course": course}
@@ -223,7 +221,7 @@ def picture(facts, experiment, cell, spec, name):
     axes.set_title(f"{cell[0]}, {cell[1]}", fontsize=9, loc="left")
     low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
     what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
-    where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value)
+    where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value and value is not True)
     sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
                f"highest {high[0]} ({high[1]:.4g}).{outside}"
     return svg_text(figure, name, sentence), sentence

@@ -3,7 +3,7 @@
 A verdict rests on one outcome: an interval or exact values of a reading. telling() finds it:
 
     true         a reading of `says` that holds
-    imprecise    a reading of `meant` that holds; found() names the one of `says` that fails too
+    imprecise    a reading of `meant` that holds, at least somewhere; found() names the one of `says` that fails too
     false        a reading that fails, of `meant` if there is one
     not decided  a reading that is open, of `says` if that is open, else of `meant`
 
@@ -79,6 +79,11 @@ def failing(claim, verdict):
     return first_with(FAILS, claim.says, verdict.said)
 
 
+def is_mixed(verdict):
+    """Whether what is meant, though not what is said, holds in some cells and fails in others."""
+    return verdict.meant != HOLDS and HOLDS in verdict.weaker.values() and HOLDS not in verdict.cells.values()
+
+
 def telling(claim, verdict):
     """The outcome that the verdict rests on, or None."""
     says = (claim.says, verdict.said)
@@ -86,7 +91,8 @@ def telling(claim, verdict):
     if verdict.word == TRUE:
         return first_with(HOLDS, *says)
     if verdict.word == IMPRECISE:
-        return (first_with(HOLDS, *meant) if verdict.meant == HOLDS else None) or \
+        weaker = verdict.meant == HOLDS or is_mixed(verdict)
+        return (first_with(HOLDS, *meant) if weaker else None) or \
             first_with(HOLDS, *says) or failing(claim, verdict)
     if verdict.word == FALSE:
         return first_with(FAILS, *meant) or first_with(FAILS, *says)
@@ -101,7 +107,8 @@ def is_surprise(claim, verdict):
     if claim.expected == TRUE:
         return verdict.word in (FALSE, IMPRECISE)
     if claim.expected == FALSE:
-        return verdict.word == TRUE or verdict.word == IMPRECISE and verdict.meant != HOLDS
+        return verdict.word == TRUE or \
+            verdict.word == IMPRECISE and verdict.meant != HOLDS and not is_mixed(verdict)
     return claim.expected == IMPRECISE and verdict.word in (TRUE, FALSE)
 
 

@@ -14,6 +14,7 @@ Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1
 1935 (sign flips). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 """
 from collections import namedtuple
+import functools
 import math
 
 import numpy as np
@@ -41,6 +42,7 @@ def paired(a, b):
     return seeds, np.array([a[seed] - b[seed] for seed in seeds], float)
 
 
+@functools.lru_cache(maxsize=None)
 def t_quantile(freedom, confidence=CONFIDENCE):
     """The t for which Student's t is between -t and t with this probability."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom))

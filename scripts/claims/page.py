@@ -11,16 +11,17 @@ import subprocess
 
 import jinja2
 
-from claims import claims, figures, findings, inference, registered, words
+from claims import claims, figures, findings, inference, links, registered, words
 from claims.experiments import EXPERIMENTS
+from claims.facts import older_runs
 from claims.findings import estimate_text, number
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
-# holm: {(quantity, cell): adjusted p}, filled by make().
-Contents = namedtuple("Contents", "facts judged younger level lab planned holm", defaults=[None])
+# Filled by make(): holm, {(quantity, cell): adjusted p}, and the pictures of all experiments.
+Contents = namedtuple("Contents", "facts judged younger level lab planned holm pictures", defaults=[None, ()])
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
           "not tested": "·"}
@@ -64,6 +65,7 @@ def p_text(p):
 def claim_row(claim, contents):
     verdict, holm = contents.judged[claim.id], contents.holm or {}
     outcome = findings.telling(claim, verdict)
+    pictures = links.of_claim(claim, outcome, contents.pictures)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
             "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
@@ -72,7 +74,8 @@ def claim_row(claim, contents):
             "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
-            "revised": claim.revised,
+            "revised": claim.revised, "caveats": verdict.caveats,
+            "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
             "interval": figures.interval_svg(outcome) if outcome else "",
@@ -110,13 +113,21 @@ def table_of(facts, experiment, cell):
             "more": max(0, len(variants) - TABLE_ROWS)}
 
 
-def experiment_row(experiment, contents):
-    facts, pictures = contents.facts, []
+def pictures_of(experiment, facts):
+    """The pictures of an experiment, each with its place on the page."""
+    found = []
     for place, spec in enumerate(experiment.figure):
         for turn, cell in enumerate(facts.cells(experiment.id)):
             drawn = figures.picture(facts, experiment.id, cell, spec, f"{experiment.id}-{place}-{turn}")
             if drawn:
-                pictures.append({"svg": drawn[0], "sentence": drawn[1]})
+                name = f"{experiment.id}.{len(found) + 1}"
+                found.append({"experiment": experiment.id, "cell": cell, "spec": spec, "name": name,
+                              "id": f"f-{name}", "svg": drawn[0], "sentence": drawn[1]})
+    return found
+
+
+def experiment_row(experiment, contents):
+    facts = contents.facts
     example = next((run for one, _, _, run in contents.planned if one is experiment), None)
     command = ""
     if example:
@@ -125,7 +136,8 @@ def experiment_row(experiment, contents):
     asked = [claim.id for claim in claims.CLAIMS if experiment.id in claim.experiments()]
     return {"id": experiment.id, "title": experiment.title, "question": experiment.question,
             "varied": experiment.varied, "cannot": experiment.cannot, "command": command,
-            "pictures": pictures, "claims": asked,
+            "pictures": [one for one in contents.pictures if one["experiment"] == experiment.id],
+            "claims": asked,
             "tables": [table_of(facts, experiment, cell) for cell in facts.cells(experiment.id)]}
 
 
@@ -153,6 +165,8 @@ def what_was_run(contents):
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
                      f"{lab.entropy(label):.4f} nats"))
     rows.append(("Program", ", ".join([" ".join(lab.call("--version").split()), *commit(), *builds(contents)])))
+    older = older_text(lab, contents.planned)
+    rows += [("Older runs", older)] if older else []
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for _, names in sizes.values() for name in names)
@@ -161,6 +175,12 @@ def what_was_run(contents):
     rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
                  f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows
+
+
+def older_text(lab, planned):
+    """How many runs are from another program; empty if none is."""
+    names, older = {lab.name_of(run) for _, _, _, run in planned}, older_runs(lab, planned)
+    return words.OLDER.format(len(older), len(names)) if older else ""
 
 
 def without_values(empty):
@@ -199,10 +219,20 @@ def machine():
     return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
+def readers_of(rows):
+    """{id of a picture: the claims that read what it shows}"""
+    found = {}
+    for row in rows:
+        for picture in row["pictures"]:
+            found.setdefault(picture["id"], []).append(row["id"])
+    return found
+
+
 def make(contents):
     """The page as text."""
     judged = contents.judged
-    contents = contents._replace(holm=holm_of(judged))
+    contents = contents._replace(holm=holm_of(judged), pictures=[
+        one for experiment in EXPERIMENTS for one in pictures_of(experiment, contents.facts)])
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["surprise"]]
@@ -221,4 +251,4 @@ def make(contents):
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
         younger=sorted(contents.younger), objections=words.OBJECTIONS, articles=words.ARTICLES,
-        experiments=[experiment_row(one, contents) for one in EXPERIMENTS])
+        experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers_of(rows))

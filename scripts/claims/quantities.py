@@ -4,8 +4,8 @@ thresholds.
 Runs of one seed share weights and batches, so quantities are formed seed by seed (differences, ratios,
 slopes) and then get Student's t interval over the seeds, at 99 %. Proportions get Clopper and Pearson's.
 A mean over the runs that trained would be one of survivors. If some runs of a variant trained and others
-are stuck at a finite loss, these count as no better than the worst that trained: one end of the interval is
-Student's, the other is infinite. If a run diverged, which makes its loss infinite, or if both sides of a
+are stuck at a finite loss, these are worse by an unknown amount: one end of the interval is Student's of the
+others, the other is infinite. If a run diverged, which makes its loss infinite, or if both sides of a
 difference have stuck runs, the quantity is the median with its interval by order statistics, which such
 runs enter like all others. That interval is the whole line below 8 seeds. Runs of different builds are not
 paired.
@@ -113,19 +113,13 @@ def median_over_seeds(values):
 
 def one_sided(values, bounds, sign, grid=0.0):
     """The interval's end that remains if the values of some seeds (bounds) are lower bounds (sign 1) or upper
-    ones (-1). Where they are the minority they count as the most extreme of the others: far values would
-    widen the interval, although they speak for the same side."""
-    others = [value for seed, value in values.items() if seed not in bounds]
-    if len(others) > len(bounds):
-        worst = sign * max(sign * value for value in others)
-        shown, values = values, {seed: sign * min(sign * value, sign * worst)
-                                 for seed, value in values.items()}
-    else:
-        shown = values
-    estimate = over_seeds(values, grid)
+    ones (-1). Where they are the minority it is the end of the others: the bounds are beyond these, and far
+    values would widen the interval, although they speak for the same side."""
+    others = {seed: value for seed, value in values.items() if seed not in bounds}
+    estimate = over_seeds(others if len(others) > len(bounds) else values, grid)
     ends = {"high": math.inf} if sign > 0 else {"low": -math.inf}
-    mean = float(np.mean(list(shown.values())))
-    return replace(estimate, **ends, value=mean, seeds=shown, kind="one-sided")
+    mean = float(np.mean(list(values.values())))
+    return replace(estimate, **ends, value=mean, seeds=values, kind="one-sided")
 
 
 def combined(view, metric, terms):

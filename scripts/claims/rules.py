@@ -16,7 +16,7 @@ A claim is written down twice: what it `says`, and what is `meant` if one is cha
 
     says    meant           verdict
     holds                   true
-    fails   holds           imprecise; also if says holds in one cell and fails in another
+    fails   holds           imprecise; also if says, or else meant, holds in one cell and fails in another
     fails   fails, or none  false
     open, or fails and meant is open: not decided;  None: not measured
 
@@ -297,7 +297,7 @@ class Claim:
         return set().union(*(reading.needs() for reading in (self.says, self.meant) if reading))
 
     def experiments(self):
-        return sorted({need[0] for need in self.needs()})
+        return sorted({need[0] for need in self.needs()}, key=lambda name: (len(name), name))
 
 
 @dataclass(frozen=True)
@@ -310,34 +310,36 @@ class Verdict:
     intended: list = field(default_factory=list)
     why: str = ""
     seeds_needed: int = None
+    caveats: tuple = ()  # sentences: what to know of the tuned rates behind it
+    weaker: dict = field(default_factory=dict)  # of `meant`: {cell: value}
 
 
-def word_of(says, meant, cells):
+def word_of(says, meant, cells, weaker):
     if says is None:
         return UNMEASURED
     if says == HOLDS:
         return TRUE
     if says == OPEN:
         return UNDECIDED
-    if HOLDS in cells.values() or meant == HOLDS:
+    if HOLDS in cells.values() or meant == HOLDS or meant == FAILS and HOLDS in weaker.values():
         return IMPRECISE
     return UNDECIDED if meant == OPEN else FALSE
 
 
 def judge_once(claim, facts):
     says, cells = claim.says.judge(facts)
-    meant = claim.meant.judge(facts)[0] if claim.meant else FAILS
+    meant, weaker = claim.meant.judge(facts) if claim.meant else (FAILS, {})
     if says == FAILS and meant is None:  # a part of the rule is missing: not false yet
-        return UNMEASURED, says, meant, cells
-    return word_of(says, meant, cells), says, meant, cells
+        return UNMEASURED, says, meant, cells, weaker
+    return word_of(says, meant, cells, weaker), says, meant, cells, weaker
 
 
 def judge(claim, facts):
     """The verdict on a claim."""
     if claim.out:
         return Verdict(UNTESTED, why=claim.out)
-    word, says, meant, cells = judge_once(claim, facts)
-    why = why_of(word, says, meant, cells, claim)
+    word, says, meant, cells, weaker = judge_once(claim, facts)
+    why = why_of(word, meant, cells, weaker, claim)
     if any(f"rate={RECIPES[0]}" in need[2] for need in claim.needs()):
         other = judge_once(claim, facts.with_recipe(RECIPES[1]))[0]
         if other != word and {other, word} <= set(DECIDED):
@@ -345,24 +347,24 @@ def judge(claim, facts):
             word = IMPRECISE
         elif other != word and other in DECIDED:
             why += f" At the default rate: {other}."
-    if word in (*DECIDED, UNDECIDED):
-        why = " ".join([why, *caveats.sentences(claim.needs(), facts)])
+    known = caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else ()
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
     return Verdict(word, says, meant, cells, said, intended, why.strip(),
-                   seeds_needed(claim, facts) if word == UNDECIDED else None)
+                   seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker)
 
 
 def cell_name(cell):
     return f"{cell[0]}, {cell[1]}"
 
 
-def why_of(word, says, meant, cells, claim):
+def why_of(word, meant, cells, weaker, claim):
     """One sentence that explains a verdict which is not plain."""
-    held = [cell_name(cell) for cell, value in cells.items() if value == HOLDS]
-    failed = [cell_name(cell) for cell, value in cells.items() if value == FAILS]
     if word == IMPRECISE and meant != HOLDS:
-        return f"It holds in {'; '.join(held)} and fails in {'; '.join(failed)}."
+        strict = HOLDS in cells.values()
+        held, failed = ("; ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
+                                  if value == wanted) for wanted in (HOLDS, FAILS))
+        return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}."
     if word == IMPRECISE:
         return "As it is said it fails; the weaker sense holds."
     if word == UNDECIDED:

@@ -45,7 +45,8 @@ def verdicts_text(judged):
     for claim in claims.ALL:
         verdict = judged[claim.id]
         writer.writerow((claim.ids, verdict.word, claim.expected, number(verdict.says),
-                         number(verdict.meant), verdict.why, claim.text))
+                         number(verdict.meant), " ".join([verdict.why, *verdict.caveats]).strip(),
+                         claim.text))
     return out.getvalue()
 
 
@@ -67,7 +68,7 @@ def terminal_table(judged, younger, asked):
         lines += [f"  {outcome.reading.text()}: {findings.estimate_text(outcome)} "
                   f"({cell_name(outcome.cell)}): {page.reading_word(outcome.value)}"
                   for outcome in [*verdict.said, *verdict.intended]]
-        lines += [f"  {text}" for text in (verdict.why, asked.note) if text]
+        lines += [f"  {text}" for text in (verdict.why, *verdict.caveats, asked.note) if text]
     return "\n".join(lines)
 
 
@@ -119,6 +120,9 @@ def conclude(options, lab, facts, planned):
     path = os.path.join(folder, "report.html")
     contents = page.Contents(facts, judged, younger, options.level, lab, planned)
     write_whole(path, page.make(contents))
+    older = page.older_text(lab, planned)
+    if older:
+        print(f"report: {older}", file=sys.stderr)
     failed = claims.failed_canaries(judged)
     part = options.only or options.claim or options.facts
     unknown = [] if part else claims.unmeasured_canaries(judged)

@@ -113,11 +113,13 @@ Test(report, facts_decide) {
              "    for norm, more in ('bn', 0.3), ('ln', 0), ('rms', 0.001):\n"
              "        loss = 2 + 0.01 * seed + more + 0.002 * (seed % 3)* (norm == 'bn')\n"
              "        print(f'E1,text,S,norm={norm} rate=tuned,{seed},val_loss,{loss}')\n"
+             "    print(f'E1,text,S,norm=bn rate=tuned,{seed},rate_at_end,1')\n"
              "    for copy in 1, 2:\n"
              "        print(f'canary,text,S,copy={copy},{seed},val_loss,{2 + 0.01 * seed}')\n");
     expect_done("python3 make.py >facts.csv");
     expect_done(
         "$SCRIPTS/report.py --facts=facts.csv --out=a >out && grep -q '^N14 .* imprecise' out && "
+        "grep -q 'rate is an end of the grid: norm=bn rate=tuned (E1, S)' a/report.html && "
         "grep -q '0.302' a/report.html && ! grep -q 'after their facts were made: ' a/report.html");
     expect_done(
         "sed 's/norm=bn rate=tuned,3,val_loss,.*/norm=bn rate=tuned,3,val_loss,9.5/' facts.csv "
