@@ -21,12 +21,13 @@ import system_python  # noqa: E402
 
 system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
+from arguments import Parser, UsageError  # noqa: E402
 from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone)
-from claims.lab import TOY, Lab, LabError  # noqa: E402
+from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.plan import Tuning, grid_line  # noqa: E402
 from model_file import ModelError  # noqa: E402
 from runs import RunError  # noqa: E402
@@ -42,7 +43,7 @@ def say(text):
 
 
 def options_of(words):
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=__doc__.split("\n\n", maxsplit=1)[0],
         epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
@@ -70,6 +71,10 @@ def options_of(words):
     options = parser.parse_args(words)
     options.level = "mini" if options.size else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
+    if options.size and options.full or options.long and not options.full:
+        parser.error("--size=mini goes without --full, and --long with it")
+    if options.list and (options.page or options.facts):
+        parser.error("--list: with --page or --facts nothing is run")
     if options.jobs < 1:
         parser.error("--jobs: must be at least 1")
     if options.seeds is not None and not 2 <= options.seeds <= 100:
@@ -97,14 +102,17 @@ def chosen(options, parser):
 
 
 def corpora_of(options, experiments):
-    """{label: path}. A trial, and measurements without runs, do with an invented text."""
+    """{label: path}. A trial does with an invented text, and if there is no other, so do measurements without
+    runs."""
     paths = options.corpus
-    if not paths and (options.level == "mini" or all(one.alone for one in experiments)):
+    if not paths and options.level == "mini":
         return {TOY: None}
     if not paths and os.path.isdir(CORPORA):
         found = sorted(name for name in os.listdir(CORPORA) if name.endswith(".txt"))
         found.sort(key=lambda name: name != "tinyshakespeare.txt")
         paths = [os.path.join(CORPORA, name) for name in (found if options.full else found[:1])]
+    if not paths and all(one.alone for one in experiments):
+        return {TOY: None}
     if not paths:
         raise LabError("data/corpora has no text (make data gets some, or --corpus=FILE)")
     labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
@@ -213,13 +221,25 @@ def measured_facts(options, lab, labels, experiments):
     if not options.page:
         measure_alone(lab, experiments, say)
     planned, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
+    if options.page or not asked:
+        expect_runs(lab, [run for _, _, _, run in planned])
     return gather(lab, planned, EXPERIMENTS), planned
+
+
+def expect_runs(lab, runs):
+    """Refuses to draw an empty page over another one: of a folder whose runs are all of other texts or sizes."""
+    ours = [run for run in runs if run.corpus != RANDOM]
+    if ours and lab.records.first and not any(lab.name_of(run) in lab.records.first or lab.ended(run)
+                                              for run in ours):
+        raise LabError(f"{lab.folder}: its runs are of another text or size (--corpus=FILE, --full)")
 
 
 def take_folder(folder):
     """Makes the report's folder. One that has other things in it is somebody else's: a report's has the
     file of its measurements from the start."""
     path = os.path.join(folder, MEASURED)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise LabError(f"{folder}: is not a folder (another --out)")
     if os.path.isdir(folder) and os.listdir(folder) and not os.path.isfile(path):
         raise LabError(f"{folder}: is not a report's folder (another --out)")
     os.makedirs(folder, exist_ok=True)
@@ -246,11 +266,13 @@ def report(options, parser):
 
 
 def main():
-    options, parser = options_of(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     try:
-        return report(options, parser)
+        return report(*options_of(sys.argv[1:]))
+    except UsageError as error:
+        say(error)
+        return USAGE
     except (LabError, FactError, ModelError, RunError) as error:
         say(error)
         return FAILED

@@ -136,6 +136,7 @@ def check_limits():
     check(figures.view_limits(axes, [1.0, 1.0, 1.0, 1.0, 2.0], "x") == "" and axes.get_xlim()[1] > 2,
           "no quartiles")
     check(math.isfinite(sum(axes.get_xlim())), "limits")
+    check(figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34, "other metrics")
 
 
 def check_links():

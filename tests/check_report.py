@@ -176,6 +176,13 @@ def check_recipe():
         quantities.difference("E", "val_loss", "norm=a", "norm=b", at="rate=tuned"), 0.02))
     check(judge(claim, facts).word == IMPRECISE, "a verdict that depends on the rate")
     check("learning rate" in judge(claim, facts).why, "why", judge(claim, facts))
+    for seed in 1, 2, 3, 4:  # what is imprecise at tuned rates says so if it is false at the default rate
+        facts.add("E", "text", "S", "norm=c rate=tuned", seed, "val_loss", 1.9 + 1e-4 * (seed % 2))
+        facts.add("E", "text", "S", "norm=c rate=default", seed, "val_loss", 2.5)
+    lower = quantities.difference("E", "val_loss", "norm=c", "norm=b", at="rate=tuned")
+    found = judge(Claim("T", "", "", "open", says=below(lower, -1), meant=below(lower, -0.02)), facts)
+    check(found.word == IMPRECISE and found.caveats == ("At the default rate it is false.",) and
+          "weaker sense holds" in found.why, "two recipes", found)
 
 
 def check_quantities():

@@ -190,7 +190,7 @@ def depth_runs(size, tuned):
         yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
         for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
             for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
-                               for seed in size.judged()):
+                               for seed in size.judged(8, at_least=8)):
                 variant = {**options, "depth": layers, "init": init, "time": "start"}
                 yield run_of(size, tuned.label, variant, seed, ("depth",), n_layer=layers, init=init,
                              max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
@@ -293,7 +293,7 @@ def drift_runs(size, tuned):
     updates = size["max-iters"]
     steps = checkpoints(updates, size.small)
     for norm, seed in ((norm, seed) for norm in ("none", "ln", "bn", "rms")
-                       for seed in size.judged(8)):
+                       for seed in size.judged(8, at_least=8)):
         for step in [one for step in steps for one in (step, step + 1)]:
             last = step == updates
             yield run_of(size, tuned.label, {"norm": norm} if last else {"norm": norm, "step": step},

@@ -126,9 +126,9 @@ def check_row(cells, experiments):
 def read_facts(path, experiments=None):
     """The table of a CSV file. experiments: the names that may occur, or None."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets write a byte order mark
             lines = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     if not lines or tuple(lines[0]) != COLUMNS:
         raise FactError(f"{path}: line 1 must be {','.join(COLUMNS)}")

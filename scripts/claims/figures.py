@@ -6,6 +6,7 @@ the same bytes. And the small interval beside a verdict.
 import io
 import math
 import re
+import textwrap
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ from claims.quantities import LOSSES, over_seeds
 from looks import COLOURS, literal
 
 ROWS_MAX = 24
+LABEL_WIDTH = 34          # characters of an upright label, about the height of a picture
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 ORDER = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in", "pre", "post")
 
@@ -61,13 +63,13 @@ def draw_estimate(axes, estimate, place, colour, upright):
     axes.plot(*middle, "D", color=colour, markersize=4.5, zorder=4)
 
 
-def view_limits(axes, values, along):
-    """Limits that show the seeds, except for those far outside (Tukey's outer fences: three times the
-    distance of the quartiles beyond them); long intervals run out of the picture. Returns what is to be said
+def view_limits(axes, values, along, cut=True):
+    """Limits that show the seeds; cut: except for those far outside (Tukey's outer fences: three times the
+    distance of the quartiles beyond them), as losses of runs that failed; long intervals run out of the picture. Returns what is to be said
     of the values left out."""
     first, third = np.percentile(values, [25, 75])
     fence = 3 * (third - first)
-    near = [value for value in values if first - fence <= value <= third + fence] if fence else values
+    near = [value for value in values if first - fence <= value <= third + fence] if fence and cut else values
     low, high = min(near), max(near)
     room = (0.25 if len(near) == len(values) else 0.1) * (high - low) or abs(high) * 0.05 or 0.1
     (axes.set_xlim if along == "x" else axes.set_ylim)(low - room, high + room)
@@ -96,7 +98,7 @@ def dots(axes, facts, experiment, cell, spec):
     axes.set_xlabel(literal(words_of(spec["metric"])))
     height, outside = 0.7 + 0.24 * len(rows), ""
     if values:
-        outside = view_limits(axes, values, "x")
+        outside = view_limits(axes, values, "x", spec["metric"] in LOSSES)
         if spec["metric"] in LOSSES:
             draw_margin(axes.axvspan, dict(shown).get("ln"))
             height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
@@ -157,9 +159,9 @@ def lines(axes, facts, experiment, cell, spec):
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel(literal(words_of(spec["x"])))
-    axes.set_ylabel(literal(words_of(spec["metric"])))
+    axes.set_ylabel(literal(textwrap.fill(words_of(spec["metric"]), LABEL_WIDTH)))
     if values:
-        outside = view_limits(axes, values, "y")
+        outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
         axes.legend(fontsize=8)
         if spec["metric"] in LOSSES:
             perplexity_axis(axes.secondary_yaxis, "right", shown, values)

@@ -3,7 +3,8 @@
 A verdict rests on one outcome: an interval or exact values of a reading. telling() finds it:
 
     true         a reading of `says` that holds
-    imprecise    a reading of `meant` that holds, at least somewhere; found() names the one of `says` that fails too
+    imprecise    a reading of `meant` that holds, at least somewhere; found() names the one of `says` that fails too.
+                 If only `says` holds somewhere, a reading of it; else, as with "false", one that fails
     false        a reading that fails, of `meant` if there is one
     not decided  a reading that is open, of `says` if that is open, else of `meant`
 
@@ -93,7 +94,8 @@ def telling(claim, verdict):
     if verdict.word == IMPRECISE:
         weaker = verdict.meant == HOLDS or is_mixed(verdict)
         return (first_with(HOLDS, *meant) if weaker else None) or \
-            first_with(HOLDS, *says) or failing(claim, verdict)
+            (first_with(HOLDS, *says) if HOLDS in verdict.cells.values() else None) or \
+            first_with(FAILS, *meant) or failing(claim, verdict)
     if verdict.word == FALSE:
         return first_with(FAILS, *meant) or first_with(FAILS, *says)
     if verdict.word == UNDECIDED:

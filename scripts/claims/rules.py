@@ -310,7 +310,7 @@ class Verdict:
     intended: list = field(default_factory=list)
     why: str = ""
     seeds_needed: int = None
-    caveats: tuple = ()  # sentences: what to know of the tuned rates behind it
+    caveats: tuple = ()  # sentences: what to know of the rates behind it
     weaker: dict = field(default_factory=dict)  # of `meant`: {cell: value}
 
 
@@ -339,15 +339,15 @@ def judge(claim, facts):
     if claim.out:
         return Verdict(UNTESTED, why=claim.out)
     word, says, meant, cells, weaker = judge_once(claim, facts)
-    why = why_of(word, meant, cells, weaker, claim)
+    why, known = why_of(word, meant, cells, weaker, claim), []
     if any(f"rate={RECIPES[0]}" in need[2] for need in claim.needs()):
         other = judge_once(claim, facts.with_recipe(RECIPES[1]))[0]
-        if other != word and {other, word} <= set(DECIDED):
+        if other != word and other in DECIDED and word in (TRUE, FALSE):
             why = f"Depends on the learning rate: {word} at tuned rates, {other} at the default rate."
             word = IMPRECISE
         elif other != word and other in DECIDED:
-            why += f" At the default rate: {other}."
-    known = caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else ()
+            known = [f"At the default rate it is {other}."]
+    known += caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
     return Verdict(word, says, meant, cells, said, intended, why.strip(),

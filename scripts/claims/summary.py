@@ -8,7 +8,7 @@ import os
 import sys
 
 from claims import claims, findings, page, words
-from claims.fact_table import facts_text, write_whole
+from claims.fact_table import FactError, facts_text, write_whole
 from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
                           rule_is_younger)
 
@@ -20,7 +20,10 @@ def read_registered(path):
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8", newline="") as file:
-        return {(row["experiment"], row["claim"]): row["checksum"] for row in csv.DictReader(file)}
+        rows = csv.DictReader(file)
+        if rows.fieldnames != list(RULE_COLUMNS):
+            raise FactError(f"{path}: line 1 must be {','.join(RULE_COLUMNS)}")
+        return {(row["experiment"], row["claim"]): row["checksum"] for row in rows}
 
 
 def register(path, facts):
@@ -89,8 +92,9 @@ def told_first(contents):
     chosen = [claim for claim in claims.CLAIMS if judged[claim.id].word in DECIDED and claim.says.needs()]
     chosen.sort(key=lambda claim: (not rows[claim.id]["surprise"], claim.id not in minute,
                                    claim.expected != "open", not rows[claim.id]["telling"]))
-    return [minute.get(claim.id) or f"{claim.text}: **{judged[claim.id].word}**. {rows[claim.id]['found']}"
-            for claim in chosen]
+    told = [(judged[claim.id].word, minute.get(claim.id) or
+             f"{claim.text}: {judged[claim.id].word}. {rows[claim.id]['found']}") for claim in chosen]
+    return [text.replace(f": {word}. ", f": **{word}**. ", 1) for word, text in told]
 
 
 def readme_section(contents, where):

@@ -78,9 +78,25 @@ Test(report, commands_are_accepted) {
         "--out=run >out 2>&1 || { echo \"$words\"; cat out; exit 1; }; done <commands");
 }
 
-/* A whole report; its repetition, which runs and measures nothing; and a second one that is killed on its
-   way and started again: the same facts, except for times (E12), and with the first one's times the same
-   bytes. */
+/* --page gives the same bytes, and refuses another text. What was measured elsewhere is taken as it is. */
+static void report_is_drawn(void) {
+    expect_done("cd first && $SCRIPTS/report.py --size=mini --out=r --page >out && cmp report.html "
+                "r/report.html");
+    expect_done(
+        "cd first && for i in {1..300}; do echo \"other words, line $i\"; done >else.txt && "
+        "! $SCRIPTS/report.py --size=mini --out=r --page --corpus=else.txt 2>messages && "
+        "grep -q '^report: r: its runs are of another text or size' messages && "
+        "cmp report.html r/report.html");
+    expect_done("cp -r $SCRIPTS copy && mkdir -p copy/claims/published && "
+                "cp first/measured.jsonl copy/claims/published && "
+                "copy/report.py --size=mini --only=E15 --out=elsewhere >out && [ ! -e "
+                "elsewhere/ablation ] && "
+                "cmp <(grep ^E15, elsewhere/facts.csv) <(grep ^E15, first/facts.csv)");
+}
+
+/* A whole report; its repetition, which runs and measures nothing; what draws it again; and a second one
+   that is killed on its way and started again: the same facts, except for times (E12), and with the first
+   one's times the same bytes. */
 Test(report, miniature) {
     report_start("first"), report_finish("first");
     expect_done("cd first && $SCRIPTS/../tests/check_report.py r");
@@ -91,6 +107,7 @@ Test(report, miniature) {
         "cd first && find r/ablation/runs -name summary.json -printf '%p %T@\\n' | sort >after "
         "&& cmp before after && for i in report.html facts.csv verdicts.csv measured.jsonl; do "
         "cmp $i r/$i || exit 1; done && ! grep measuring messages");
+    report_is_drawn();
     report_start("second");
     expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
                 "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
@@ -180,6 +197,8 @@ static void expect_refused(int status, const char *command, const char *complain
     cr_expect(ending.status == status, "%s: %d", command, ending.status);
     expect_part(ending.err, complaint);
     cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
+    const char *end = strchr(ending.err, '\n');
+    cr_expect(end && !end[1], "%s: not one line: %s", command, ending.err);
 }
 
 #define HEADER "experiment,corpus,size,variant,seed,metric,value\n"
@@ -190,6 +209,8 @@ Test(report, bad_facts) {
     text_put(".", "seed.csv", HEADER "E1,t,S,norm=ln,x,val_loss,2\n");
     text_put(".", "unknown.csv", HEADER "E99,t,S,norm=ln,1,val_loss,2\n");
     text_put(".", "empty.csv", HEADER);
+    text_put(".", "mark.csv", "\xef\xbb\xbf" HEADER "E1,t,S,norm=ln,1,val_loss,2\n");
+    expect_done("$SCRIPTS/report.py --facts=mark.csv --out=rules && echo claim >rules/rules.csv");
     static const struct {
         const char *command, *complaint;
     } wrong[] = {
@@ -200,6 +221,8 @@ Test(report, bad_facts) {
         {"report.py --facts=unknown.csv --out=x",
          "unknown.csv: line 2: there is no experiment E99"},
         {"report.py --facts=empty.csv --out=x", "report: empty.csv: has no facts"},
+        {"report.py --facts=mark.csv --out=rules",
+         "report: rules/rules.csv: line 1 must be experiment,claim,checksum"},
         {"report.py --facts=empty.csv --out=x --page", "report: empty.csv: has no facts"},
         {"report.py --facts=empty.csv --out=x --readme", "report: empty.csv: has no facts"},
         {"report.py --size=mini --out=y --page",
@@ -230,6 +253,10 @@ Test(report, bad_input) {
         {1, "report.py --corpus=nosuch.txt --out=x",
          "report: nosuch.txt: No such file or directory"},
         {1, "report.py --corpus=short.txt --out=x", "short.txt: 9 characters are too few"},
+        {2, "report.py --size=mini --full", "--size=mini goes without --full"},
+        {2, "report.py --long", "and --long with it"},
+        {2, "report.py --list --page", "--list: with --page or --facts nothing is run"},
+        {1, "report.py --size=mini --out=short.txt", "short.txt: is not a folder"},
         {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
         {1, "report.py --size=mini --out=else",
          "report: else: is not a report's folder (another --out)"},
