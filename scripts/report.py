@@ -122,9 +122,9 @@ def corpora_of(options, experiments):
 
 
 def plan_all(lab, labels, experiments, options):
-    """([(experiment, size, label, run)], {name: run} of what has to be run). Only the first text is for
-    all experiments; the core ones take every text."""
-    planned, missing = [], {}
+    """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
+    the first text is for all experiments; the core ones take every text."""
+    planned, missing, tried = [], {}, []
     for place, label in enumerate(labels):
         for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
             for size in experiment.sizes(options.level):
@@ -132,10 +132,11 @@ def plan_all(lab, labels, experiments, options):
                 tuned = Tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
+                tried += tuned.wanted
                 for run in [*tuned.wanted, *runs]:
                     if is_missing(lab, run):
                         missing.setdefault(lab.name_of(run), run)
-    return planned, missing
+    return planned, missing, tried
 
 
 def write_list(lab, missing, path):
@@ -168,7 +169,7 @@ def run_missing(options, lab, labels, experiments, alone):
     """Plans and runs until nothing of these experiments is missing."""
     before = None
     while True:
-        _, missing = plan_all(lab, labels, experiments, options)
+        _, missing, _ = plan_all(lab, labels, experiments, options)
         if not missing:
             return
         path = os.path.join(options.out, "wanted.txt")
@@ -188,10 +189,11 @@ def run_missing(options, lab, labels, experiments, alone):
 
 
 def run_everything(options, lab, labels, experiments):
-    """Runs what is missing, those runs last and alone whose times are measured. Returns the plan."""
+    """Runs what is missing, those runs last and alone whose times are measured. Returns the runs."""
     for timed in (False, True) if not options.page else ():
         run_missing(options, lab, labels, [one for one in experiments if one.timed == timed], timed)
-    return plan_all(lab, labels, experiments, options)[0]
+    planned, _, tried = plan_all(lab, labels, experiments, options)
+    return [*(run for _, _, _, run in planned), *tried]
 
 
 def progress_of(what):
@@ -211,16 +213,15 @@ def progress_of(what):
 
 def measured_facts(options, lab, labels, experiments):
     """(facts, plan): runs what is missing and measures it."""
-    planned = run_everything(options, lab, labels, experiments)
     asked = {}
-    for _, _, _, run in planned:  # a run is measured once, for all who ask
+    for run in run_everything(options, lab, labels, experiments):  # a run is measured once, for all who ask
         one = asked.setdefault(lab.name_of(run), run)
         asked[lab.name_of(run)] = one._replace(measures=tuple(dict.fromkeys([*one.measures,
                                                                              *run.measures])))
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
     if not options.page:
         measure_alone(lab, experiments, say)
-    planned, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
+    planned, _, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
     if options.page or not asked:
         expect_runs(lab, [run for _, _, _, run in planned])
     return gather(lab, planned, EXPERIMENTS), planned

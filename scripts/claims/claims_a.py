@@ -25,6 +25,12 @@ def loss(a, b):
     return difference("E1", "val_loss", a, b, at=TUNED)
 
 
+def drops(small):
+    """BatchNorm loses much against LayerNorm from 32 sequences to this batch, and ends far above it there."""
+    return all_of(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), small, "batch=32 block=full"), MUCH),
+                  above(difference("E3", "val_loss", "norm=bn", "norm=ln", at=small), MUCH))
+
+
 CLAIMS_A = [
     Claim("A1 F2", "LayerNorm's statistics are those of a whole sample, BatchNorm's those of a channel "
           "over the batch", "A, claim 1; F, claim 2", "imprecise",
@@ -113,12 +119,12 @@ CLAIMS_A = [
                        within(loss("norm=gn", "norm=ln"), DELTA))),
     Claim("A21 B12 C3 F4", "BatchNorm needs a large batch; below 8 it drops sharply",
           "A, section 2 and III.4; B, claim 12; C, claim 3; F, claim 4", "open",
-          says=above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=4 block=full",
-                          "batch=32 block=full"), MUCH),
-          meant=any_of(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=4",
-                                  "batch=32 block=full"), MUCH),
-                       above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full",
-                                  "batch=32 block=full"), MUCH)),
+          says=drops("batch=4 block=full"),
+          meant=any_of(drops("batch=1 block=4"), drops("batch=1 block=full")),
+          revised="After a quick report at quick size: there BatchNorm ended lower with four sequences than with 8 or "
+          "32, and lower than LayerNorm. The rule called that a drop, since LayerNorm lost far more at 32 sequences, "
+          "which are few updates. Now BatchNorm must also end above LayerNorm, by as "
+          "much.",
           note="BatchNorm's sample over text is batch x length characters. With one sequence it also "
           "learns to exploit its leak of the future (E7)."),
     Claim("A22", "A BatchNorm after the residual addition breaks the residual flow; a LayerNorm does "
@@ -144,8 +150,10 @@ CLAIMS_A = [
     Claim("A29 C0", "No norm is best everywhere", "A, claim 29; C, introduction", "true",
           says=all_of(in_some_cell(above(difference("E9", "val_loss", "norm=ln", "norm=bn",
                                                     at="start=x1000"), DELTA)),
-                      in_some_cell(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"),
-                                              "batch=1 block=full", "batch=32 block=full"), DELTA)))),
+                      in_some_cell(above(difference("E3", "val_loss", "norm=bn", "norm=ln",
+                                                    at="batch=1 block=full"), DELTA))),
+          revised="After a quick report at quick size: that LayerNorm wins in small batches was read from how the "
+          "difference changes with the batch, which LayerNorm's loss in large ones enters. Now it is the difference."),
     Claim("N1", "LayerNorm is for models with many features", "A, I", "open",
           says=all_of(above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=none {TUNED}",
                                   f"norm=ln {TUNED}"), 0.01),
