@@ -158,7 +158,7 @@ def what_was_run(contents):
         options = ", ".join(f"{key} {value}" for key, value in size.options.items())
         rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured"
                      f"{without_values(empty[name])}: "
-                     f"{options}; {size.seeds} judged seeds, "
+                     f"{options}; {size.seeds} judged seeds or more, "
                      f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
     for label in sorted({label for _, _, label, _ in contents.planned}):
         rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "
