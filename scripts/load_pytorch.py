@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads a run's model into PyTorch, and nanoGPT's models into ./train:
+"""Loads a run's model into PyTorch, nanoGPT and Hugging Face transformers, and their models into ./train:
 
   scripts/load_pytorch.py RUN                          print what model.safetensors holds
   scripts/load_pytorch.py RUN --nanogpt=model.py       load its weights into nanoGPT's own GPT class
@@ -7,11 +7,16 @@
   scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       as ./train --evaluate=RUN FILE
   scripts/load_pytorch.py --from-nanogpt=ckpt.pt --meta=meta.pkl -o FILE
                                                        for ./train --generate=FILE, --evaluate=FILE
+  scripts/load_pytorch.py RUN --to-hf=FOLDER           for AutoModelForCausalLM.from_pretrained(FOLDER)
+  scripts/load_pytorch.py --from-hf=FOLDER -o FILE     such a folder for ./train, as with --from-nanogpt
+  scripts/load_pytorch.py --from-hf=FOLDER --encode=TEXT -o IDS      a text as characters that stand for
+                                                       the folder's tokens; --decode=IDS is the reverse
 
 RUN is a run's folder or any safetensors file. model_file.py has two ways to read one, to copy into
 programs of your own; the first needs numpy only.
 
---nanogpt runs the Python file that it names, and needs PyTorch. Nothing else here does. ckpt.pt and
+--nanogpt runs the Python file that it names, and needs PyTorch; --encode and --decode need the tokenizers
+package. Nothing else here needs more than numpy. ckpt.pt and
 meta.pkl are pickles, and a pickle can run code. They are read by a reader of our own that makes
 tensors, lists, texts and numbers, and refuses a pickle that asks for more.
 """
@@ -22,6 +27,8 @@ import os
 import sys
 import zlib
 
+import hf_folder
+import hf_tokenizer
 import model_file
 import nanogpt_weights
 import system_python
@@ -30,7 +37,8 @@ from nanogpt_checkpoint import read_checkpoint, read_vocabulary
 
 INSTALL = {"numpy": "scripts/deps.sh plot installs it",
            "torch": "scripts/deps.sh golden installs it",
-           "safetensors": "pip install safetensors; --reader=plain needs none"}
+           "safetensors": "pip install safetensors; --reader=plain needs none",
+           "tokenizers": "pip install tokenizers"}
 
 
 def need(name):
@@ -113,7 +121,15 @@ def load(options):
 
 # ---- a model of nanoGPT -------------------------------------------------------------------------
 
-def convert(options):
+def put_model(path, texts, arrays, what=""):
+    """Writes a model of another program, and says what ./train will need beside the file."""
+    model_file.write(path, texts, arrays)
+    lacking = [option for option in ("n-head", "vocabulary") if option not in texts]
+    print(f"{path}: {what}{len(arrays)} arrays"
+          + (f"; ./train will need --{' and --'.join(lacking)}" if lacking else ""))
+
+
+def from_nanogpt(options):
     """--from-nanogpt: writes nanoGPT's checkpoint as a file that ./train reads."""
     need("numpy")
     args, step, arrays = read_checkpoint(options.from_nanogpt)
@@ -128,10 +144,38 @@ def convert(options):
         texts["step"] = str(step)
     if options.meta:
         texts["vocabulary"] = read_vocabulary(options.meta, sizes["vocab_size"])
-    model_file.write(options.output, texts, arrays)
-    lacking = [option for option in ("n-head", "vocabulary") if option not in texts]
-    print(f"{options.output}: {len(arrays)} arrays"
-          + (f"; ./train will need --{' and --'.join(lacking)}" if lacking else ""))
+    put_model(options.output, texts, arrays)
+
+
+# ---- a folder of transformers -------------------------------------------------------------------
+
+def to_hf(options):
+    """--to-hf: writes the model of RUN as a folder for transformers."""
+    need("numpy")
+    print(hf_folder.write(options.run, options.to_hf, options.n_head))
+
+
+def from_hf(options):
+    """--from-hf: writes the folder's model as a file that ./train reads."""
+    need("numpy")
+    row, texts, arrays, pieces = hf_folder.read(options.from_hf, options.block_size)
+    put_model(options.output, texts, arrays, f"{row.architecture}, ")
+    if pieces:
+        print(f"{options.output}: its tokens are pieces of words, and token i is the character U+10000 + i of "
+              "./train; --from-hf with --encode=TEXT and --decode=TEXT translates")
+
+
+def translate(options):
+    """--encode, --decode: translates a text; - is standard input, as no -o is standard output."""
+    need("tokenizers")
+    what, change = ((options.encode, hf_tokenizer.encode) if options.encode is not None
+                    else (options.decode, hf_tokenizer.decode))
+    with open(0 if what == "-" else what, "rb") as file:
+        text = change(options.from_hf, file.read(), what)
+    if options.output:
+        model_file.put(options.output, text)
+    else:
+        sys.stdout.buffer.write(text)
 
 
 # ---- the command --------------------------------------------------------------------------------
@@ -159,25 +203,53 @@ def read_command():
     parser.add_argument("--act", choices=("gelu", "gelu-tanh", "relu"), default="gelu",
                         help="its activation function: gelu-tanh for a nanoGPT from before May 2023")
     parser.add_argument("-o", "--output", metavar="FILE", help="the safetensors file to write")
+    parser.add_argument("--to-hf", metavar="FOLDER", help="write a folder for Hugging Face transformers")
+    parser.add_argument("--from-hf", metavar="FOLDER", help="a folder that transformers reads")
+    parser.add_argument("--block-size", type=int, metavar="T", help="with --from-hf: a shorter context")
+    parser.add_argument("--encode", metavar="TEXT", help="with --from-hf: translate this text; - is standard "
+                        "input")
+    parser.add_argument("--decode", metavar="TEXT", help="with --from-hf: translate it back")
     options = parser.parse_args()
-    if options.from_nanogpt:
-        if options.run or options.nanogpt or not options.output:
-            parser.error("--from-nanogpt=FILE: needs -o FILE, and takes no RUN and no --nanogpt")
-        return options
-    if not options.run:
-        parser.error("RUN or --from-nanogpt=FILE is missing")
-    if options.output or options.meta:
-        parser.error("-o, --meta: only with --from-nanogpt=FILE")
+    check_command(parser, options)
+    return options
+
+
+def check_command(parser, options):
+    """Ends with a usage error if the options do not belong together."""
+    translating = options.encode is not None or options.decode is not None
+    foreign = ("--from-nanogpt" if options.from_nanogpt else "--from-hf" if options.from_hf else None)
+    if foreign and (options.run or options.nanogpt or options.to_hf or not (options.output or translating)):
+        parser.error(f"{foreign}: needs -o FILE, and takes no RUN, no --nanogpt and no --to-hf")
+    if options.from_nanogpt and options.from_hf:
+        parser.error("--from-nanogpt, --from-hf: one of them")
+    if not foreign and not options.run:
+        parser.error("RUN, --from-nanogpt=FILE or --from-hf=FOLDER is missing")
+    if not foreign and options.output:
+        parser.error("-o: only with --from-nanogpt=FILE or --from-hf=FOLDER")
+    if options.meta and not options.from_nanogpt:
+        parser.error("--meta: only with --from-nanogpt=FILE")
+    if not options.from_hf and (translating or options.block_size is not None):
+        parser.error("--encode, --decode, --block-size: only with --from-hf=FOLDER")
+    if options.encode is not None and options.decode is not None:
+        parser.error("--encode, --decode: one of them")
     if not options.nanogpt and (options.text is not None or options.corpus):
         parser.error("--text, --corpus: need nanoGPT's model.py (--nanogpt=FILE)")
-    return options
+    if options.to_hf and options.nanogpt:
+        parser.error("--to-hf, --nanogpt: one of them")
+
+
+def command_of(options):
+    """The function that does what the options say."""
+    if options.from_hf:
+        return translate if options.encode is not None or options.decode is not None else from_hf
+    return from_nanogpt if options.from_nanogpt else to_hf if options.to_hf else load
 
 
 def main():
     """The exit status."""
     try:
         options = read_command()
-        (convert if options.from_nanogpt else load)(options)
+        command_of(options)(options)
         sys.stdout.flush()
         return 0
     except ModelError as error:

@@ -111,8 +111,26 @@ def symbols_of(texts):
 
 # ---- writing ------------------------------------------------------------------------------------
 
+def put(path, *parts):
+    """Writes bytes, part after part. A reader sees the old file or the new one."""
+    temporary = path + ".tmp"
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelError(f"{path}: is no regular file", USAGE)
+    try:
+        with open(temporary, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise ModelError(f"{path}: {error.strerror}") from None
+
+
 def write(path, texts, arrays):
-    """Writes numpy arrays as 32-bit floats. A reader sees the old file or the new one."""
+    """Writes numpy arrays as 32-bit floats."""
     arrays = {name: array.astype("<f4") for name, array in arrays.items()}
     header, at = {"__metadata__": texts}, 0
     for name, array in arrays.items():
@@ -121,18 +139,4 @@ def write(path, texts, arrays):
         at += array.nbytes
     header = json.dumps(header).encode()
     header += b" " * (-len(header) % 8)
-    temporary = path + ".tmp"
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ModelError(f"{path}: is no regular file", USAGE)
-    try:
-        with open(temporary, "wb") as file:
-            file.write(len(header).to_bytes(8, "little") + header)
-            for array in arrays.values():
-                file.write(array.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise ModelError(f"{path}: {error.strerror}") from None
+    put(path, len(header).to_bytes(8, "little") + header, *(array.tobytes() for array in arrays.values()))

@@ -90,7 +90,7 @@ def read_checkpoint(path):
     arrays = {name: array for name, array in plain_names(state).items()
               if not is_mask(name, array)}
     if WTE in arrays and not numpy.array_equal(arrays[WTE], arrays[HEAD]):
-        raise ModelError(f"{path}: {HEAD} is not {WTE}: ./train has tied heads only")
+        raise ModelError(f"{path}: {HEAD} is not {WTE}, as in nanoGPT")
     args = stored.get("model_args", {}) if state is not stored else {}
     step = stored.get("iter_num") if state is not stored else None
     return args, step, arrays
