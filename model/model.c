@@ -118,6 +118,30 @@ struct batch model_micro_batch(const struct model *m, const struct batch *batch,
     return batch_part(batch, first, size_min(each, B - first));
 }
 
+/* The sequences of a part (parts.h): whole rows of sums. */
+static size_t part_sequences(size_t B, size_t T) {
+    size_t unit = whole_sequences(T), units = (B + unit - 1) / unit;
+    return (units + PARTS_MAX - 1) / PARTS_MAX * unit;
+}
+
+struct parts model_parts(const struct batch *batch, const struct batch *all) {
+    size_t T = batch->T;
+    return (struct parts){.rows = batch->B * T,
+                          .first = (batch->first - all->first) * T,
+                          .all = all->B * T,
+                          .each = part_sequences(all->B, T) * T};
+}
+
+/* The slots of gradients that a batch needs. */
+static size_t gradient_slots(size_t B, size_t T) {
+    size_t count = (B + part_sequences(B, T) - 1) / part_sequences(B, T), slots = 1;
+    for (size_t part = 0; part < count; part++) {
+        size_t slot = parts_height(0, part, count);
+        if (slot >= slots) slots = slot + 1;
+    }
+    return slots;
+}
+
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
@@ -201,6 +225,12 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte_deviation(m));
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
+    m->wte_embedding = m->wte;
+    if (m->config.head == HEAD_TIED) {
+        m->wte_embedding.stride = vec_padded(m->V * m->C);
+        m->wte_embedding.grad =
+            arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
+    }
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -275,14 +305,13 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, all);
     m->correct = arena_take(arena, all, 1);
-    if (N < all) m->dembedded = arena_reals(arena, all * m->C);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
     if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, m->B};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);
@@ -302,7 +331,10 @@ static void lay_out_lists(struct model *m, struct tensor_lists counted) {
         *lists[i].list = (struct tensor_list){
             .tensor = arena_take(&m->arena, lists[i].counted->count, sizeof(struct tensor)),
             .value = arena_reals(&m->arena, lists[i].counted->size),
-            .grad = lists[i].has_gradient ? arena_reals(&m->arena, lists[i].counted->size) : NULL,
+            .grad = lists[i].has_gradient
+                        ? arena_reals(&m->arena, m->slots * lists[i].counted->size)
+                        : NULL,
+            .stride = lists[i].counted->size,
         };
 }
 
@@ -312,6 +344,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                             .B = B,
                             .T = config->block_size,
                             .rows = rows_at_a_time(config, B),
+                            .slots = gradient_slots(B, config->block_size),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

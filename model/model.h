@@ -77,11 +77,13 @@ struct model {
     struct model_config config;
     size_t B, T, C, V, L; // B and T are those of the largest batch
     size_t rows;          // tokens that there is memory for at a time: a micro-batch
+    size_t slots;         // of gradients, see parts.h
     uint64_t seed;
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
     struct param wte, wpe;                          // (V,C), (T,C) as embedding.h has it
+    struct param wte_embedding; // wte; if the head is tied to it, with a gradient of its own
     struct rope rope;                               // of every attention
     struct layer *layer;                            // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
@@ -99,7 +101,6 @@ struct model {
     real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
     real *losses;           // (B,T) of the whole batch, as the next two
     unsigned char *correct; // (B,T), of model_loss()
-    real *dembedded;        // (B,T,C), or NULL if the largest batch is one micro-batch
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
@@ -144,6 +145,9 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 
 /* The batch as the norms see it in such a pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
+
+/* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
+struct parts model_parts(const struct batch *batch, const struct batch *all);
 
 /* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
    them before the first update, by a forward pass in training. A second call sets the same ones. */

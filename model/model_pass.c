@@ -21,10 +21,10 @@
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    A batch may go through both columns in micro-batches, one after another. Their sums over tokens are
-   those of the whole batch, cut where these are cut anyway: a matrix product adds SUM_ROWS tokens at a
-   time to dW, a sum over row blocks adds block after block. Where one gradient has two such sums, all
-   of the first come before the second: dwte first sums over all logits, and only after the last
-   micro-batch over dembedded, which is kept for the whole batch.
+   those of the whole batch, in the order of parts.h, cut where these are cut anyway: a matrix product
+   adds SUM_ROWS tokens at a time to dW, a sum over row blocks adds block after block. If wte is the
+   head's weight too, dwte is two such sums, over the logits and over dembedded, which are added after
+   the last micro-batch.
 
    Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
    dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
@@ -78,12 +78,15 @@ struct tokens model_tokens(const struct model *m, const struct batch *batch, boo
                            .probe = training && m->probing};
 }
 
-static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
-                           uint64_t step) {
-    return (struct pass){.tokens = model_tokens(m, batch, training),
-                         .rows = {0, batch->B * batch->T},
-                         .step = step,
-                         .first = batch->first * batch->T};
+/* A pass over a micro-batch of `all`. */
+static struct pass pass_of(const struct model *m, const struct batch *batch,
+                           const struct batch *all, bool training, uint64_t step) {
+    struct pass pass = {.tokens = model_tokens(m, batch, training),
+                        .rows = {0, batch->B * batch->T},
+                        .step = step,
+                        .first = batch->first * batch->T};
+    pass.tokens.parts = model_parts(batch, all);
+    return pass;
 }
 
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
@@ -94,8 +97,9 @@ static struct embedding embedding_of(const struct model *m, const struct pass *p
     return (struct embedding){
         .T = pass->tokens.T,
         .C = m->C,
+        .V = m->V,
         .ids = ids,
-        .wte = m->wte,
+        .wte = m->wte_embedding,
         .wpe = m->wpe,
         .dropout = dropout,
     };
@@ -122,8 +126,7 @@ struct work {
     const struct pass *pass;
     double *variance; // of sublayer_profile(), or NULL
     // backward
-    real scale;              // of each valid target's loss
-    const struct batch *all; // the whole batch, if this is its last micro-batch; else NULL
+    real scale; // of each valid target's loss
 };
 
 static void forward_work(void *argument) {
@@ -154,7 +157,7 @@ static void forward(struct model *m, int threads, const int32_t *ids, const stru
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(m, batch, training, step);
+    struct pass pass = pass_of(m, batch, batch, training, step);
     forward(m, team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
@@ -165,7 +168,7 @@ bool model_profiled(const struct model *m) {
 }
 
 void model_profile(struct model *m, const struct batch *batch) {
-    struct pass pass = pass_of(m, batch, true, 0);
+    struct pass pass = pass_of(m, batch, batch, true, 0);
     double variance = 1;
     struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .variance = &variance};
     team_run(team_size(m, batch->B * batch->T), forward_work, &work);
@@ -249,7 +252,8 @@ size_t model_correct(const struct model *m, const struct batch *batch) {
 }
 
 /* The losses, dhead_in (N,C), and the gradient of the head's weight. */
-static void head_backward(struct model *m, const struct batch *batch, real *dhead_in, real scale) {
+static void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,
+                          real *dhead_in, real scale) {
     size_t N = batch->B * batch->T, row = vec_padded(m->V), C = m->C;
     const struct loss loss = {m->V, scale, (real)m->config.z_loss};
     real *losses = m->losses + batch->first * batch->T;
@@ -269,32 +273,10 @@ static void head_backward(struct model *m, const struct batch *batch, real *dhea
             profile_lap(PROFILE_INPUT);
         }
         team_barrier();
-        linear_weight_gradient(&m->head, count, m->dlogits, row, m->head_in + first * C);
+        linear_weight_gradient(&m->head, parts, (struct range){first, first + count}, m->dlogits,
+                               row, m->head_in + first * C);
     }
     team_barrier();
-}
-
-/* Copies the thread's rows of a micro-batch to those of the whole batch; returns these. */
-static const real *keep_dembedded(const struct model *m, const struct pass *pass,
-                                  const real *dembedded) {
-    struct range own = team_part_rows(pass->rows);
-    memcpy(m->dembedded + (pass->first + own.begin) * m->C, dembedded + own.begin * m->C,
-           (own.end - own.begin) * m->C * sizeof(real));
-    return m->dembedded;
-}
-
-/* What has sums over the whole batch, from dembedded (B,T,C): dwte, which already has its part from
-   all of the batch's logits, dwpe, and lambda's gradient. */
-static void whole_batch_gradient(const struct model *m, const struct batch *all, uint64_t step,
-                                 const real *dembedded) {
-    size_t N = all->B * all->T;
-    const struct pass pass = pass_of(m, all, true, step);
-    const struct embedding embedding = embedding_of(m, &pass, all->ids);
-    embedding_backward(&embedding, N, dembedded);
-    for (size_t l = 0; l < m->L; l++) {
-        lambda_gradient(&m->layer[l].attention.lambda, N);
-        lambda_gradient(&m->layer[l].mlp.lambda, N);
-    }
 }
 
 static void backward_work(void *argument) {
@@ -302,8 +284,8 @@ static void backward_work(void *argument) {
     struct model *m = work->m;
     const struct batch *batch = work->batch;
     const struct pass *pass = work->pass;
-    size_t N = batch->B * batch->T;
-    head_backward(m, batch, m->dstream[0], work->scale);
+    const struct parts *parts = &pass->tokens.parts;
+    head_backward(m, batch, parts, m->dstream[0], work->scale);
     size_t now = outer_end_backward(m, pass); // dstream[now] is the gradient of the stream
     team_barrier();
     for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
@@ -315,45 +297,63 @@ static void backward_work(void *argument) {
     team_barrier();
     const real *dembedded =
         outer_start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
-    if (m->dembedded) dembedded = keep_dembedded(m, pass, dembedded);
     team_barrier();
     for (size_t l = 0; l < m->L; l++) {
-        sublayer_gradient(&m->layer[l].attention, N);
-        sublayer_gradient(&m->layer[l].mlp, N);
+        sublayer_gradient(&m->layer[l].attention, parts);
+        sublayer_gradient(&m->layer[l].mlp, parts);
     }
-    outer_gradient(m, N);
-    gain_gradient(&m->logit_gain, N);
-    if (work->all) whole_batch_gradient(m, work->all, pass->step, dembedded);
+    outer_gradient(m, parts);
+    gain_gradient(&m->logit_gain, parts);
+    const struct embedding embedding = embedding_of(m, pass, batch->ids);
+    embedding_backward(&embedding, parts, dembedded);
     profile_lap(PROFILE_OTHER);
+    team_barrier();
+}
+
+/* Adds the gradient of a tied embedding to that of the head, after all parts of a batch. */
+static void tied_work(void *argument) {
+    const struct model *m = argument;
+    struct range own = team_part(m->V * m->C, CHUNK);
+    real *from = m->wte_embedding.grad;
+#pragma omp simd
+    for (size_t i = own.begin; i < own.end; i++) m->wte.grad[i] += from[i];
+    memset(from + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    profile_lap(PROFILE_EMBEDDING);
     team_barrier();
 }
 
 /* Of a micro-batch of `all`, where each valid target has this weight in the gradient. */
 static void backward(struct model *m, const struct batch *batch, const struct batch *all,
                      uint64_t step, double scale, size_t valid) {
-    struct pass pass = pass_of(m, batch, true, step);
+    struct pass pass = pass_of(m, batch, all, true, step);
     pass.tokens.scale = scale;
-    struct work work = {.m = m,
-                        .batch = batch,
-                        .pass = &pass,
-                        .scale = (real)(scale / (double)valid),
-                        .all = batch->first + batch->B == all->first + all->B ? all : NULL};
+    struct work work = {
+        .m = m, .batch = batch, .pass = &pass, .scale = (real)(scale / (double)valid)};
     profile_lap(PROFILE_OTHER);
     team_run(team_size(m, batch->B * batch->T), backward_work, &work);
+    bool last = batch->first + batch->B == all->first + all->B;
+    if (last && m->wte_embedding.grad != m->wte.grad)
+        team_run(team_size(m, batch->B * batch->T), tied_work, m);
 }
 
 /* After backward of a batch with targets. */
-static double mean_loss(const struct model *m, const struct batch *batch) {
-    double sum;
-    size_t valid = loss_sum(batch->B * batch->T, m->losses, batch->targets, &sum);
-    return sum / (double)valid;
+static double mean_loss(const struct model *m, const struct batch *batch, size_t valid) {
+    const struct parts parts = model_parts(batch, batch);
+    double sum[PARTS_HEIGHT] = {0};
+    struct parts_piece piece;
+    for (size_t row = 0; row < parts.rows; row = piece.rows.end) {
+        piece = parts_piece(&parts, row, parts.rows);
+        loss_sum(piece.rows.end - row, m->losses + row, batch->targets + row, &sum[piece.slot]);
+        for (size_t i = 0, at = piece.slot; i < piece.merges; i++, at--) sum[at - 1] += sum[at];
+    }
+    return sum[0] / (double)valid;
 }
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
     if (!valid) return 0;
     backward(m, batch, batch, step, scale, valid);
-    return mean_loss(m, batch);
+    return mean_loss(m, batch, valid);
 }
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
@@ -361,10 +361,11 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
     struct batch part;
     for (size_t first = 0; first < batch->B; first += part.B) {
         part = model_micro_batch(m, batch, first);
-        model_forward(m, &part, true, step);
+        const struct pass pass = pass_of(m, &part, batch, true, step);
+        forward(m, team_size(m, part.B * part.T), part.ids, &pass);
         if (valid) backward(m, &part, batch, step, scale, valid);
     }
-    return valid ? mean_loss(m, batch) : 0;
+    return valid ? mean_loss(m, batch, valid) : 0;
 }
 
 /* Each thread zeroes the part of each gradient that it will write. */

@@ -7,8 +7,7 @@
 #ifndef NORM_KIND_H
 #define NORM_KIND_H
 
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 #include "model/norm/option.h"
 #include <stdbool.h>
 
@@ -25,6 +24,7 @@ struct tokens {
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // row, from which on x is new: a text that grows (model_extend())
+    struct parts parts;    // in training: those that the tokens belong to
 };
 
 static inline bool token_counts(const struct tokens *tokens, size_t row) {

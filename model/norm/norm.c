@@ -123,7 +123,7 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
     return dx;
 }
 
-void norm_gradient(const struct norm *norm, size_t tokens) {
+void norm_gradient(const struct norm *norm, const struct parts *parts) {
     for (int i = 0; norm->kind->param[i].name; i++)
-        team_add_blocks(tokens, norm_param_size(norm, i), norm->param[i].grad, norm->sum[i]);
+        parts_add_blocks(parts, norm_param_size(norm, i), &norm->param[i], norm->sum[i]);
 }

@@ -1,8 +1,13 @@
 /* See pool.h.
 
    The moment about the mean is exact to rounding for any offset of x: each block of tokens computes
-   its mean and its sum of squares about that mean, and the blocks are merged in order by the rule
-   of Chan, Golub and LeVeque (1979). */
+   its mean and its sum of squares about that mean, and two runs of tokens are merged by the rule of
+   Chan, Golub and LeVeque (1979). With N1 and N2 tokens, d = mean_2 - mean_1 and f = N2 / (N1 + N2),
+
+     mean = mean_1 + f d,  squares = squares_1 + squares_2 + f N1 d^2
+
+   A mean is kept as its difference from one token of its part, so that an offset of x costs no
+   digits. */
 #include "model/norm/pool.h"
 #include "model/math/vecmath.h"
 #include <string.h>
@@ -10,7 +15,7 @@
 enum { VECTORS = 6 }; // mean to moment
 
 size_t pool_size(size_t B, size_t T, size_t C) {
-    return (VECTORS + 2 * team_row_blocks(B * T)) * C;
+    return (VECTORS + 3 * PARTS_HEIGHT + 2 * team_row_blocks(B * T)) * C;
 }
 
 struct pool pool_at(real *reals, size_t C) {
@@ -21,7 +26,8 @@ struct pool pool_at(real *reals, size_t C) {
                          reals + 3 * C,
                          reals + 4 * C,
                          reals + 5 * C,
-                         reals + VECTORS * C};
+                         reals + VECTORS * C,
+                         reals + (VECTORS + 3 * PARTS_HEIGHT) * C};
 }
 
 struct range pool_channels(size_t C) {
@@ -44,6 +50,23 @@ static struct range all_rows(const struct tokens *tokens) {
 
 size_t pool_count(const struct tokens *tokens) {
     return count(tokens, all_rows(tokens));
+}
+
+/* Tokens of a pass that does not say its parts are one. */
+static struct parts parts_of(const struct tokens *tokens) {
+    return tokens->parts.each ? tokens->parts : parts_one(tokens->B * tokens->T);
+}
+
+static real *stack_at(const struct pool *pool, size_t slot) { // (3,C)
+    return pool->stack + 3 * slot * pool->C;
+}
+
+/* The first valid row of the part that has this row, or its last row. */
+static size_t part_origin(const struct parts *parts, const struct tokens *tokens, size_t row) {
+    size_t first = row - (parts->first + row) % parts->each;
+    size_t end = size_min(first + parts->each, tokens->B * tokens->T);
+    while (first + 1 < end && !token_counts(tokens, first)) first++;
+    return first;
 }
 
 /* mean (C) and squares (C) = sum (x - mean)^2 of a block's valid tokens. mean is relative to
@@ -69,10 +92,10 @@ static void block_moments(const struct tokens *tokens, struct range rows, size_t
             }
 }
 
-/* squares (C) = sum x^2 of a block's valid tokens. */
+/* squares (2,C) = sum x^2 of a block's valid tokens, and zeros. */
 static void block_squares(const struct tokens *tokens, struct range rows, size_t C, const real *x,
                           real *squares) {
-    memset(squares, 0, C * sizeof(real));
+    memset(squares, 0, 2 * C * sizeof(real));
     for (size_t n = rows.begin; n < rows.end; n++)
         if (token_counts(tokens, n))
 #pragma omp simd
@@ -80,58 +103,133 @@ static void block_squares(const struct tokens *tokens, struct range rows, size_t
                 squares[c] = mul_add(x[n * C + c], x[n * C + c], squares[c]);
 }
 
-/* Merges the blocks' means and squares into those of all valid tokens, for the thread's own
-   channels. */
-static void merge_moments(const struct pool *pool, const struct tokens *tokens,
-                          struct range channels, const real *origin) {
-    struct range all = all_rows(tokens);
-    real *mean = pool->mean, *squares = pool->moment;
-    size_t total = 0, C = pool->C;
-    for (size_t begin = 0; begin < all.end; begin += ROWS) {
-        size_t valid = count(tokens, team_row_block(begin, all));
-        if (!valid) continue;
-        const real *m = block_sums(pool, begin / ROWS), *s = m + C;
-        real fraction = (real)valid / (real)(total + valid);
+/* A run of tokens: how many are valid, and for each channel a token that is the origin of `mean`. */
+struct moments {
+    size_t valid;
+    real *origin, *mean, *squares; // (C)
+};
+
+static struct moments moments_at(const struct pool *pool, size_t slot, size_t valid) {
+    real *origin = stack_at(pool, slot);
+    return (struct moments){valid, origin, origin + pool->C, origin + 2 * pool->C};
+}
+
+/* a becomes a and b, in these channels. Returns the number of valid tokens. */
+static size_t merge_moments(struct moments a, struct moments b, struct range channels) {
+    if (!b.valid) return a.valid;
+    size_t total = a.valid + b.valid;
+    real fraction = (real)b.valid / (real)total, before = (real)a.valid;
+#pragma omp simd
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real difference = (b.origin[c] - a.origin[c]) + (b.mean[c] - a.mean[c]);
+        a.mean[c] += difference * fraction;
+        a.squares[c] += b.squares[c] + difference * difference * before * fraction;
+    }
+    return total;
+}
+
+/* The moments of a part from those of its blocks, in its slot of the stack. Returns the number of
+   valid tokens. */
+static size_t part_moments(const struct pool *pool, const struct tokens *tokens,
+                           const struct parts_piece *piece, struct range channels,
+                           const real *origin) {
+    struct moments part = moments_at(pool, piece->slot, 0);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        part.origin[c] = origin[c];
+        part.mean[c] = part.squares[c] = 0;
+    }
+    for (size_t begin = piece->rows.begin; begin < piece->rows.end; begin += ROWS) {
+        real *sums = block_sums(pool, begin / ROWS);
+        size_t valid = count(tokens, team_row_block(begin, piece->rows));
+        const struct moments block = {valid, part.origin, sums, sums + pool->C};
+        part.valid = merge_moments(part, block, channels);
+    }
+    return part.valid;
+}
+
+/* The sums of two arrays (C) over a part, from those of its blocks, in its slot. */
+static void part_sums(const struct pool *pool, const struct parts_piece *piece,
+                      struct range channels) {
+    size_t C = pool->C;
+    real *sum = stack_at(pool, piece->slot);
+    for (size_t i = 0; i < 2 * C; i += C)
+        for (size_t c = channels.begin; c < channels.end; c++) sum[i + c] = 0;
+    for (size_t begin = piece->rows.begin; begin < piece->rows.end; begin += ROWS) {
+        const real *block = block_sums(pool, begin / ROWS);
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++) {
-            real difference = m[c] - mean[c];
-            mean[c] += difference * fraction;
-            squares[c] += s[c] + difference * difference * (real)total * fraction;
+            sum[c] += block[c];
+            sum[C + c] += block[C + c];
         }
-        total += valid;
     }
-    for (size_t c = channels.begin; c < channels.end; c++) mean[c] += origin[c];
+}
+
+static void merge_sums(const struct pool *pool, size_t slot, struct range channels) {
+    size_t C = pool->C;
+    real *to = stack_at(pool, slot), *from = stack_at(pool, slot + 1);
+#pragma omp simd
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        to[c] += from[c];
+        to[C + c] += from[C + c];
+    }
+}
+
+/* The sums over all parts, in slot 0. */
+static void all_sums(const struct pool *pool, const struct tokens *tokens, struct range channels) {
+    const struct parts parts = parts_of(tokens);
+    struct parts_piece piece;
+    for (size_t row = 0; row < parts.rows; row = piece.rows.end) {
+        piece = parts_piece(&parts, row, parts.rows);
+        part_sums(pool, &piece, channels);
+        for (size_t i = 1; i <= piece.merges; i++) merge_sums(pool, piece.slot - i, channels);
+    }
+}
+
+/* The moments of all parts, in slot 0. Returns the number of valid tokens. */
+static size_t all_moments(const struct pool *pool, const struct tokens *tokens,
+                          struct range channels, const real *x) {
+    const struct parts parts = parts_of(tokens);
+    struct parts_piece piece;
+    size_t valid[PARTS_HEIGHT] = {0};
+    for (size_t row = 0; row < parts.rows; row = piece.rows.end) {
+        piece = parts_piece(&parts, row, parts.rows);
+        const real *origin = x + part_origin(&parts, tokens, row) * pool->C;
+        valid[piece.slot] = part_moments(pool, tokens, &piece, channels, origin);
+        for (size_t i = 0, at = piece.slot; i < piece.merges; i++, at--)
+            valid[at - 1] = merge_moments(moments_at(pool, at - 1, valid[at - 1]),
+                                          moments_at(pool, at, valid[at]), channels);
+    }
+    return valid[0];
 }
 
 size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                     bool centred) {
-    size_t C = pool->C, first = 0, blocks = team_row_blocks(tokens->B * tokens->T);
-    struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
-                 channels = pool_channels(C);
-    while (first + 1 < all.end && !token_counts(tokens, first)) first++;
-    const real *origin = x + first * C;
+    size_t C = pool->C, valid;
+    const struct parts parts = parts_of(tokens);
+    struct range own = team_part(parts.rows, ROWS), channels = pool_channels(C);
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
         real *sums = block_sums(pool, begin / ROWS);
         struct range rows = team_row_block(begin, own);
         if (centred)
-            block_moments(tokens, rows, C, x, origin, sums, sums + C);
+            block_moments(tokens, rows, C, x, x + part_origin(&parts, tokens, begin) * C, sums,
+                          sums + C);
         else
-            block_squares(tokens, rows, C, x, sums + C);
+            block_squares(tokens, rows, C, x, sums);
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (size_t c = channels.begin; c < channels.end; c++) pool->mean[c] = pool->moment[c] = 0;
-    if (centred)
-        merge_moments(pool, tokens, channels, origin);
-    else
-        for (size_t block = 0; block < blocks; block++) {
-            const real *squares = block_sums(pool, block) + C;
-#pragma omp simd
-            for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] += squares[c];
-        }
-    size_t valid = pool_count(tokens);
+    if (centred) {
+        valid = all_moments(pool, tokens, channels, x);
+    } else {
+        all_sums(pool, tokens, channels);
+        valid = pool_count(tokens);
+    }
+    const struct moments all = moments_at(pool, 0, valid);
     real per_token = 1 / (real)(valid ? valid : 1);
-    for (size_t c = channels.begin; c < channels.end; c++) pool->moment[c] *= per_token;
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        pool->mean[c] = centred ? all.origin[c] + all.mean[c] : 0;
+        pool->moment[c] = (centred ? all.squares[c] : stack_at(pool, 0)[c]) * per_token;
+    }
     return valid;
 }
 
@@ -162,7 +260,6 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
                  channels = pool_channels(C);
     const real *mean = pool->mean, *rstd = pool->rstd;
-    real *sum_dy = pool->along_ones, *sum_dy_xhat = pool->along_xhat;
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
         struct range rows = team_row_block(begin, own);
         real *part_dy = block_sums(pool, begin / ROWS), *part_dy_xhat = part_dy + C;
@@ -178,14 +275,11 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (size_t c = channels.begin; c < channels.end; c++) sum_dy[c] = sum_dy_xhat[c] = 0;
-    for (size_t block = 0; block < team_row_blocks(all.end); block++) {
-        const real *part_dy = block_sums(pool, block), *part_dy_xhat = part_dy + C;
-#pragma omp simd
-        for (size_t c = channels.begin; c < channels.end; c++) {
-            sum_dy[c] += part_dy[c];
-            sum_dy_xhat[c] += part_dy_xhat[c];
-        }
+    all_sums(pool, tokens, channels);
+    const real *sums = stack_at(pool, 0);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        pool->along_ones[c] = sums[c];
+        pool->along_xhat[c] = sums[C + c];
     }
 }
 

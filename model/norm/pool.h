@@ -12,9 +12,9 @@
    In training a pad takes no part in the statistics, and its y and dx are 0. Normalized by other
    tokens' statistics it could lie far from them, farther at every layer, up to infinity.
 
-   Sums over tokens are computed block by block and added in order, so the bits are the same for any
-   number of threads. First each thread works on its own tokens, then, after a barrier, on its own
-   channels. */
+   Sums over tokens are computed block by block and added in the order of parts.h, so the bits are
+   the same for any number of threads. First each thread works on its own tokens, then, after a
+   barrier, on its own channels. */
 #ifndef NORM_POOL_H
 #define NORM_POOL_H
 
@@ -26,6 +26,7 @@ struct pool {
     size_t C;
     real *mean, *rstd, *factor, *along_ones, *along_xhat;
     real *moment; // sum (x - mean)^2 / N of the batch
+    real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
     real *blocks; // (row_blocks,2,C)
 };
 
