@@ -3,6 +3,7 @@
 #   make ARCH=x86-64-v3     for another processor than this one (-march)
 #   make CC=clang-16        with another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
+#   make MPI=1              for several processes on one or more machines (mpirun)
 #   make V=1                to see the commands
 #   make fuzz FUZZ_SECONDS=300
 
@@ -23,7 +24,7 @@ ifeq ($(shell uname -s),Darwin)
     MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif
-BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
+BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 # Clang warns of each loop that it leaves scalar (libm calls in double).
 WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed)
@@ -36,7 +37,8 @@ ifneq ($(SANITIZE),)
     OPTIMIZE += -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link) # for make fuzz, which counts what runs
-COMPILE  := $(CC) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
+DRIVER   := $(if $(MPI),MPICH_CC=$(CC) OMPI_CC=$(CC) mpicc -DMPI,$(CC))
+COMPILE  := $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
 

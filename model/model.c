@@ -1,6 +1,7 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
 #include "model/layer/embedding.h"
+#include "model/math/ranks.h"
 #include "model/math/simd.h"
 #include "model/math/unit.h"
 #include <math.h>
@@ -132,11 +133,26 @@ struct parts model_parts(const struct batch *batch, const struct batch *all) {
                           .each = part_sequences(all->B, T) * T};
 }
 
-/* The slots of gradients that a batch needs. */
+bool model_shared(const struct model *m) {
+    return ranks_count() > 1 && !m->whole && !m->probing;
+}
+
+struct batch model_own(const struct model *m, const struct batch *all) {
+    if (!model_shared(m)) return *all;
+    size_t each = part_sequences(all->B, all->T);
+    struct range run = ranks_cut((all->B + each - 1) / each, ranks_number());
+    size_t begin = size_min(run.begin * each, all->B);
+    return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
+}
+
+/* The slots of gradients that this rank needs for its parts of a batch, or for all of them. */
 static size_t gradient_slots(size_t B, size_t T) {
     size_t count = (B + part_sequences(B, T) - 1) / part_sequences(B, T), slots = 1;
+    size_t first = ranks_cut(count, ranks_number()).begin;
     for (size_t part = 0; part < count; part++) {
         size_t slot = parts_height(0, part, count);
+        if (part >= first && parts_height(first, part, count) > slot)
+            slot = parts_height(first, part, count);
         if (slot >= slots) slots = slot + 1;
     }
     return slots;
@@ -311,7 +327,7 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, &m->whole};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);

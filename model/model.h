@@ -78,6 +78,8 @@ struct model {
     size_t B, T, C, V, L; // B and T are those of the largest batch
     size_t rows;          // tokens that there is memory for at a time: a micro-batch
     size_t slots;         // of gradients, see parts.h
+    bool whole;           // a norm must have the whole batch: ranks do not share it
+    bool zero;            // all gradients are
     uint64_t seed;
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
@@ -149,6 +151,12 @@ struct tokens model_tokens(const struct model *model, const struct batch *batch,
 /* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
 struct parts model_parts(const struct batch *batch, const struct batch *all);
 
+/* Whether ranks share the next batch, each with some of its parts. */
+bool model_shared(const struct model *model);
+
+/* The sequences of the batch that this rank computes in model_gradient(). */
+struct batch model_own(const struct model *model, const struct batch *all);
+
 /* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
    them before the first update, by a forward pass in training. A second call sets the same ones. */
 bool model_profiled(const struct model *model);
@@ -177,7 +185,8 @@ double model_backward(struct model *model, const struct batch *batch, uint64_t s
 
 void model_zero_grad(struct model *model);
 
-/* The number of threads of a pass over the largest batch. */
+/* The number of threads of a pass over N tokens, and over the largest batch. */
+int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
 
 /* The number of learned parameters. */

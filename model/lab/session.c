@@ -1,9 +1,45 @@
 #include "model/lab/session.h"
+#include "data/crc32.h"
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
+#include "model/math/ranks.h"
 #include <stdlib.h>
 #include <string.h>
+
+void session_join(struct session *t) {
+    t->run.silent = ranks_number() > 0;
+    if (t->run.silent) t->config.quiet = true;
+}
+
+/* Of a whole file, or 0 if it cannot be read. */
+static uint32_t checksum_of(FILE *file) {
+    char buffer[1 << 16];
+    uint32_t crc = 0;
+    if (!file) return 0;
+    rewind(file);
+    for (size_t bytes; (bytes = fread(buffer, 1, sizeof buffer, file));)
+        crc = crc32_of(crc, buffer, bytes);
+    fclose(file);
+    return crc;
+}
+
+/* Without what may differ from machine to machine. */
+static uint32_t checksum_of_options(const struct config *config) {
+    struct config common = *config;
+    FILE *file = tmpfile();
+    common.threads = common.team = 0;
+    common.quiet = false;
+    if (file) options_write(config_options, &common, file);
+    return checksum_of(file);
+}
+
+void session_compare(const struct session *t) {
+    if (ranks_count() == 1) return;
+    ranks_check("the program", checksum_of(fopen("/proc/self/exe", "rb")));
+    ranks_check("an option", checksum_of_options(&t->config));
+    ranks_check("the corpus", t->corpus.crc32);
+}
 
 const struct vocabulary *session_vocabulary(const struct session *t) {
     return t->known.symbols ? &t->known : &t->corpus.vocabulary;

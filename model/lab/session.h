@@ -40,6 +40,12 @@ struct session {
     } clock;                     // started by log_start()
 };
 
+/* Of several ranks the first alone writes and speaks. */
+void session_join(struct session *t);
+
+/* Dies if the ranks do not have the same program, options and corpus. */
+void session_compare(const struct session *t);
+
 /* Reads the corpus that the options name, and notes in the outcome what it holds. `known` is the
    vocabulary of a stored model; NULL: the corpus has its own. */
 void session_corpus(struct session *t, const struct vocabulary *known);

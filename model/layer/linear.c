@@ -148,7 +148,7 @@ static struct region own_region(const struct linear *linear) {
 /* Whether the piece is a whole part that a product sums at once, and its slot is added to the one
    below it right away. Then the product may add to that one itself, with the same bits. */
 static bool adds_below(const struct parts_piece *piece) {
-    return piece->starts && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
+    return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
 }
 
 /* The slot of dW += A x over the piece's rows, in rows `o` and columns `i` of dW, for A (rows of
@@ -158,9 +158,8 @@ static void add_product(const struct linear *linear, const struct parts_piece *p
     const bool below = adds_below(piece);
     real *sum = param_slot(&linear->weight, piece->slot - (below ? 1 : 0));
     struct matrix dw = matrix_of(sum + at.o.begin * linear->in + at.i.begin, linear->in);
-    const bool from_zero = piece->starts && piece->slot && !below;
     matmul(at.o.end - at.o.begin, at.i.end - at.i.begin, piece->rows.end - piece->rows.begin, a, x,
-           dw, from_zero ? matrix_zeros() : dw);
+           dw, piece->from_zero && !below ? matrix_zeros() : dw);
 }
 
 /* After the products of a piece. */

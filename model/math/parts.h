@@ -32,6 +32,7 @@ struct parts {
     size_t all;   // rows of the batch
     size_t each;  // rows of a part; the last part may have fewer
     size_t begin; // the process's first part
+    bool shared;  // by ranks: other processes have the other parts
 };
 
 /* Rows that are one part, or a piece of one. */
@@ -39,7 +40,8 @@ struct parts_piece {
     struct range rows; // of the pass
     size_t slot;       // where the part is summed
     size_t merges;     // how often the top slot is added to the one below it after these rows
-    bool starts;       // the part starts here, so a slot other than 0 starts from 0
+    bool from_zero;    // the slot starts from 0 here
+    bool whole;        // a whole part
 };
 
 /* A batch of N rows that is one part. */
@@ -49,7 +51,8 @@ static inline struct parts parts_one(size_t N) {
 
 /* The same with `times` rows for each row. */
 static inline struct parts parts_times(struct parts p, size_t times) {
-    return (struct parts){p.rows * times, p.first * times, p.all * times, p.each * times, p.begin};
+    return (struct parts){p.rows * times, p.first * times, p.all * times,
+                          p.each * times, p.begin,         p.shared};
 }
 
 /* The number of parts of a batch. */
@@ -57,27 +60,46 @@ static inline size_t parts_count(const struct parts *p) {
     return p->all ? (p->all + p->each - 1) / p->each : 0;
 }
 
-/* The number of subtrees, as large as possible, that the parts begin .. end - 1 of `count` are made
-   of: the height of the stack after part end - 1. */
+/* The end of the largest subtree that starts at part `at` and ends at `end` or before, of `count`
+   parts. */
+static inline size_t parts_subtree_end(size_t at, size_t end, size_t count) {
+    size_t size = 1;
+    while (at % (2 * size) == 0 && at + size < count && size_min(at + 2 * size, count) <= end)
+        size *= 2;
+    return size_min(at + size, count);
+}
+
+/* The number of subtrees, as large as possible, that the parts begin .. end - 1 are made of: the
+   height of the stack of a process that has begun with part `begin`, after part end - 1. */
 static inline size_t parts_height(size_t begin, size_t end, size_t count) {
     size_t height = 0;
-    for (size_t at = begin, size; at < end; at += size, height++)
-        for (size = 1; at % (2 * size) == 0 && at + size < count &&
-                       size_min(at + 2 * size, count) <= end;)
-            size *= 2;
+    for (; begin < end; begin = parts_subtree_end(begin, end, count)) height++;
     return height;
+}
+
+/* The slot of the next subtree on that stack, and how often the top slot is then added to the one
+   below it. */
+struct parts_place {
+    size_t slot, merges;
+};
+
+static inline struct parts_place parts_place(size_t begin, struct range subtree, size_t count) {
+    size_t slot = parts_height(begin, subtree.begin, count);
+    return (struct parts_place){slot, slot + 1 - parts_height(begin, subtree.end, count)};
 }
 
 /* The rows of the pass from `row` to before `end`, or the first of them that belong to one part. */
 static inline struct parts_piece parts_piece(const struct parts *p, size_t row, size_t end) {
-    size_t part = (p->first + row) / p->each, count = parts_count(p);
+    size_t part = (p->first + row) / p->each;
     size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
-    struct parts_piece piece = {.rows = {row, size_min(end, part_end)},
-                                .slot = parts_height(p->begin, part, count),
-                                .starts = (p->first + row) % p->each == 0};
-    if (piece.rows.end == part_end)
-        piece.merges = piece.slot + 1 - parts_height(p->begin, part + 1, count);
-    return piece;
+    const struct range one = {part, part + 1};
+    const struct parts_place place = parts_place(p->begin, one, parts_count(p));
+    bool starts = (p->first + row) % p->each == 0;
+    return (struct parts_piece){.rows = {row, size_min(end, part_end)},
+                                .slot = place.slot,
+                                .merges = part_end <= end ? place.merges : 0,
+                                .from_zero = starts && place.slot,
+                                .whole = starts && part_end <= end};
 }
 
 /* The elements `own` of a parameter's gradient, before the piece's rows are added to them: where the
@@ -85,8 +107,7 @@ static inline struct parts_piece parts_piece(const struct parts *p, size_t row, 
 static inline real *parts_start(const struct parts_piece *piece, const struct param *param,
                                 struct range own) {
     real *sum = param_slot(param, piece->slot);
-    if (piece->starts && piece->slot)
-        memset(sum + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    if (piece->from_zero) memset(sum + own.begin, 0, (own.end - own.begin) * sizeof(real));
     return sum;
 }
 

@@ -65,6 +65,7 @@ struct layout {
     size_t B, T;
     struct tensor_lists *lists;
     struct arena *arena;
+    bool *whole; // set by a module for which one process must have the whole batch
 };
 
 /* Declares the next tensor of the list and returns its memory (NULL while counting). Its shape is

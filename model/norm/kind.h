@@ -67,6 +67,7 @@ struct norm_kind {
     bool centred;     // by the mean of what it is over
     bool causal;      // it pools over tokens, but a token sees no later one and no other sequence;
                       // else it needs the whole batch at once
+    bool by_parts;    // it pools by sums over parts of the batch (pool.h), which ranks can share
     bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];

@@ -9,6 +9,7 @@
    A mean is kept as its difference from one token of its part, so that an offset of x costs no
    digits. */
 #include "model/norm/pool.h"
+#include "model/math/ranks.h"
 #include "model/math/vecmath.h"
 #include <string.h>
 
@@ -44,17 +45,23 @@ static size_t count(const struct tokens *tokens, struct range rows) {
     return valid;
 }
 
-static struct range all_rows(const struct tokens *tokens) {
-    return (struct range){0, tokens->B * tokens->T};
-}
-
-size_t pool_count(const struct tokens *tokens) {
-    return count(tokens, all_rows(tokens));
+/* The valid tokens of these rows of the batch, of which the pass may have some only. */
+static size_t count_batch(const struct tokens *tokens, const struct parts *parts,
+                          struct range rows) {
+    if (!tokens->valid) return rows.end - rows.begin;
+    struct tokens all = *tokens;
+    all.valid -= parts->first / (tokens->rows_per_token ? tokens->rows_per_token : 1);
+    return count(&all, rows);
 }
 
 /* Tokens of a pass that does not say its parts are one. */
 static struct parts parts_of(const struct tokens *tokens) {
     return tokens->parts.each ? tokens->parts : parts_one(tokens->B * tokens->T);
+}
+
+size_t pool_count(const struct tokens *tokens) {
+    const struct parts parts = parts_of(tokens);
+    return count_batch(tokens, &parts, (struct range){0, parts.all});
 }
 
 static real *stack_at(const struct pool *pool, size_t slot) { // (3,C)
@@ -164,6 +171,7 @@ static void part_sums(const struct pool *pool, const struct parts_piece *piece,
     }
 }
 
+/* Two entries of the stack become one, in the lower slot. */
 static void merge_sums(const struct pool *pool, size_t slot, struct range channels) {
     size_t C = pool->C;
     real *to = stack_at(pool, slot), *from = stack_at(pool, slot + 1);
@@ -174,37 +182,74 @@ static void merge_sums(const struct pool *pool, size_t slot, struct range channe
     }
 }
 
-/* The sums over all parts, in slot 0. */
-static void all_sums(const struct pool *pool, const struct tokens *tokens, struct range channels) {
-    const struct parts parts = parts_of(tokens);
-    struct parts_piece piece;
-    for (size_t row = 0; row < parts.rows; row = piece.rows.end) {
-        piece = parts_piece(&parts, row, parts.rows);
-        part_sums(pool, &piece, channels);
-        for (size_t i = 1; i <= piece.merges; i++) merge_sums(pool, piece.slot - i, channels);
+/* How the blocks of a batch become one entry, in slot 0, for the thread's own channels. */
+struct fold {
+    const struct pool *pool;
+    const struct tokens *tokens;
+    struct parts parts;
+    struct range channels;
+    bool moments; // else sums
+    size_t valid[PARTS_HEIGHT]; // tokens of each entry
+};
+
+/* After an entry was written to its slot. */
+static void push(struct fold *f, struct parts_place place, size_t valid) {
+    f->valid[place.slot] = valid;
+    for (size_t at = place.slot, i = 0; i < place.merges; i++, at--) {
+        if (f->moments)
+            merge_moments(moments_at(f->pool, at - 1, f->valid[at - 1]),
+                          moments_at(f->pool, at, f->valid[at]), f->channels);
+        else
+            merge_sums(f->pool, at - 1, f->channels);
+        f->valid[at - 1] += f->valid[at];
     }
 }
 
-/* The moments of all parts, in slot 0. Returns the number of valid tokens. */
-static size_t all_moments(const struct pool *pool, const struct tokens *tokens,
-                          struct range channels, const real *x) {
-    const struct parts parts = parts_of(tokens);
-    struct parts_piece piece;
-    size_t valid[PARTS_HEIGHT] = {0};
-    for (size_t row = 0; row < parts.rows; row = piece.rows.end) {
-        piece = parts_piece(&parts, row, parts.rows);
-        const real *origin = x + part_origin(&parts, tokens, row) * pool->C;
-        valid[piece.slot] = part_moments(pool, tokens, &piece, channels, origin);
-        for (size_t i = 0, at = piece.slot; i < piece.merges; i++, at--)
-            valid[at - 1] = merge_moments(moments_at(pool, at - 1, valid[at - 1]),
-                                          moments_at(pool, at, valid[at]), channels);
+/* From the stacks of all ranks, where they have parts of the batch. */
+static void fold_ranks(struct fold *f) {
+    const size_t C = f->pool->C, count = parts_count(&f->parts);
+    const real *entry = ranks_stacks(&f->parts, f->pool->stack, 3 * C);
+    for (size_t rank = 0; rank < ranks_count(); rank++) {
+        struct range run = ranks_cut(count, rank), tree;
+        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end, entry += 3 * C) {
+            tree.end = parts_subtree_end(tree.begin, run.end, count);
+            const struct parts_place place = parts_place(0, tree, count);
+            const struct range rows = {tree.begin * f->parts.each,
+                                       size_min(tree.end * f->parts.each, f->parts.all)};
+            for (size_t i = 0; i < 3 * C; i += C)
+                memcpy(stack_at(f->pool, place.slot) + i + f->channels.begin,
+                       entry + i + f->channels.begin,
+                       (f->channels.end - f->channels.begin) * sizeof(real));
+            push(f, place, count_batch(f->tokens, &f->parts, rows));
+        }
     }
-    return valid[0];
+}
+
+/* From the sums of the blocks; x is that of the moments. */
+static void fold_blocks(const struct pool *pool, const struct tokens *tokens, bool moments,
+                        const real *x) {
+    struct fold f = {.pool = pool,
+                     .tokens = tokens,
+                     .parts = parts_of(tokens),
+                     .channels = pool_channels(pool->C),
+                     .moments = moments};
+    struct parts_piece piece;
+    for (size_t row = 0; row < f.parts.rows; row = piece.rows.end) {
+        size_t valid = 0;
+        piece = parts_piece(&f.parts, row, f.parts.rows);
+        if (moments)
+            valid = part_moments(pool, tokens, &piece, f.channels,
+                                 x + part_origin(&f.parts, tokens, row) * pool->C);
+        else
+            part_sums(pool, &piece, f.channels);
+        push(&f, (struct parts_place){piece.slot, piece.merges}, valid);
+    }
+    if (f.parts.shared) fold_ranks(&f);
 }
 
 size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
                     bool centred) {
-    size_t C = pool->C, valid;
+    size_t C = pool->C, valid = pool_count(tokens);
     const struct parts parts = parts_of(tokens);
     struct range own = team_part(parts.rows, ROWS), channels = pool_channels(C);
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
@@ -218,12 +263,7 @@ size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const 
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
-    if (centred) {
-        valid = all_moments(pool, tokens, channels, x);
-    } else {
-        all_sums(pool, tokens, channels);
-        valid = pool_count(tokens);
-    }
+    fold_blocks(pool, tokens, centred, x);
     const struct moments all = moments_at(pool, 0, valid);
     real per_token = 1 / (real)(valid ? valid : 1);
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -257,8 +297,7 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x) {
     size_t C = pool->C;
-    struct range all = all_rows(tokens), own = team_part(all.end, ROWS),
-                 channels = pool_channels(C);
+    struct range own = team_part(tokens->B * tokens->T, ROWS), channels = pool_channels(C);
     const real *mean = pool->mean, *rstd = pool->rstd;
     for (size_t begin = own.begin; begin < own.end; begin += ROWS) {
         struct range rows = team_row_block(begin, own);
@@ -275,7 +314,7 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     }
     profile_lap(PROFILE_NORM);
     team_barrier();
-    all_sums(pool, tokens, channels);
+    fold_blocks(pool, tokens, false, NULL);
     const real *sums = stack_at(pool, 0);
     for (size_t c = channels.begin; c < channels.end; c++) {
         pool->along_ones[c] = sums[c];
@@ -283,9 +322,10 @@ void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, co
     }
 }
 
-void pool_parameter_gradients(const struct pool *pool, const struct param *gamma,
-                              const struct param *beta) {
+void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
+                              const struct param *gamma, const struct param *beta) {
     struct range channels = pool_channels(pool->C);
+    if (!pool_leads(tokens)) return;
     for (size_t c = channels.begin; c < channels.end; c++) {
         gamma->grad[c] += pool->along_xhat[c];
         beta->grad[c] += pool->along_ones[c];

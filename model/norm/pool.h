@@ -64,9 +64,14 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
-/* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma. */
-void pool_parameter_gradients(const struct pool *pool, const struct param *gamma,
-                              const struct param *beta);
+/* Whether this process adds sums over the whole batch to its gradients: of several ranks one does. */
+static inline bool pool_leads(const struct tokens *tokens) {
+    return tokens->parts.begin == 0;
+}
+
+/* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma, if pool_leads(). */
+void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
+                              const struct param *gamma, const struct param *beta);
 
 /* Then: multiplies the sums by gamma / N, which is what pool_backward() needs where mean and rstd
    are the batch's. */

@@ -1,0 +1,213 @@
+/* See ranks.h. A sum over all ranks is made in two steps: each rank gets a share of the elements of all
+   stacks and adds them in the tree's order; then every rank gets all shares. So each number is added
+   once, and a rank with one subtree sends and receives about twice the size of the model. */
+#ifdef MPI
+#include "model/math/ranks.h"
+#include "data/die.h"
+#include "data/memory.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int count = 1, number;
+static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
+static MPI_Comm dying; // of its own, since a rank may die in the middle of an exchange
+
+/* Memory of exchanges, which grows to what the largest of them needs. */
+static struct {
+    real *reals;
+    size_t size;
+} buffer;
+
+static const MPI_Datatype mpi_real = sizeof(real) == 4 ? MPI_FLOAT : MPI_DOUBLE;
+
+static real *buffer_of(size_t size) {
+    if (buffer.size < size) {
+        free(buffer.reals);
+        buffer.reals = memory_take(size, sizeof(real), "what ranks exchange");
+        buffer.size = size;
+    }
+    return buffer.reals;
+}
+
+size_t ranks_count(void) {
+    return (size_t)count;
+}
+
+size_t ranks_number(void) {
+    return (size_t)number;
+}
+
+/* Whether all ranks die within a second, of the same: a wrong option, a loss that is NaN. */
+static bool all_die(void) {
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(dying, &request);
+    for (int tenths = 0; tenths < 10 && !done; tenths++) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (!done) usleep(100000);
+    }
+    return done;
+}
+
+/* As die_end of die.h. */
+static void end_all(int status, const char *line) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    bool all = finalized || all_die();
+    if (all && number == 0) fprintf(stderr, "train: %s\n", line);
+    if (!all && number == 0) fprintf(stderr, "train: %s\n", line);
+    if (!all && number > 0) fprintf(stderr, "train: rank %d: %s\n", number, line);
+    if (!all) MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+static void finalize(void) {
+    int finalized;
+    MPI_Finalized(&finalized);
+    if (!finalized) MPI_Finalize();
+}
+
+void ranks_start(int *argc, char ***argv) {
+    int provided;
+    setenv("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1", 0); // MPICH's: a line says it already
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_size(MPI_COMM_WORLD, &count);
+    MPI_Comm_rank(MPI_COMM_WORLD, &number);
+    MPI_Comm_dup(MPI_COMM_WORLD, &dying);
+    atexit(finalize);
+    if (count == 1) return;
+    if (count > RANKS_MAX) die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
+    die_end = end_all;
+    if (number > 0 && !freopen("/dev/null", "w", stdout)) die(STATUS_MACHINE, "/dev/null: cannot be opened");
+}
+
+int ranks_first(int value) {
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return value;
+}
+
+int ranks_largest(int value) {
+    int largest;
+    MPI_Allreduce(&value, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return largest;
+}
+
+void ranks_check(const char *what, uint32_t checksum) {
+    static uint32_t all[RANKS_MAX];
+    MPI_Allgather(&checksum, 1, MPI_UINT32_T, all, 1, MPI_UINT32_T, MPI_COMM_WORLD);
+    for (int rank = 1; rank < count; rank++)
+        if (all[rank] != all[0])
+            die(STATUS_USAGE, "ranks: %s of rank %d is not that of rank 0 (%08x, %08x)", what, rank,
+                (unsigned)all[rank], (unsigned)all[0]);
+}
+
+static struct range run_of(const struct parts *parts, int rank) {
+    return ranks_cut(parts_count(parts), (size_t)rank);
+}
+
+static size_t height_of(const struct parts *parts, int rank) {
+    struct range run = run_of(parts, rank);
+    return parts_height(run.begin, run.end, parts_count(parts));
+}
+
+void ranks_share(double *values, size_t things) {
+    for (int rank = 0; rank < count; rank++) {
+        struct range cut = ranks_cut(things, (size_t)rank);
+        counts[rank] = (int)(cut.end - cut.begin);
+        starts[rank] = (int)cut.begin;
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, values, counts, starts, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void gather_stacks(const struct parts *parts, const real *stack, size_t size) {
+    int at = 0;
+    for (int rank = 0; rank < count; rank++) {
+        counts[rank] = (int)(height_of(parts, rank) * size);
+        starts[rank] = at;
+        at += counts[rank];
+    }
+    MPI_Allgatherv(stack, counts[number], mpi_real, buffer_of((size_t)at), counts, starts, mpi_real,
+                   MPI_COMM_WORLD);
+}
+
+const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
+    team_barrier();
+    if (omp_get_thread_num() == 0) {
+        gather_stacks(parts, stack, size);
+        profile_lap(PROFILE_RANKS);
+    }
+    team_barrier();
+    return buffer.reals;
+}
+
+/* The elements of a gradient that a rank adds: whole cache lines. */
+static struct range share_of(size_t size, int rank) {
+    return team_part_of((size_t)rank, (size_t)count, size, 64 / sizeof(real));
+}
+
+/* Every rank's slots, this rank's share of them: in `share`, one pointer for each subtree. */
+static void scatter(const struct parts *parts, real *slots, size_t stride, size_t size,
+                    real **share) {
+    struct range own = share_of(size, number);
+    size_t length = own.end - own.begin, subtrees = 0, requests = 0;
+    for (int rank = 0; rank < count; rank++) subtrees += height_of(parts, rank);
+    size_t height = height_of(parts, number);
+    real *received = buffer_of((subtrees - height) * length);
+    static MPI_Request request[PARTS_MAX + PARTS_HEIGHT * RANKS_MAX];
+    for (int rank = 0, i = 0; rank < count; rank++)
+        for (size_t slot = 0; slot < height_of(parts, rank); slot++, i++) {
+            share[i] = rank == number ? slots + slot * stride + own.begin : received;
+            if (rank == number) continue;
+            MPI_Irecv(received, (int)length, mpi_real, rank, (int)slot, MPI_COMM_WORLD,
+                      &request[requests++]);
+            received += length;
+        }
+    for (int step = 1; step < count; step++) { // not all to the same rank at the same time
+        int rank = (number + step) % count;
+        struct range theirs = share_of(size, rank);
+        for (size_t slot = 0; slot < height; slot++)
+            MPI_Isend(slots + slot * stride + theirs.begin, (int)(theirs.end - theirs.begin), mpi_real,
+                      rank, (int)slot, MPI_COMM_WORLD, &request[requests++]);
+    }
+    while (requests > 0) MPI_Wait(&request[--requests], MPI_STATUS_IGNORE);
+}
+
+static void add(size_t length, real *to, const real *from) {
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < length; i++) to[i] += from[i];
+}
+
+/* Adds the subtrees in the tree's order; returns where the sum is. */
+static real *add_subtrees(const struct parts *parts, size_t length, real **share) {
+    real *stack[PARTS_HEIGHT] = {0};
+    size_t subtree = 0;
+    for (int rank = 0; rank < count; rank++) {
+        struct range run = run_of(parts, rank), next;
+        for (next.begin = run.begin; next.begin < run.end; next.begin = next.end) {
+            next.end = parts_subtree_end(next.begin, run.end, parts_count(parts));
+            const struct parts_place place = parts_place(0, next, parts_count(parts));
+            stack[place.slot] = share[subtree++];
+            for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
+                add(length, stack[at - 1], stack[at]);
+        }
+    }
+    return stack[0];
+}
+
+void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size) {
+    real *share[PARTS_MAX];
+    struct range own = share_of(size, number);
+    scatter(parts, slots, stride, size, share);
+    const real *sum = add_subtrees(parts, own.end - own.begin, share);
+    if (sum != slots + own.begin)
+        memcpy(slots + own.begin, sum, (own.end - own.begin) * sizeof(real));
+    for (int rank = 0; rank < count; rank++) {
+        struct range theirs = share_of(size, rank);
+        counts[rank] = (int)(theirs.end - theirs.begin);
+        starts[rank] = (int)theirs.begin;
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, mpi_real, slots, counts, starts, mpi_real, MPI_COMM_WORLD);
+    profile_lap(PROFILE_RANKS);
+}
+#endif

@@ -1,0 +1,74 @@
+/* Ranks: processes that train one model together, over MPI. Each has the whole model, and takes some
+   parts of every batch (parts.h). Ranks exchange the sums of whole subtrees and add them in the
+   tree's order, so the results have the same bits for any number of ranks.
+
+   Without `make MPI=1` there is one rank, and nothing of MPI is compiled. All functions are called by
+   all ranks, in the same order; those that say so by every thread of the team, the others outside of
+   a team. */
+#ifndef RANKS_H
+#define RANKS_H
+
+#include "model/math/parts.h"
+#include <stdint.h>
+
+enum { RANKS_MAX = 1024 };
+
+#ifdef MPI
+
+/* Before any other of these functions. Whoever dies from now on ends all ranks: with one line of the
+   first rank if all die of the same, else with a line that names the rank. */
+void ranks_start(int *argc, char ***argv);
+
+size_t ranks_count(void);
+size_t ranks_number(void); // of this process, from 0
+
+/* The value of rank 0; and the largest value of any rank. */
+int ranks_first(int value);
+int ranks_largest(int value);
+
+/* Dies with status 2, and names the rank, if a checksum is not that of rank 0. */
+void ranks_check(const char *what, uint32_t checksum);
+
+/* In values (count): rank r has written those from number ranks_cut(count, r).begin to before .end.
+   Afterwards every rank has all. */
+void ranks_share(double *values, size_t count);
+
+/* By every thread of the team: the stacks of all ranks, (all subtrees,size) in the order of the
+   parts, from this rank's `stack` (height,size), which is complete after a barrier. It stays until
+   the next call. Contains barriers. */
+const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size);
+
+/* The slots of a gradient (slots,stride) of which `size` numbers are used: slot 0 becomes the sum over
+   all parts of the batch. */
+void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size);
+
+#else
+
+static inline void ranks_start(int *argc, char ***argv) {}
+static inline size_t ranks_count(void) {
+    return 1;
+}
+static inline size_t ranks_number(void) {
+    return 0;
+}
+static inline int ranks_first(int value) {
+    return value;
+}
+static inline int ranks_largest(int value) {
+    return value;
+}
+static inline void ranks_check(const char *what, uint32_t checksum) {}
+static inline void ranks_share(double *values, size_t count) {}
+static inline const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
+    return stack;
+}
+static inline void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size) {}
+
+#endif
+
+/* The part of 0 .. count - 1 that belongs to rank number `rank`. */
+static inline struct range ranks_cut(size_t count, size_t rank) {
+    return (struct range){rank * count / ranks_count(), (rank + 1) * count / ranks_count()};
+}
+
+#endif
