@@ -276,6 +276,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
     for (size_t l = 0; l < m->L; l++) {
         const struct placement *attention = NULL; // its row
         if (m->layer) layer = &m->layer[l];
+        layer->tensors.begin = layout->lists->param.size;
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer_options options = sublayer_options_of(m, site, l);
             options.second_in = m->second;
@@ -289,6 +290,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
             m->stream_out = s->y;
             m->second = s->second;
         }
+        layer->tensors.end = layout->lists->param.size;
     }
     for (int i = 0; i < 2; i++)
         sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,

@@ -71,6 +71,7 @@ bool model_learns(const struct model_config *config, enum norm_role role);
 
 struct layer {
     struct sublayer attention, mlp;
+    struct range tensors; // in the list of parameters
 };
 
 struct model {

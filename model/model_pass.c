@@ -135,6 +135,7 @@ struct work {
     double *variance; // of sublayer_profile(), or NULL
     // backward
     real scale; // of each valid target's loss
+    bool last;  // the last of the process's micro-batches
 };
 
 static void forward_work(void *argument) {
@@ -191,6 +192,24 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, 1, ids, &pass);
 }
 
+/* Ranks add up their gradients of these tensors while backward goes on. */
+static void share_gradient(const struct model *m, const struct parts *parts,
+                           struct range elements) {
+    const struct tensor_list *list = &m->lists.param;
+    if (parts->shared) ranks_sum_start(parts, list->grad, list->stride, elements);
+}
+
+/* What is before the layers, after them, and the embedding's part of a tied weight. */
+static void share_rest(const struct model *m, const struct parts *parts) {
+    const struct param *tied = &m->wte_embedding;
+    struct range before = {0, m->layer[0].tensors.begin};
+    struct range after = {m->layer[m->L - 1].tensors.end, m->lists.param.stride};
+    share_gradient(m, parts, before);
+    share_gradient(m, parts, after);
+    if (parts->shared && tied->grad != m->wte.grad)
+        ranks_sum_start(parts, tied->grad, tied->stride, (struct range){0, m->V * m->C});
+}
+
 static void backward_work(void *argument) {
     const struct work *work = argument;
     struct model *m = work->m;
@@ -205,19 +224,20 @@ static void backward_work(void *argument) {
         real *dx = m->dstream[(now + 2) % 3];
         sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
+        team_barrier();
+        sublayer_gradient(&m->layer[l].attention, parts);
+        sublayer_gradient(&m->layer[l].mlp, parts);
+        if (work->last) share_gradient(m, parts, m->layer[l].tensors);
     }
     team_barrier();
     const real *dembedded =
         outer_start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
     team_barrier();
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_gradient(&m->layer[l].attention, parts);
-        sublayer_gradient(&m->layer[l].mlp, parts);
-    }
     outer_gradient(m, parts);
     gain_gradient(&m->logit_gain, parts);
     const struct embedding embedding = embedding_of(m, pass, batch->ids);
     embedding_backward(&embedding, parts, dembedded);
+    if (work->last) share_rest(m, parts);
     profile_lap(PROFILE_OTHER);
     team_barrier();
 }
@@ -234,26 +254,24 @@ static void tied_work(void *argument) {
     team_barrier();
 }
 
-/* Of a micro-batch of `all`, where each valid target has this weight in the gradient. */
+/* Of a micro-batch, where each valid target of the whole batch has this weight in the gradient. */
 static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
-                     size_t valid) {
+                     size_t valid, bool last) {
     pass->tokens.scale = scale;
-    struct work work = {
-        .m = m, .batch = batch, .pass = pass, .scale = (real)(scale / (double)valid)};
+    struct work work = {.m = m,
+                        .batch = batch,
+                        .pass = pass,
+                        .scale = (real)(scale / (double)valid),
+                        .last = last};
     profile_lap(PROFILE_OTHER);
     m->zero = false;
     team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);
 }
 
 /* After backward of all of this rank's parts. */
-static void end_batch(struct model *m, const struct parts *parts) {
-    bool tied = m->wte_embedding.grad != m->wte.grad;
-    size_t stride = m->lists.param.stride;
-    if (parts->shared) {
-        ranks_sum(parts, m->lists.param.grad, stride, stride);
-        if (tied) ranks_sum(parts, m->wte_embedding.grad, m->wte_embedding.stride, m->V * m->C);
-    }
-    if (tied) team_run(model_team(m), tied_work, m);
+static void end_batch(struct model *m) {
+    ranks_sum_finish();
+    if (m->wte_embedding.grad != m->wte.grad) team_run(model_team(m), tied_work, m);
 }
 
 /* After backward of a batch with targets: the sum of the losses over the number of targets. */
@@ -277,8 +295,8 @@ double model_backward(struct model *m, const struct batch *batch, uint64_t step,
     size_t valid = batch_targets(batch);
     struct pass pass = pass_of(m, batch, batch, true, step);
     if (!valid) return 0;
-    backward(m, batch, &pass, scale, valid);
-    end_batch(m, &pass.tokens.parts);
+    backward(m, batch, &pass, scale, valid, true);
+    end_batch(m);
     return mean_loss(m, batch, &pass.tokens.parts, valid);
 }
 
@@ -289,15 +307,16 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
     const struct parts parts = pass.tokens.parts;
     // the gradient so far goes on in the sum of part 0 alone
     if (parts.shared && parts.begin > 0 && !m->zero) model_zero_grad(m);
-    for (size_t first = 0; first < own.B || (first == 0 && model_needs_batch(&m->config));
-         first += part.B ? part.B : 1) {
+    size_t first = 0;
+    do { // without sequences too: ranks wait for one another
         part = model_micro_batch(m, &own, first);
+        first += part.B;
         pass = gradient_pass(m, &part, batch, step);
         forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
-        if (valid) backward(m, &part, &pass, scale, valid);
-    }
+        if (valid) backward(m, &part, &pass, scale, valid, first == own.B);
+    } while (first < own.B);
     if (!valid) return 0;
-    end_batch(m, &parts);
+    end_batch(m);
     return mean_loss(m, &own, &parts, valid);
 }
 

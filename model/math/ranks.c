@@ -1,6 +1,9 @@
 /* See ranks.h. A sum over all ranks is made in two steps: each rank gets a share of the elements of all
    stacks and adds them in the tree's order; then every rank gets all shares. So each number is added
-   once, and a rank with one subtree sends and receives about twice the size of the model. */
+   once, and a rank with one subtree sends and receives about twice the size of the model.
+
+   MPI goes on with what was started only inside its own functions. So each start looks after the
+   exchanges before it. */
 #ifdef MPI
 #include "model/math/ranks.h"
 #include "data/die.h"
@@ -12,7 +15,7 @@
 
 static int count = 1, number;
 static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
-static MPI_Comm dying; // of its own, since a rank may die in the middle of an exchange
+static MPI_Comm dying, gathering; // of their own: they run beside other exchanges
 
 /* Memory of exchanges, which grows to what the largest of them needs. */
 static struct {
@@ -75,6 +78,7 @@ void ranks_start(int *argc, char ***argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     MPI_Comm_rank(MPI_COMM_WORLD, &number);
     MPI_Comm_dup(MPI_COMM_WORLD, &dying);
+    MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
     atexit(finalize);
     if (count == 1) return;
     if (count > RANKS_MAX) die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
@@ -141,36 +145,66 @@ const real *ranks_stacks(const struct parts *parts, const real *stack, size_t si
     return buffer.reals;
 }
 
-/* The elements of a gradient that a rank adds: whole cache lines. */
-static struct range share_of(size_t size, int rank) {
-    return team_part_of((size_t)rank, (size_t)count, size, 64 / sizeof(real));
+/* The sum of a range of elements over all ranks, on its way. Several are at the same time. */
+static struct exchange {
+    struct parts parts;
+    real *slots;
+    size_t stride;
+    struct range elements;
+    bool added;             // what was gathered is on its way back
+    real *share[PARTS_MAX]; // of each subtree, this rank's share
+    real *received;         // of the other ranks' subtrees
+    size_t received_size;
+    MPI_Request *request;
+    size_t requests, requests_size;
+    int counts[RANKS_MAX], starts[RANKS_MAX];
+    MPI_Request gathering;
+} **exchanges; // that MPI works on stay where they are
+static size_t exchanges_used, exchanges_size;
+
+/* The elements that a rank adds: whole cache lines. */
+static struct range share_of(const struct exchange *e, int rank) {
+    size_t size = e->elements.end - e->elements.begin;
+    struct range share = team_part_of((size_t)rank, (size_t)count, size, 64 / sizeof(real));
+    return (struct range){e->elements.begin + share.begin, e->elements.begin + share.end};
 }
 
-/* Every rank's slots, this rank's share of them: in `share`, one pointer for each subtree. */
-static void scatter(const struct parts *parts, real *slots, size_t stride, size_t size,
-                    real **share) {
-    struct range own = share_of(size, number);
-    size_t length = own.end - own.begin, subtrees = 0, requests = 0;
-    for (int rank = 0; rank < count; rank++) subtrees += height_of(parts, rank);
-    size_t height = height_of(parts, number);
-    real *received = buffer_of((subtrees - height) * length);
-    static MPI_Request request[PARTS_MAX + PARTS_HEIGHT * RANKS_MAX];
+/* Memory for what a rank receives, and for as many requests as it makes; kept for the next update. */
+static void make_room(struct exchange *e, size_t reals, size_t requests) {
+    if (e->received_size < reals) {
+        e->received = memory_grow(e->received, reals, sizeof(real), "what ranks exchange");
+        e->received_size = reals;
+    }
+    if (e->requests_size < requests) {
+        e->request = memory_grow(e->request, requests, sizeof *e->request, "what ranks exchange");
+        e->requests_size = requests;
+    }
+}
+
+/* Every rank sends each other rank's share of its slots. */
+static void scatter(struct exchange *e, int first_tag) {
+    struct range own = share_of(e, number);
+    size_t length = own.end - own.begin, height = height_of(&e->parts, number), subtrees = 0;
+    for (int rank = 0; rank < count; rank++) subtrees += height_of(&e->parts, rank);
+    make_room(e, (subtrees - height) * length, subtrees + height * (size_t)count);
+    real *received = e->received;
+    e->requests = 0;
     for (int rank = 0, i = 0; rank < count; rank++)
-        for (size_t slot = 0; slot < height_of(parts, rank); slot++, i++) {
-            share[i] = rank == number ? slots + slot * stride + own.begin : received;
+        for (size_t slot = 0; slot < height_of(&e->parts, rank); slot++, i++) {
+            e->share[i] = rank == number ? e->slots + slot * e->stride + own.begin : received;
             if (rank == number) continue;
-            MPI_Irecv(received, (int)length, mpi_real, rank, (int)slot, MPI_COMM_WORLD,
-                      &request[requests++]);
+            MPI_Irecv(received, (int)length, mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
+                      &e->request[e->requests++]);
             received += length;
         }
     for (int step = 1; step < count; step++) { // not all to the same rank at the same time
         int rank = (number + step) % count;
-        struct range theirs = share_of(size, rank);
+        struct range theirs = share_of(e, rank);
         for (size_t slot = 0; slot < height; slot++)
-            MPI_Isend(slots + slot * stride + theirs.begin, (int)(theirs.end - theirs.begin), mpi_real,
-                      rank, (int)slot, MPI_COMM_WORLD, &request[requests++]);
+            MPI_Isend(e->slots + slot * e->stride + theirs.begin,
+                      (int)(theirs.end - theirs.begin), mpi_real, rank, first_tag + (int)slot,
+                      MPI_COMM_WORLD, &e->request[e->requests++]);
     }
-    while (requests > 0) MPI_Wait(&request[--requests], MPI_STATUS_IGNORE);
 }
 
 static void add(size_t length, real *to, const real *from) {
@@ -179,15 +213,15 @@ static void add(size_t length, real *to, const real *from) {
 }
 
 /* Adds the subtrees in the tree's order; returns where the sum is. */
-static real *add_subtrees(const struct parts *parts, size_t length, real **share) {
-    real *stack[PARTS_HEIGHT] = {0};
-    size_t subtree = 0;
+static real *add_subtrees(const struct exchange *e, size_t length) {
+    const size_t parts = parts_count(&e->parts);
+    real *stack[PARTS_HEIGHT] = {0}, *const *share = e->share;
     for (int rank = 0; rank < count; rank++) {
-        struct range run = run_of(parts, rank), next;
-        for (next.begin = run.begin; next.begin < run.end; next.begin = next.end) {
-            next.end = parts_subtree_end(next.begin, run.end, parts_count(parts));
-            const struct parts_place place = parts_place(0, next, parts_count(parts));
-            stack[place.slot] = share[subtree++];
+        struct range run = run_of(&e->parts, rank), tree;
+        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end) {
+            tree.end = parts_subtree_end(tree.begin, run.end, parts);
+            const struct parts_place place = parts_place(0, tree, parts);
+            stack[place.slot] = *share++;
             for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
                 add(length, stack[at - 1], stack[at]);
         }
@@ -195,19 +229,65 @@ static real *add_subtrees(const struct parts *parts, size_t length, real **share
     return stack[0];
 }
 
-void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size) {
-    real *share[PARTS_MAX];
-    struct range own = share_of(size, number);
-    scatter(parts, slots, stride, size, share);
-    const real *sum = add_subtrees(parts, own.end - own.begin, share);
-    if (sum != slots + own.begin)
-        memcpy(slots + own.begin, sum, (own.end - own.begin) * sizeof(real));
+/* Every rank sends its share of the sum to all. */
+static void gather(struct exchange *e) {
+    struct range own = share_of(e, number);
+    size_t length = own.end - own.begin;
+    const real *sum = add_subtrees(e, length);
+    if (sum && sum != e->slots + own.begin)
+        memcpy(e->slots + own.begin, sum, length * sizeof(real));
     for (int rank = 0; rank < count; rank++) {
-        struct range theirs = share_of(size, rank);
-        counts[rank] = (int)(theirs.end - theirs.begin);
-        starts[rank] = (int)theirs.begin;
+        struct range theirs = share_of(e, rank);
+        e->counts[rank] = (int)(theirs.end - theirs.begin);
+        e->starts[rank] = (int)(theirs.begin - e->elements.begin);
     }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, mpi_real, slots, counts, starts, mpi_real, MPI_COMM_WORLD);
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, mpi_real, e->slots + e->elements.begin, e->counts, e->starts,
+                    mpi_real, gathering, &e->gathering);
+    e->added = true;
+}
+
+/* Goes on with what has arrived. All ranks gather in the same order. */
+static void advance(void) {
+    int done = 1;
+    for (size_t i = 0; i < exchanges_used && done; i++) {
+        struct exchange *e = exchanges[i];
+        for (size_t k = 0; k < e->requests && !e->added && done; k++)
+            MPI_Test(&e->request[k], &done, MPI_STATUS_IGNORE);
+        if (!e->added && done) gather(e);
+    }
+}
+
+static void start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+    if (exchanges_used == exchanges_size) {
+        exchanges = memory_grow(exchanges, exchanges_size + 1, sizeof *exchanges, "exchanges");
+        exchanges[exchanges_size++] = memory_take(1, sizeof **exchanges, "exchanges");
+    }
+    struct exchange *e = exchanges[exchanges_used];
+    e->parts = *parts;
+    e->slots = slots;
+    e->stride = stride;
+    e->elements = elements;
+    e->added = false;
+    scatter(e, (int)(exchanges_used++ * PARTS_HEIGHT));
+    advance();
+    profile_lap(PROFILE_RANKS);
+}
+
+void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+    team_barrier();
+    if (omp_get_thread_num() == 0) start(parts, slots, stride, elements);
+}
+
+void ranks_sum_finish(void) {
+    for (size_t i = 0; i < exchanges_used; i++) {
+        struct exchange *e = exchanges[i];
+        for (size_t k = 0; k < e->requests && !e->added; k++)
+            MPI_Wait(&e->request[k], MPI_STATUS_IGNORE);
+        if (!e->added) gather(e);
+    }
+    for (size_t i = 0; i < exchanges_used; i++)
+        MPI_Wait(&exchanges[i]->gathering, MPI_STATUS_IGNORE);
+    exchanges_used = 0;
     profile_lap(PROFILE_RANKS);
 }
 #endif

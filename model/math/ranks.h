@@ -38,9 +38,12 @@ void ranks_share(double *values, size_t count);
    the next call. Contains barriers. */
 const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size);
 
-/* The slots of a gradient (slots,stride) of which `size` numbers are used: slot 0 becomes the sum over
-   all parts of the batch. */
-void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size);
+/* Some elements of the slots of a gradient (slots,stride): slot 0 becomes the sum over all parts of
+   the batch, by the time that ranks_sum_finish() returns. The first function is called by every thread
+   of the team, contains a barrier, and does not wait for other ranks. The second is called outside of
+   a team. */
+void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements);
+void ranks_sum_finish(void);
 
 #else
 
@@ -62,7 +65,9 @@ static inline void ranks_share(double *values, size_t count) {}
 static inline const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
     return stack;
 }
-static inline void ranks_sum(const struct parts *parts, real *slots, size_t stride, size_t size) {}
+static inline void ranks_sum_start(const struct parts *parts, real *slots, size_t stride,
+                                   struct range elements) {}
+static inline void ranks_sum_finish(void) {}
 
 #endif
 
