@@ -38,6 +38,7 @@ struct model_config {
     int64_t init;                       // of the weights: INIT_...
     int64_t bias, final_norm;           // biases of linear layers
     int64_t pad_stats;                  // whether pads are tokens to norms
+    int64_t local_stats;                // whether norms pool over this rank's tokens only
     double dropout, mix_fraction;
     double lambda_start;        // of a placement's lambda; negative: as the placement says
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch

@@ -94,6 +94,7 @@ static struct pass gradient_pass(const struct model *m, const struct batch *batc
     struct parts *parts = &pass.tokens.parts;
     parts->shared = model_shared(m);
     if (parts->shared) parts->begin = ranks_cut(parts_count(parts), ranks_number()).begin;
+    pass.tokens.local = parts->shared && m->config.local_stats;
     return pass;
 }
 
@@ -271,6 +272,8 @@ static void backward(struct model *m, const struct batch *batch, struct pass *pa
 /* After backward of all of this rank's parts. */
 static void end_batch(struct model *m) {
     ranks_sum_finish();
+    // as PyTorch's DistributedDataParallel: running statistics are those of the first rank
+    if (m->config.local_stats) ranks_copy_first(m->lists.state.value, m->lists.state.size);
     if (m->wte_embedding.grad != m->wte.grad) team_run(model_team(m), tied_work, m);
 }
 

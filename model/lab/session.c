@@ -30,6 +30,7 @@ static uint32_t checksum_of_options(const struct config *config) {
     FILE *file = tmpfile();
     common.threads = common.team = 0;
     common.quiet = false;
+    common.corpus = NULL; // it has a checksum of its own
     if (file) options_write(config_options, &common, file);
     return checksum_of(file);
 }
@@ -37,8 +38,8 @@ static uint32_t checksum_of_options(const struct config *config) {
 void session_compare(const struct session *t) {
     if (ranks_count() == 1) return;
     ranks_check("the program", checksum_of(fopen("/proc/self/exe", "rb")));
-    ranks_check("an option", checksum_of_options(&t->config));
     ranks_check("the corpus", t->corpus.crc32);
+    ranks_check("an option", checksum_of_options(&t->config));
 }
 
 const struct vocabulary *session_vocabulary(const struct session *t) {

@@ -97,6 +97,10 @@ int ranks_largest(int value) {
     return largest;
 }
 
+void ranks_copy_first(real *numbers, size_t numbers_count) {
+    MPI_Bcast(numbers, (int)numbers_count, mpi_real, 0, MPI_COMM_WORLD);
+}
+
 void ranks_check(const char *what, uint32_t checksum) {
     static uint32_t all[RANKS_MAX];
     MPI_Allgather(&checksum, 1, MPI_UINT32_T, all, 1, MPI_UINT32_T, MPI_COMM_WORLD);

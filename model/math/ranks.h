@@ -26,6 +26,9 @@ size_t ranks_number(void); // of this process, from 0
 int ranks_first(int value);
 int ranks_largest(int value);
 
+/* Numbers of rank 0, for all. */
+void ranks_copy_first(real *numbers, size_t count);
+
 /* Dies with status 2, and names the rank, if a checksum is not that of rank 0. */
 void ranks_check(const char *what, uint32_t checksum);
 
@@ -60,6 +63,7 @@ static inline int ranks_first(int value) {
 static inline int ranks_largest(int value) {
     return value;
 }
+static inline void ranks_copy_first(real *numbers, size_t count) {}
 static inline void ranks_check(const char *what, uint32_t checksum) {}
 static inline void ranks_share(double *values, size_t count) {}
 static inline const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
@@ -71,9 +75,12 @@ static inline void ranks_sum_finish(void) {}
 
 #endif
 
-/* The part of 0 .. count - 1 that belongs to rank number `rank`. */
+/* The part of 0 .. count - 1 that belongs to rank number `rank`. If there are too few for all, the
+   last ranks have none. */
 static inline struct range ranks_cut(size_t count, size_t rank) {
-    return (struct range){rank * count / ranks_count(), (rank + 1) * count / ranks_count()};
+    size_t ranks = ranks_count(), each = count / ranks, more = count % ranks; // `more` have one more
+    size_t begin = rank * each + size_min(rank, more);
+    return (struct range){begin, begin + each + (rank < more ? 1 : 0)};
 }
 
 #endif

@@ -25,6 +25,7 @@ struct tokens {
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // row, from which on x is new: a text that grows (model_extend())
     struct parts parts;    // in training: those that the tokens belong to
+    bool local;            // norms pool over the tokens of this rank only
 };
 
 static inline bool token_counts(const struct tokens *tokens, size_t row) {

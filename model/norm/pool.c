@@ -54,9 +54,10 @@ static size_t count_batch(const struct tokens *tokens, const struct parts *parts
     return count(&all, rows);
 }
 
-/* Tokens of a pass that does not say its parts are one. */
+/* Tokens of a pass that does not say its parts are one, and so are a rank's by themselves. */
 static struct parts parts_of(const struct tokens *tokens) {
-    return tokens->parts.each ? tokens->parts : parts_one(tokens->B * tokens->T);
+    bool one = tokens->local || !tokens->parts.each;
+    return one ? parts_one(tokens->B * tokens->T) : tokens->parts;
 }
 
 size_t pool_count(const struct tokens *tokens) {

@@ -64,9 +64,10 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
-/* Whether this process adds sums over the whole batch to its gradients: of several ranks one does. */
+/* Whether this process adds what it pooled to its gradients: of ranks that pooled together one
+   does. */
 static inline bool pool_leads(const struct tokens *tokens) {
-    return tokens->parts.begin == 0;
+    return tokens->parts.begin == 0 || tokens->local;
 }
 
 /* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma, if pool_leads(). */

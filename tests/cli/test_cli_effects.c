@@ -182,6 +182,7 @@ static const char *const inert[] = {"preln",
                                     "dump",
                                     "micro-batch-tokens",
                                     "keep-best",
+                                    "local-stats",
                                     "eval-train"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {
