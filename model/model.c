@@ -244,8 +244,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->wte_embedding = m->wte;
     if (m->config.head == HEAD_TIED) {
         m->wte_embedding.stride = vec_padded(m->V * m->C);
-        m->wte_embedding.grad =
-            arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
+        m->wte_embedding.grad = arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
     }
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);

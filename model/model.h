@@ -86,10 +86,10 @@ struct model {
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe;                          // (V,C), (T,C) as embedding.h has it
+    struct param wte, wpe;      // (V,C), (T,C) as embedding.h has it
     struct param wte_embedding; // wte; if the head is tied to it, with a gradient of its own
-    struct rope rope;                               // of every attention
-    struct layer *layer;                            // (L)
+    struct rope rope;           // of every attention
+    struct layer *layer;        // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     struct gain logit_gain; // of the logits, if any

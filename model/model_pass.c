@@ -25,8 +25,8 @@
    adds SUM_ROWS tokens at a time to dW, a sum over row blocks adds block after block. If wte is the
    head's weight too, dwte is two such sums, over the logits and over dembedded, which are added after
    the last micro-batch. */
-#include "model/layer/embedding.h"
 #include "model/head.h"
+#include "model/layer/embedding.h"
 #include "model/layer/loss.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
@@ -259,11 +259,8 @@ static void tied_work(void *argument) {
 static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
                      size_t valid, bool last) {
     pass->tokens.scale = scale;
-    struct work work = {.m = m,
-                        .batch = batch,
-                        .pass = pass,
-                        .scale = (real)(scale / (double)valid),
-                        .last = last};
+    struct work work = {
+        .m = m, .batch = batch, .pass = pass, .scale = (real)(scale / (double)valid), .last = last};
     profile_lap(PROFILE_OTHER);
     m->zero = false;
     team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);

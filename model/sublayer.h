@@ -111,10 +111,10 @@ struct sublayer_options {
     size_t kv_heads;               // of attention
     size_t hidden;                 // H of the MLP
     struct rope rope;
-    double softcap;              // of attention's scores; 0: none
-    struct lambda *shared;       // attention's lambda, for the MLP
-    bool xavier;                 // initial weights; else GPT-2's
-    double lambda_start;         // lambda's initial value; negative: the placement's
+    double softcap;        // of attention's scores; 0: none
+    struct lambda *shared; // attention's lambda, for the MLP
+    bool xavier;           // initial weights; else GPT-2's
+    double lambda_start;   // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;

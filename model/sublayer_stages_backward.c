@@ -19,8 +19,8 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, rows.begin / ROWS, rows,
-                        offset_or_null(c->w->dout, first), dsum, s->x + first, c->drop);
+        lambda_backward(&s->lambda, rows.begin / ROWS, rows, offset_or_null(c->w->dout, first),
+                        dsum, s->x + first, c->drop);
     if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
@@ -151,7 +151,8 @@ void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct parts *parts = &c->pass->tokens.parts;
     size_t n = slab.begin;
     const bool kept = c->w->proj.dy;
-    if (s->heads && !kept) cache_fetch(count(slab) * s->H, proj_in_at(c, n)); // forward wrote it, long ago
+    if (s->heads && !kept)
+        cache_fetch(count(slab) * s->H, proj_in_at(c, n)); // forward wrote it, long ago
     if (kept)
         linear_kept_gradient(&s->proj, &c->w->proj, parts, slab, ring_row(c, n));
     else

@@ -4,12 +4,19 @@
 #include "data/text/grammar.h"
 #include "data/text/items.h"
 #include "model/math/ranks.h"
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 void session_join(struct session *t) {
+    struct config *config = &t->config;
     t->run.silent = ranks_number() > 0;
-    if (t->run.silent) t->config.quiet = true;
+    if (t->run.silent) config->quiet = true;
+    if (ranks_here() > 1 && !config->team) { // --threads=auto
+        int64_t share = omp_get_num_procs() / (int64_t)ranks_here();
+        if (config->threads > share) config->threads = share ? share : 1;
+        omp_set_num_threads((int)config->threads);
+    }
 }
 
 /* Of a whole file, or 0 if it cannot be read. */

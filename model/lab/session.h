@@ -40,7 +40,8 @@ struct session {
     } clock;                     // started by log_start()
 };
 
-/* Of several ranks the first alone writes and speaks. */
+/* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
+   --threads says how many each has. */
 void session_join(struct session *t);
 
 /* Dies if the ranks do not have the same program, options and corpus. */

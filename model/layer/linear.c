@@ -222,6 +222,5 @@ void linear_kept_gradient(const struct linear *linear, const struct linear_opera
 }
 
 void linear_bias_gradient(const struct linear *linear, const struct parts *parts) {
-    if (linear->bias_sums)
-        parts_add_blocks(parts, linear->out, &linear->bias, linear->bias_sums);
+    if (linear->bias_sums) parts_add_blocks(parts, linear->out, &linear->bias, linear->bias_sums);
 }

@@ -5,17 +5,17 @@
    MPI goes on with what was started only inside its own functions. So each start looks after the
    exchanges before it. */
 #ifdef MPI
-#include "model/math/ranks.h"
-#include "data/die.h"
-#include "data/memory.h"
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#    include "model/math/ranks.h"
+#    include "data/die.h"
+#    include "data/memory.h"
+#    include <mpi.h>
+#    include <stdio.h>
+#    include <stdlib.h>
+#    include <unistd.h>
 
-static int count = 1, number;
+static int count = 1, number, here = 1;
 static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
-static MPI_Comm dying, gathering; // of their own: they run beside other exchanges
+static MPI_Comm dying, gathering;                // of their own: they run beside other exchanges
 
 /* Memory of exchanges, which grows to what the largest of them needs. */
 static struct {
@@ -40,6 +40,10 @@ size_t ranks_count(void) {
 
 size_t ranks_number(void) {
     return (size_t)number;
+}
+
+size_t ranks_here(void) {
+    return (size_t)here;
 }
 
 /* Whether all ranks die within a second, of the same: a wrong option, a loss that is NaN. */
@@ -73,17 +77,23 @@ static void finalize(void) {
 
 void ranks_start(int *argc, char ***argv) {
     int provided;
+    MPI_Comm machine;
     setenv("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1", 0); // MPICH's: a line says it already
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     MPI_Comm_rank(MPI_COMM_WORLD, &number);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &here);
+    MPI_Comm_free(&machine);
     MPI_Comm_dup(MPI_COMM_WORLD, &dying);
     MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
     atexit(finalize);
     if (count == 1) return;
-    if (count > RANKS_MAX) die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
+    if (count > RANKS_MAX)
+        die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
     die_end = end_all;
-    if (number > 0 && !freopen("/dev/null", "w", stdout)) die(STATUS_MACHINE, "/dev/null: cannot be opened");
+    if (number > 0 && !freopen("/dev/null", "w", stdout))
+        die(STATUS_MACHINE, "/dev/null: cannot be opened");
 }
 
 int ranks_first(int value) {
@@ -163,7 +173,7 @@ static struct exchange {
     size_t requests, requests_size;
     int counts[RANKS_MAX], starts[RANKS_MAX];
     MPI_Request gathering;
-} **exchanges; // that MPI works on stay where they are
+} * *exchanges; // that MPI works on stay where they are
 static size_t exchanges_used, exchanges_size;
 
 /* The elements that a rank adds: whole cache lines. */
@@ -205,14 +215,14 @@ static void scatter(struct exchange *e, int first_tag) {
         int rank = (number + step) % count;
         struct range theirs = share_of(e, rank);
         for (size_t slot = 0; slot < height; slot++)
-            MPI_Isend(e->slots + slot * e->stride + theirs.begin,
-                      (int)(theirs.end - theirs.begin), mpi_real, rank, first_tag + (int)slot,
-                      MPI_COMM_WORLD, &e->request[e->requests++]);
+            MPI_Isend(e->slots + slot * e->stride + theirs.begin, (int)(theirs.end - theirs.begin),
+                      mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
+                      &e->request[e->requests++]);
     }
 }
 
 static void add(size_t length, real *to, const real *from) {
-#pragma omp parallel for simd schedule(static)
+#    pragma omp parallel for simd schedule(static)
     for (size_t i = 0; i < length; i++) to[i] += from[i];
 }
 

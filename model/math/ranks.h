@@ -21,6 +21,7 @@ void ranks_start(int *argc, char ***argv);
 
 size_t ranks_count(void);
 size_t ranks_number(void); // of this process, from 0
+size_t ranks_here(void);   // on this machine
 
 /* The value of rank 0; and the largest value of any rank. */
 int ranks_first(int value);
@@ -57,6 +58,9 @@ static inline size_t ranks_count(void) {
 static inline size_t ranks_number(void) {
     return 0;
 }
+static inline size_t ranks_here(void) {
+    return 1;
+}
 static inline int ranks_first(int value) {
     return value;
 }
@@ -78,7 +82,8 @@ static inline void ranks_sum_finish(void) {}
 /* The part of 0 .. count - 1 that belongs to rank number `rank`. If there are too few for all, the
    last ranks have none. */
 static inline struct range ranks_cut(size_t count, size_t rank) {
-    size_t ranks = ranks_count(), each = count / ranks, more = count % ranks; // `more` have one more
+    size_t ranks = ranks_count(), each = count / ranks,
+           more = count % ranks; // `more` have one more
     size_t begin = rank * each + size_min(rank, more);
     return (struct range){begin, begin + each + (rank < more ? 1 : 0)};
 }

@@ -189,7 +189,7 @@ struct fold {
     const struct tokens *tokens;
     struct parts parts;
     struct range channels;
-    bool moments; // else sums
+    bool moments;               // else sums
     size_t valid[PARTS_HEIGHT]; // tokens of each entry
 };
 

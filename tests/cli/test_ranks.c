@@ -30,14 +30,14 @@ static void enter(void) {
 
 TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
 
-/* 41 sequences are seven parts, the last smaller than the others. */
+/* 50 sequences are seven parts of 8 (parts.h), but for the last, which has 2. */
 #define SMALL                                                                                      \
-    "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=41 --max-iters=5 "    \
+    "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=50 --max-iters=5 "    \
     "--log-interval=1 --eval-interval=3 --eval-iters=3 --grammar-chars=20000 --warmup-iters=0 "    \
     "--sample=20 "
 
-/* The same with the lines of items.txt, of unequal length. */
-#define LINES SMALL "--items items.txt --block-size=16 --batch-size=100 "
+/* The same with the lines of items.txt, of unequal length: 100 are seven parts too. */
+#define LINES SMALL "--items items.txt --pad-to=block --block-size=16 --batch-size=100 "
 
 /* Fewer updates of less. */
 #define TINIEST "--threads=1 " TINY "--quiet "
@@ -141,9 +141,9 @@ struct team {
 
 ParameterizedTestParameters(ranks, any_number_of_ranks_and_threads) {
     static struct team teams[] = {
-        {"ln", 1, 1},     {"ln", ALONE, 1}, {"ln", 1, 3}, {"ln", 2, 1},     {"ln", 2, 2}, {"ln", 3, 1},
-        {"ln", 4, 2},     {"ln", 8, 1},     {"bn", 1, 1}, {"bn", ALONE, 1}, {"bn", 1, 3}, {"bn", 2, 1},
-        {"bn", 2, 2},     {"bn", 3, 1},     {"bn", 4, 2}, {"bn", 8, 1},
+        {"ln", 1, 1}, {"ln", ALONE, 1}, {"ln", 1, 3}, {"ln", 2, 1},     {"ln", 2, 2}, {"ln", 3, 1},
+        {"ln", 4, 2}, {"ln", 8, 1},     {"bn", 1, 1}, {"bn", ALONE, 1}, {"bn", 1, 3}, {"bn", 2, 1},
+        {"bn", 2, 2}, {"bn", 3, 1},     {"bn", 4, 2}, {"bn", 8, 1},
     };
     return cr_make_param_array(struct team, teams, sizeof teams / sizeof *teams);
 }
@@ -200,17 +200,24 @@ Test(ranks, items_under_other_norms) {
     check(2, 2, LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on");
 }
 
-Test(ranks, some_have_no_sequences) {
+Test(ranks, items_padded_to_the_longest) {
     items_put("items.txt", 300);
-    check(8, 1, SMALL "--norm=bn --batch-size=5");
-    check(4, 1, SMALL "--norm=bn --batch-size=5");
-    check(12, 1, SMALL "--norm=bn --batch-size=5"); // more ranks than a batch has parts
+    check(3, 1, LINES "--norm=bn --pad-to=longest");
+}
+
+Test(ranks, some_have_no_sequences) {
+    check(8, 1, SMALL "--norm=bn --batch-size=20");
+    check(4, 1, SMALL "--norm=bn --batch-size=20");
 }
 
 Test(ranks, items_of_which_some_have_none) {
     items_put("items.txt", 300);
-    check(8, 1, LINES "--norm=bn --batch-size=3");
-    check(5, 1, LINES "--norm=bn --batch-size=3");
+    check(8, 1, LINES "--norm=bn --batch-size=40");
+    check(5, 1, LINES "--norm=bn --batch-size=40");
+}
+
+Test(ranks, more_than_sequences) {
+    check(12, 1, SMALL "--norm=bn --batch-size=5");
 }
 
 Test(ranks, one_sequence) {
@@ -314,9 +321,8 @@ static void expect_end(struct ending ending, int status, const char *line) {
 /* Two ranks, each with options of its own. */
 static struct ending pair_of(const char *first, const char *second) {
     char command[4096];
-    snprintf(command, sizeof command,
-             "exec mpirun -n 1 \"$RANKS\" %s%s : -n 1 \"$RANKS\" %s%s", TINIEST "--out=ranks ",
-             first, TINIEST "--out=ranks ", second);
+    snprintf(command, sizeof command, "exec mpirun -n 1 \"$RANKS\" %s%s : -n 1 \"$RANKS\" %s%s",
+             TINIEST "--out=ranks ", first, TINIEST "--out=ranks ", second);
     return bash(command);
 }
 
