@@ -120,34 +120,37 @@ struct batch model_micro_batch(const struct model *m, const struct batch *batch,
 }
 
 /* The sequences of a part (parts.h): whole rows of sums. */
-static size_t part_sequences(size_t B, size_t T) {
+static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
     size_t unit = whole_sequences(T), units = (B + unit - 1) / unit;
-    return (units + PARTS_MAX - 1) / PARTS_MAX * unit;
+    size_t parts = config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
+    return (units + parts - 1) / parts * unit;
 }
 
-struct parts model_parts(const struct batch *batch, const struct batch *all) {
+struct parts model_parts(const struct model_config *config, const struct batch *batch,
+                         const struct batch *all) {
     size_t T = batch->T;
     return (struct parts){.rows = batch->B * T,
                           .first = (batch->first - all->first) * T,
                           .all = all->B * T,
-                          .each = part_sequences(all->B, T) * T};
+                          .each = part_sequences(config, all->B, T) * T};
 }
 
 bool model_shared(const struct model *m) {
-    return ranks_count() > 1 && !m->whole && !m->probing;
+    return ranks_count() > 1 && !m->lists.whole && !m->probing;
 }
 
 struct batch model_own(const struct model *m, const struct batch *all) {
     if (!model_shared(m)) return *all;
-    size_t each = part_sequences(all->B, all->T);
+    size_t each = part_sequences(&m->config, all->B, all->T);
     struct range run = ranks_cut((all->B + each - 1) / each, ranks_number());
     size_t begin = size_min(run.begin * each, all->B);
     return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
 }
 
 /* The slots of gradients that this rank needs for its parts of a batch, or for all of them. */
-static size_t gradient_slots(size_t B, size_t T) {
-    size_t count = (B + part_sequences(B, T) - 1) / part_sequences(B, T), slots = 1;
+static size_t gradient_slots(const struct model_config *config, size_t B) {
+    size_t each = part_sequences(config, B, (size_t)config->block_size);
+    size_t count = (B + each - 1) / each, slots = 1;
     size_t first = ranks_cut(count, ranks_number()).begin;
     for (size_t part = 0; part < count; part++) {
         size_t slot = parts_height(0, part, count);
@@ -328,7 +331,7 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, &m->whole};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);
@@ -361,7 +364,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                             .B = B,
                             .T = config->block_size,
                             .rows = rows_at_a_time(config, B),
-                            .slots = gradient_slots(B, config->block_size),
+                            .slots = gradient_slots(config, B),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

@@ -42,6 +42,7 @@ struct model_config {
     double dropout, mix_fraction;
     double lambda_start;        // of a placement's lambda; negative: as the placement says
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
+    int64_t batch_parts;        // the most parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size
     struct norm_options norms;
 };
@@ -80,7 +81,6 @@ struct model {
     size_t B, T, C, V, L; // B and T are those of the largest batch
     size_t rows;          // tokens that there is memory for at a time: a micro-batch
     size_t slots;         // of gradients, see parts.h
-    bool whole;           // a norm must have the whole batch: ranks do not share it
     bool zero;            // all gradients are
     uint64_t seed;
     size_t threads;     // of a pass; 0: as many as its work is worth
@@ -151,7 +151,8 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
 /* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
-struct parts model_parts(const struct batch *batch, const struct batch *all);
+struct parts model_parts(const struct model_config *config, const struct batch *batch,
+                         const struct batch *all);
 
 /* Whether ranks share the next batch, each with some of its parts. */
 bool model_shared(const struct model *model);

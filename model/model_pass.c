@@ -83,7 +83,7 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
                         .rows = {0, batch->B * batch->T},
                         .step = step,
                         .first = batch->first * batch->T};
-    pass.tokens.parts = model_parts(batch, all);
+    pass.tokens.parts = model_parts(&m->config, batch, all);
     return pass;
 }
 

@@ -91,6 +91,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,
+                                 .batch_parts = 8,
                                  .placement = placement,
                                  .n_layer = 2,
                                  .n_head = 2,

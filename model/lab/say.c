@@ -46,10 +46,10 @@ static void say_ranks(struct session *t) {
     const struct config *config = &t->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
-    const struct parts parts = model_parts(&batch, &batch);
+    const struct parts parts = model_parts(&config->model, &batch, &batch);
     size_t ranks = ranks_count(), threads = ranks_here() * (size_t)config->threads;
     if (ranks == 1) return;
-    if (t->model.whole)
+    if (t->model.lists.whole)
         progress_say(&t->progress,
                      "each of the %zu ranks computes the whole batch: one of the "
                      "norms pools in a way that ranks cannot share",

@@ -22,7 +22,7 @@
 #include "model/math/tensor.h"
 #include <string.h>
 
-enum { PARTS_MAX = 8, PARTS_HEIGHT = 6 }; // of a batch; of the stack, for any run of these parts
+enum { PARTS_MAX = 64, PARTS_HEIGHT = 12 }; // of a batch; of the stack, for any run of these parts
 
 /* A run of a batch's rows, as a pass goes through them, and the parts that they belong to. All
    numbers are rows: tokens, or for norms inside heads the heads of tokens. */

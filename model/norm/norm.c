@@ -69,7 +69,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (variant) *norm = make(kind = variant, options, C);
     snprintf(norm->name, sizeof norm->name, "%s", name);
     if (kind->check) kind->check(norm);
-    if (kind->statistics && !kind->causal && !kind->by_parts) *layout->whole = true;
+    if (kind->statistics && !kind->causal && !kind->by_parts) layout->lists->whole = true;
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);
         norm->sum[i] =

@@ -152,6 +152,7 @@ static const struct {
     {"pad-stats", "include", "--items --norm=bn items.txt"},
     {"bucket", "on", "--items items.txt"},
     {"num-items", "3", "--items items.txt"},
+    {"batch-parts", "1", "--batch-size=64 --block-size=16 text.txt"},
 };
 
 /* Options that must change nothing or that end the program before a run, and options that are

@@ -92,8 +92,7 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
                             .x = random_reals(N * in, 3),
                             .y = random_reals(N * out, 4),
                             .dy = random_reals(N * out, 5)};
-    linear_attach(&c.linear, "layer", in, out, bias, 0.4,
-                  &(struct layout){1, N, &lists, &arena});
+    linear_attach(&c.linear, "layer", in, out, bias, 0.4, &(struct layout){1, N, &lists, &arena});
     cr_assert(arena.used < (1 << 14) * sizeof(real) && lists.param.size < 4096);
     tensor_initialize(&lists.param, 1);
     real *dx = random_reals(N * in, 7);
@@ -255,8 +254,8 @@ struct embedding_case {
 
 static double embedding_value(void *context) {
     struct embedding_case *c = context;
-    struct embedding embedding = {
-        3, 5, 4, c->ids, {.value = c->wte}, {.value = c->wpe}, c->dropout};
+    struct embedding embedding = {3,         5, 4, c->ids, {.value = c->wte}, {.value = c->wpe},
+                                  c->dropout};
     embedding_forward(&embedding, (struct range){0, 4}, c->x);
     embedding_forward(&embedding, (struct range){4, 6}, c->x);
     return dot(30, c->x, c->dx);

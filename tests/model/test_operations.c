@@ -291,8 +291,7 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
     real *x = nothing(N * C), *want = nothing(N * C), *grad = nothing((V + T) * C);
     real *one = nothing((V + T) * C);
     int32_t ids[N];
-    struct embedding embedding = {
-        T, C, V, ids, {wte, grad, 0}, {wpe, grad + V * C, 0}, dropout};
+    struct embedding embedding = {T, C, V, ids, {wte, grad, 0}, {wpe, grad + V * C, 0}, dropout};
     const struct parts parts = parts_one(N);
     for (size_t n = 0; n < N; n++) ids[n] = (int32_t)(n * n % V);
     for (size_t n = 0; n < N; n++)
