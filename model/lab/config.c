@@ -202,9 +202,8 @@ static const struct option rows_after_norms[] = {
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help =
-         "that of attention, with its factors and initial weights; auto: --placement, which also "
-         "decides about other norms. Those with two streams, and ngpt, cannot be mixed"},
+     .help = "that of attention, with its factors and initial weights; auto: --placement, which "
+             "decides about other norms too. Rows with two streams, and ngpt, cannot be mixed"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
@@ -235,14 +234,12 @@ static const struct option rows_after_norms[] = {
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
      .help = "number of batches whose gradients make one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help =
-         "maximum number of ranks that can share a batch (mpirun): it is cut into so many parts, "
-         "whose sums are added as a tree, so another number changes last bits"},
+     .help = "a batch is cut into at most so many parts, which ranks share (mpirun); sums over "
+             "parts are a tree, so another number changes last bits"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE,
-     .help =
-         "tokens that go through the model at once, in whole sequences; fewer need less memory. 0: "
-         "the batch, as always with probes and norms that pool over sequences. Same results"},
+     .help = "tokens that go through the model at once; fewer need less memory. 0: the batch, as "
+             "always with probes and norms that pool over sequences"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
     {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "--learning-rate"},
