@@ -55,8 +55,9 @@ static int run(struct session *t, int argc, char **argv) {
 
     train(t);
 
-    int status = interrupt_signal ? 128 + interrupt_signal : STATUS_OK;
+    int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
     save_summary(t, status ? "interrupted" : "done");
+    ranks_first(0);      // the first rank has saved
     interrupt_release(); // everything is saved: a signal may now end the program at once
     if (!status && !t->run.silent) use_sample(t);
     say_end(t);

@@ -1,7 +1,6 @@
 /* The Transformer's tensors and memory. */
 #include "model/model.h"
 #include "model/layer/embedding.h"
-#include "model/math/ranks.h"
 #include "model/math/simd.h"
 #include "model/math/unit.h"
 #include <math.h>
@@ -97,70 +96,6 @@ bool model_needs_batch(const struct model_config *config) {
     return false;
 }
 
-/* The smallest number of sequences of T tokens that are whole rows of sums. */
-static size_t whole_sequences(size_t T) {
-    return SUM_ROWS / size_min(T & -T, SUM_ROWS); // T & -T: the largest power of 2 that divides T
-}
-
-/* The tokens that there must be memory for, in batches of up to B sequences. */
-static size_t rows_at_a_time(const struct model_config *config, size_t B) {
-    size_t T = (size_t)config->block_size;
-    if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
-    size_t unit = config->any_length ? SUM_ROWS : whole_sequences(T);
-    size_t most = (size_t)config->micro_batch_tokens / T / unit * unit;
-    return size_min(B, most ? most : unit) * T;
-}
-
-struct batch model_micro_batch(const struct model *m, const struct batch *batch, size_t first) {
-    size_t B = batch->B, T = batch->T, unit = whole_sequences(T);
-    if (B * T <= m->rows) return batch_part(batch, first, B - first);
-    size_t most = m->rows / T / unit * unit, parts = (B + most - 1) / most;
-    size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
-    return batch_part(batch, first, size_min(each, B - first));
-}
-
-/* The sequences of a part (parts.h): whole rows of sums. */
-static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
-    size_t unit = whole_sequences(T), units = (B + unit - 1) / unit;
-    size_t parts = config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
-    return (units + parts - 1) / parts * unit;
-}
-
-struct parts model_parts(const struct model_config *config, const struct batch *batch,
-                         const struct batch *all) {
-    size_t T = batch->T;
-    return (struct parts){.rows = batch->B * T,
-                          .first = (batch->first - all->first) * T,
-                          .all = all->B * T,
-                          .each = part_sequences(config, all->B, T) * T};
-}
-
-bool model_shared(const struct model *m) {
-    return ranks_count() > 1 && !m->lists.whole && !m->probing;
-}
-
-struct batch model_own(const struct model *m, const struct batch *all) {
-    if (!model_shared(m)) return *all;
-    size_t each = part_sequences(&m->config, all->B, all->T);
-    struct range run = ranks_cut((all->B + each - 1) / each, ranks_number());
-    size_t begin = size_min(run.begin * each, all->B);
-    return batch_part(all, begin, size_min(run.end * each, all->B) - begin);
-}
-
-/* The slots of gradients that this rank needs for its parts of a batch, or for all of them. */
-static size_t gradient_slots(const struct model_config *config, size_t B) {
-    size_t each = part_sequences(config, B, (size_t)config->block_size);
-    size_t count = (B + each - 1) / each, slots = 1;
-    size_t first = ranks_cut(count, ranks_number()).begin;
-    for (size_t part = 0; part < count; part++) {
-        size_t slot = parts_height(0, part, count);
-        if (part >= first && parts_height(first, part, count) > slot)
-            slot = parts_height(first, part, count);
-        if (slot >= slots) slots = slot + 1;
-    }
-    return slots;
-}
-
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
@@ -245,7 +180,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
     m->wte_embedding = m->wte;
-    if (m->config.head == HEAD_TIED) {
+    if (m->config.head == HEAD_TIED && model_cut_parts(&m->config, m->B) > 1) {
         m->wte_embedding.stride = vec_padded(m->V * m->C);
         m->wte_embedding.grad = arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
     }
@@ -363,8 +298,8 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     *model = (struct model){.config = *config,
                             .B = B,
                             .T = config->block_size,
-                            .rows = rows_at_a_time(config, B),
-                            .slots = gradient_slots(config, B),
+                            .rows = model_cut_rows(config, B),
+                            .slots = model_cut_slots(config, B),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

@@ -86,10 +86,12 @@ struct model {
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe;      // (V,C), (T,C) as embedding.h has it
-    struct param wte_embedding; // wte; if the head is tied to it, with a gradient of its own
-    struct rope rope;           // of every attention
-    struct layer *layer;        // (L)
+    struct param wte, wpe; // (V,C), (T,C) as embedding.h has it
+    struct param
+        wte_embedding;   // wte; if the head is tied to it and a batch has several parts, with a
+                         // gradient of its own
+    struct rope rope;    // of every attention
+    struct layer *layer; // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     struct gain logit_gain; // of the logits, if any
@@ -149,6 +151,17 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 
 /* The batch as the norms see it in such a pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
+
+/* How batches of up to B sequences are cut (cut.c): the tokens that there must be memory for at a
+   time. */
+size_t model_cut_rows(const struct model_config *config, size_t B);
+
+/* The largest number of parts that such a batch may have. That of items has as many positions as its
+   longest item, so its number of parts varies. */
+size_t model_cut_parts(const struct model_config *config, size_t B);
+
+/* The slots of gradients that this rank needs for them: for its run of the parts, or for all. */
+size_t model_cut_slots(const struct model_config *config, size_t B);
 
 /* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
 struct parts model_parts(const struct model_config *config, const struct batch *batch,

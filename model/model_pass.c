@@ -16,13 +16,14 @@
    parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
-     - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
+     - before dwte, dwpe, and after each layer the gradients of its biases and norms: these are sums
+       over all rows;
      - before and after each part of the head's backward, for the same reason;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    A batch may go through both columns in micro-batches, one after another. Their sums over tokens are
-   those of the whole batch, in the order of parts.h, cut where these are cut anyway: a matrix product
-   adds SUM_ROWS tokens at a time to dW, a sum over row blocks adds block after block. If wte is the
+   those of the whole batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a time to
+   dW, a sum over row blocks adds block after block, and micro-batches end where these do. If wte is the
    head's weight too, dwte is two such sums, over the logits and over dembedded, which are added after
    the last micro-batch. */
 #include "model/head.h"

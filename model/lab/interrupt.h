@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-/* The first signal that arrived before the last interrupt_now(); 0: none. */
+/* A signal that arrived before the last interrupt_now(), the first or that of any rank; 0: none. */
 extern int interrupt_signal;
 
 /* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same points. */

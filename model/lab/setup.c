@@ -65,6 +65,7 @@ void setup_run(struct session *t) {
         corpus_sample(&t->corpus, config->seed, 0, &t->batch);
         model_profile(&t->model, &t->batch);
     }
+    session_compare_weights(t);
     t->progress = progress_start(config->quiet);
     if (config->probe_interval) {
         probe_init(&t->probe, &t->model);

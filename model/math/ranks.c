@@ -1,6 +1,6 @@
 /* See ranks.h. A sum over all ranks is made in two steps: each rank gets a share of the elements of all
-   stacks and adds them in the tree's order; then every rank gets all shares. So each number is added
-   once, and a rank with one subtree sends and receives about twice the size of the model.
+   stacks and adds them in the tree's order; then every rank gets all shares. So the work
+   of adding is shared, and a rank with one subtree sends and receives about twice the size of the model.
 
    MPI goes on with what was started only inside its own functions. So each start looks after the
    exchanges before it. */
@@ -46,12 +46,13 @@ size_t ranks_here(void) {
     return (size_t)here;
 }
 
-/* Whether all ranks die within a second, of the same: a wrong option, a loss that is NaN. */
+/* Whether all ranks die within two seconds: of a wrong option, or a loss that is NaN. Then the first
+   one's line stands for all. */
 static bool all_die(void) {
     MPI_Request request;
     int done = 0;
     MPI_Ibarrier(dying, &request);
-    for (int tenths = 0; tenths < 10 && !done; tenths++) {
+    for (int tenths = 0; tenths < 20 && !done; tenths++) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (!done) usleep(100000);
     }
@@ -78,7 +79,6 @@ static void finalize(void) {
 void ranks_start(int *argc, char ***argv) {
     int provided;
     MPI_Comm machine;
-    setenv("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1", 0); // MPICH's: a line says it already
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     MPI_Comm_rank(MPI_COMM_WORLD, &number);
@@ -88,6 +88,7 @@ void ranks_start(int *argc, char ***argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &dying);
     MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
     atexit(finalize);
+    if (provided < MPI_THREAD_FUNNELED) die(STATUS_MACHINE, "ranks: this MPI allows no threads");
     if (count == 1) return;
     if (count > RANKS_MAX)
         die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);

@@ -16,7 +16,7 @@ enum { RANKS_MAX = 1024 };
 #ifdef MPI
 
 /* Before any other of these functions. Whoever dies from now on ends all ranks: with one line of the
-   first rank if all die of the same, else with a line that names the rank. */
+   first rank if all die at the same time, else with a line that names the rank. */
 void ranks_start(int *argc, char ***argv);
 
 size_t ranks_count(void);

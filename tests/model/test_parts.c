@@ -5,7 +5,7 @@
 #include "tests/support.h"
 #include <stdlib.h>
 
-enum { MOST = 20, SLOTS = 16 }; // parts; slots that they need, and more
+enum { MOST = PARTS_MAX + 3, SLOTS = 16 }; // parts; slots that they need, and more
 
 /* ---- The tree ---- */
 
@@ -117,7 +117,7 @@ Test(parts, piece_of_every_row) {
 
 /* ---- Sums ---- */
 
-enum { EACH = 3, COLUMNS = 2, ROWS_MOST = MOST * EACH }; // rows of a part
+enum { EACH = 3, COLUMNS = 2, SUMMED = 20, ROWS_MOST = SUMMED * EACH }; // rows of a part; parts
 
 struct sum {
     real of[COLUMNS];
@@ -203,7 +203,8 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
 /* Numbers for which another order gives another sum, so that the test above can fail. */
 Test(parts, order_matters_to_these_numbers) {
     real *values = random_reals(ROWS_MOST * COLUMNS, 21);
-    struct sum tree = tree_sum((struct range){0, MOST}, root_size(MOST), MOST, ROWS_MOST, values);
+    struct sum tree =
+        tree_sum((struct range){0, SUMMED}, root_size(SUMMED), SUMMED, ROWS_MOST, values);
     struct sum row_by_row = {{0}};
     for (size_t n = 0; n < ROWS_MOST; n++)
         for (size_t c = 0; c < COLUMNS; c++) row_by_row.of[c] += values[n * COLUMNS + c];
