@@ -1,10 +1,8 @@
-# normlab. `make` builds ./train; `make help` lists the rest.
+# normlab. `make` builds ./train (V=1: shows the commands); `make help` lists the rest.
 #
-#   make ARCH=x86-64-v3     for another processor than this one (-march)
-#   make CC=clang-16        with another compiler
+#   make ARCH=x86-64-v3     for another processor than this one (-march); CC=clang-16: by another compiler
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
-#   make V=1                to see the commands
-#   make fuzz FUZZ_SECONDS=300
+#   make MPI=1              for several processes on one or more machines (mpirun)
 
 ARCH     := native
 SANITIZE :=
@@ -14,29 +12,27 @@ FUZZ_SECONDS := 60
 MARCH    := -march=$(ARCH)
 OPENMP   := -fopenmp
 ifeq ($(shell uname -s),Darwin)
-    # Apple's Clang needs other options for OpenMP, and Homebrew's libomp; without it, cc becomes gcc-NN.
+    # Apple's Clang has other options for OpenMP, and libomp from Homebrew; without it, cc becomes gcc-NN.
+    # On ARM it does not always know -march=native.
     FOUND  := $(shell scripts/openmp.sh $(CC))
     CC     := $(or $(filter-out -%,$(FOUND)),$(CC))
     OPENMP := $(filter-out -L% -l%,$(filter -%,$(FOUND))) $(addprefix -I,$(wildcard /opt/homebrew/include))
     LDLIBS += $(filter -L% -l%,$(FOUND)) $(addprefix -L,$(wildcard /opt/homebrew/lib))
-    # Apple's Clang for ARM does not always know -march=native.
     MARCH  := $(shell for flag in $(MARCH) -mcpu=$(ARCH); do \
                 $(CC) $$flag -E - </dev/null >/dev/null 2>&1 && echo $$flag && break; done)
 endif
-BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)
+BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
-# Clang warns of each loop that it leaves scalar (libm calls in double).
-WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed)
-# No product and sum are fused but where the source says so: see model/math/real.h.
+WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed) # of scalar loops
+# No product and sum are fused but where the source says so (model/math/real.h). Where the compiler has
+# it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
-# Where the compiler has it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
               && echo -mprefer-vector-width=512)
-ifneq ($(SANITIZE),)
-    OPTIMIZE += -O2 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-endif
+OPTIMIZE += $(if $(SANITIZE),-O2 -g -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 OPTIMIZE += $(if $(FUZZ),-fsanitize=fuzzer-no-link) # for make fuzz, which counts what runs
-COMPILE  := $(CC) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
+DRIVER   := $(if $(MPI),MPICH_CC=$(CC) OMPI_CC=$(CC) mpicc -DMPI,$(CC))
+COMPILE  := $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
 
@@ -51,14 +47,13 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check fuzz bench data demo ablate report plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check ranks fuzz bench data demo ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
 	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
-# A line for each file; the whole command with V=1; nothing with -s.
-SILENT := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))
+SILENT := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))# with -s nothing is said
 SAY    := @$(if $(V)$(SILENT),:,printf '  %-5s %s\n')
 Q      := $(if $(V),,@)
 
@@ -97,6 +92,11 @@ test: ## build and run every test
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
 	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS)
+
+ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks/after*')
+	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train
+	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
+	  RANKS=$(abspath $(BUILD:-mpi=)-mpi/train) FILTER='$(or $(FILTER),ranks/*)'
 
 asan: ## every test under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory test SANITIZE=1

@@ -19,6 +19,7 @@
 #include "model/lab/update.h"
 #include "model/lab/use.h"
 #include "model/math/profile.h"
+#include "model/math/ranks.h"
 
 /* Trains from step t->outcome.steps, the number of updates done so far, to --max-iters, unless
    --max-seconds or --stop-at ends it earlier.
@@ -29,7 +30,7 @@ static void train(struct session *t) {
     log_start(t);
     for (;; t->outcome.steps++) {
         struct log_row row = log_row(t);
-        bool last = due_end(t) || interrupt_signal;
+        bool last = due_end(t) || interrupt_now();
 
         if (last || due_checkpoint(t)) save_run(t, last);
         if (due_evaluation(t) && (!evaluate_run(t, &row) || (!last && due_stop(t, &row)))) {
@@ -54,10 +55,11 @@ static int run(struct session *t, int argc, char **argv) {
 
     train(t);
 
-    int status = interrupt_signal ? 128 + interrupt_signal : STATUS_OK;
+    int status = interrupt_now() ? 128 + interrupt_signal : STATUS_OK;
     save_summary(t, status ? "interrupted" : "done");
+    ranks_first(0);      // the first rank has saved
     interrupt_release(); // everything is saved: a signal may now end the program at once
-    if (!status) use_sample(t);
+    if (!status && !t->run.silent) use_sample(t);
     say_end(t);
     if (status) say_resume(t, argv[0]);
     if (t->config.profile && t->outcome.profiled)
@@ -70,8 +72,10 @@ static int run(struct session *t, int argc, char **argv) {
 int main(int argc, char **argv) {
     static struct session t;
     int status = STATUS_OK;
+    ranks_start(&argc, &argv);
     streams_open();
     config_parse(&t.config, argc, argv);
+    session_join(&t);
     if (help_answer(&t.config)) return STATUS_OK;
 
     const bool corpus_given = t.config.corpus != NULL;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+void (*die_end)(int status, const char *line);
+
 void die(int status, const char *format, ...) {
     char line[8192];
     va_list arguments;
@@ -15,6 +17,9 @@ void die(int status, const char *format, ...) {
         if (iscntrl((unsigned char)*c)) *c = '?'; // a file name may contain any byte
     fflush(stdout);
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr); // over a live progress line
-    fprintf(stderr, "train: %s\n", line);
+    if (die_end)
+        die_end(status, line);
+    else
+        fprintf(stderr, "train: %s\n", line);
     exit(status);
 }

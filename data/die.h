@@ -9,6 +9,10 @@ enum {
     STATUS_DIVERGED = 3, // training produced NaN or infinity
 };
 
+/* Where several processes work together: says the line and ends the others, if they do not end by
+   themselves. NULL: this process is alone. */
+extern void (*die_end)(int status, const char *line);
+
 /* Prints "train: " and the formatted message as one line on standard error, then exits with
    `status`. The message says what: why (hint), e.g. "corpus: x.txt: No such file or directory". */
 _Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

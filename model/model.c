@@ -96,28 +96,6 @@ bool model_needs_batch(const struct model_config *config) {
     return false;
 }
 
-/* The smallest number of sequences of T tokens that are whole rows of sums. */
-static size_t whole_sequences(size_t T) {
-    return SUM_ROWS / size_min(T & -T, SUM_ROWS); // T & -T: the largest power of 2 that divides T
-}
-
-/* The tokens that there must be memory for, in batches of up to B sequences. */
-static size_t rows_at_a_time(const struct model_config *config, size_t B) {
-    size_t T = (size_t)config->block_size;
-    if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
-    size_t unit = config->any_length ? SUM_ROWS : whole_sequences(T);
-    size_t most = (size_t)config->micro_batch_tokens / T / unit * unit;
-    return size_min(B, most ? most : unit) * T;
-}
-
-struct batch model_micro_batch(const struct model *m, const struct batch *batch, size_t first) {
-    size_t B = batch->B, T = batch->T, unit = whole_sequences(T);
-    if (B * T <= m->rows) return batch_part(batch, first, B - first);
-    size_t most = m->rows / T / unit * unit, parts = (B + most - 1) / most;
-    size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
-    return batch_part(batch, first, size_min(each, B - first));
-}
-
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
@@ -201,6 +179,11 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte_deviation(m));
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
+    m->wte_embedding = m->wte;
+    if (m->config.head == HEAD_TIED && model_cut_parts(&m->config, m->B) > 1) {
+        m->wte_embedding.stride = vec_padded(m->V * m->C);
+        m->wte_embedding.grad = arena_reals(layout->arena, m->slots * m->wte_embedding.stride);
+    }
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
@@ -230,6 +213,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
     for (size_t l = 0; l < m->L; l++) {
         const struct placement *attention = NULL; // its row
         if (m->layer) layer = &m->layer[l];
+        layer->tensors.begin = layout->lists->param.size;
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer_options options = sublayer_options_of(m, site, l);
             options.second_in = m->second;
@@ -243,6 +227,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
             m->stream_out = s->y;
             m->second = s->second;
         }
+        layer->tensors.end = layout->lists->param.size;
     }
     for (int i = 0; i < 2; i++)
         sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,
@@ -275,14 +260,13 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     m->dlogits = arena_reals(arena, size_min(N, HEAD_ROWS) * row);
     m->losses = arena_reals(arena, all);
     m->correct = arena_take(arena, all, 1);
-    if (N < all) m->dembedded = arena_reals(arena, all * m->C);
     for (int i = 0; i < 3; i++) m->dstream[i] = arena_reals(arena, N * m->C);
     if (m->config.norms.watch) m->dstream_in_squares = arena_reals(arena, team_row_blocks(N));
 }
 
 /* Declares every tensor and takes every buffer, in the order of forward; twice, see arena.h. */
 static void lay_out(struct model *m) {
-    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena, m->B};
+    const struct layout layout = {m->rows / m->T, m->T, &m->lists, &m->arena};
     lay_out_embedding(m, &layout);
     lay_out_layers(m, &layout);
     lay_out_head(m, &layout);
@@ -302,7 +286,10 @@ static void lay_out_lists(struct model *m, struct tensor_lists counted) {
         *lists[i].list = (struct tensor_list){
             .tensor = arena_take(&m->arena, lists[i].counted->count, sizeof(struct tensor)),
             .value = arena_reals(&m->arena, lists[i].counted->size),
-            .grad = lists[i].has_gradient ? arena_reals(&m->arena, lists[i].counted->size) : NULL,
+            .grad = lists[i].has_gradient
+                        ? arena_reals(&m->arena, m->slots * lists[i].counted->size)
+                        : NULL,
+            .stride = lists[i].counted->size,
         };
 }
 
@@ -311,7 +298,8 @@ void model_init(struct model *model, const struct model_config *config, size_t V
     *model = (struct model){.config = *config,
                             .B = B,
                             .T = config->block_size,
-                            .rows = rows_at_a_time(config, B),
+                            .rows = model_cut_rows(config, B),
+                            .slots = model_cut_slots(config, B),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

@@ -38,9 +38,11 @@ struct model_config {
     int64_t init;                       // of the weights: INIT_...
     int64_t bias, final_norm;           // biases of linear layers
     int64_t pad_stats;                  // whether pads are tokens to norms
+    int64_t local_stats;                // whether norms pool over this rank's tokens only
     double dropout, mix_fraction;
     double lambda_start;        // of a placement's lambda; negative: as the placement says
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
+    int64_t batch_parts;        // the most parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size
     struct norm_options norms;
 };
@@ -71,19 +73,25 @@ bool model_learns(const struct model_config *config, enum norm_role role);
 
 struct layer {
     struct sublayer attention, mlp;
+    struct range tensors; // in the list of parameters
 };
 
 struct model {
     struct model_config config;
     size_t B, T, C, V, L; // B and T are those of the largest batch
     size_t rows;          // tokens that there is memory for at a time: a micro-batch
+    size_t slots;         // of gradients, see parts.h
+    bool zero;            // all gradients are
     uint64_t seed;
     size_t threads;     // of a pass; 0: as many as its work is worth
     size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
     struct tensor_lists lists;
-    struct param wte, wpe;                          // (V,C), (T,C) as embedding.h has it
-    struct rope rope;                               // of every attention
-    struct layer *layer;                            // (L)
+    struct param wte, wpe; // (V,C), (T,C) as embedding.h has it
+    struct param
+        wte_embedding;   // wte; if the head is tied to it and a batch has several parts, with a
+                         // gradient of its own
+    struct rope rope;    // of every attention
+    struct layer *layer; // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     struct gain logit_gain; // of the logits, if any
@@ -99,7 +107,6 @@ struct model {
     real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
     real *losses;           // (B,T) of the whole batch, as the next two
     unsigned char *correct; // (B,T), of model_loss()
-    real *dembedded;        // (B,T,C), or NULL if the largest batch is one micro-batch
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
@@ -145,6 +152,27 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 /* The batch as the norms see it in such a pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
+/* How batches of up to B sequences are cut (cut.c): the tokens that there must be memory for at a
+   time. */
+size_t model_cut_rows(const struct model_config *config, size_t B);
+
+/* The largest number of parts that such a batch may have. That of items has as many positions as its
+   longest item, so its number of parts varies. */
+size_t model_cut_parts(const struct model_config *config, size_t B);
+
+/* The slots of gradients that this rank needs for them: for its run of the parts, or for all. */
+size_t model_cut_slots(const struct model_config *config, size_t B);
+
+/* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
+struct parts model_parts(const struct model_config *config, const struct batch *batch,
+                         const struct batch *all);
+
+/* Whether ranks share the next batch, each with some of its parts. */
+bool model_shared(const struct model *model);
+
+/* The sequences of the batch that this rank computes in model_gradient(). */
+struct batch model_own(const struct model *model, const struct batch *all);
+
 /* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
    them before the first update, by a forward pass in training. A second call sets the same ones. */
 bool model_profiled(const struct model *model);
@@ -173,7 +201,8 @@ double model_backward(struct model *model, const struct batch *batch, uint64_t s
 
 void model_zero_grad(struct model *model);
 
-/* The number of threads of a pass over the largest batch. */
+/* The number of threads of a pass over N tokens, and over the largest batch. */
+int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
 
 /* The number of learned parameters. */

@@ -16,23 +16,22 @@
    parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
-     - before dwte, dwpe, and the gradients of biases and norms: these are sums over all rows;
+     - before dwte, dwpe, and after each layer the gradients of its biases and norms: these are sums
+       over all rows;
      - before and after each part of the head's backward, for the same reason;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    A batch may go through both columns in micro-batches, one after another. Their sums over tokens are
-   those of the whole batch, cut where these are cut anyway: a matrix product adds SUM_ROWS tokens at a
-   time to dW, a sum over row blocks adds block after block. Where one gradient has two such sums, all
-   of the first come before the second: dwte first sums over all logits, and only after the last
-   micro-batch over dembedded, which is kept for the whole batch.
-
-   Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
-   dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
+   those of the whole batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a time to
+   dW, a sum over row blocks adds block after block, and micro-batches end where these do. If wte is the
+   head's weight too, dwte is two such sums, over the logits and over dembedded, which are added after
+   the last micro-batch. */
+#include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
-#include "model/layer/softcap.h"
 #include "model/math/matmul.h"
 #include "model/math/profile.h"
+#include "model/math/ranks.h"
 #include "model/math/simd.h"
 #include "model/model.h"
 #include "model/outer.h"
@@ -46,14 +45,14 @@ static size_t matrix_weights(const struct model *m) {
 
 /* The number of threads of a pass over N tokens. A thread with less than some million operations
    costs more in waiting than it saves. */
-static int team_size(const struct model *m, size_t N) {
+int model_team_size(const struct model *m, size_t N) {
     const double operations_min = 8e6;
     double operations =
         (double)N * (6 * (double)matrix_weights(m) + 12 * (double)(m->L * m->C * m->T));
     double worth = operations / operations_min;
     size_t threads = worth < 1 ? 1 : worth < 1e6 ? (size_t)worth : (size_t)1e6;
     if (m->threads) threads = m->threads;
-    return (int)size_min(size_min(threads, m->threads_max), team_row_blocks(N));
+    return (int)size_min(size_min(threads, m->threads_max), N ? team_row_blocks(N) : 1);
 }
 
 /* A token reads each weight once and computes little with it, so its time is that of reading. A
@@ -66,7 +65,7 @@ int model_extend_threads(const struct model *m) {
 }
 
 int model_team(const struct model *m) {
-    return team_size(m, m->B * m->T);
+    return model_team_size(m, m->B * m->T);
 }
 
 struct tokens model_tokens(const struct model *m, const struct batch *batch, bool training) {
@@ -78,12 +77,26 @@ struct tokens model_tokens(const struct model *m, const struct batch *batch, boo
                            .probe = training && m->probing};
 }
 
-static struct pass pass_of(const struct model *m, const struct batch *batch, bool training,
-                           uint64_t step) {
-    return (struct pass){.tokens = model_tokens(m, batch, training),
-                         .rows = {0, batch->B * batch->T},
-                         .step = step,
-                         .first = batch->first * batch->T};
+/* A pass over a micro-batch of `all`. */
+static struct pass pass_of(const struct model *m, const struct batch *batch,
+                           const struct batch *all, bool training, uint64_t step) {
+    struct pass pass = {.tokens = model_tokens(m, batch, training),
+                        .rows = {0, batch->B * batch->T},
+                        .step = step,
+                        .first = batch->first * batch->T};
+    pass.tokens.parts = model_parts(&m->config, batch, all);
+    return pass;
+}
+
+/* The same in model_gradient(), where ranks may share the batch. */
+static struct pass gradient_pass(const struct model *m, const struct batch *batch,
+                                 const struct batch *all, uint64_t step) {
+    struct pass pass = pass_of(m, batch, all, true, step);
+    struct parts *parts = &pass.tokens.parts;
+    parts->shared = model_shared(m);
+    if (parts->shared) parts->begin = ranks_cut(parts_count(parts), ranks_number()).begin;
+    pass.tokens.local = parts->shared && m->config.local_stats;
+    return pass;
 }
 
 static struct embedding embedding_of(const struct model *m, const struct pass *pass,
@@ -94,8 +107,9 @@ static struct embedding embedding_of(const struct model *m, const struct pass *p
     return (struct embedding){
         .T = pass->tokens.T,
         .C = m->C,
+        .V = m->V,
         .ids = ids,
-        .wte = m->wte,
+        .wte = m->wte_embedding,
         .wpe = m->wpe,
         .dropout = dropout,
     };
@@ -122,8 +136,8 @@ struct work {
     const struct pass *pass;
     double *variance; // of sublayer_profile(), or NULL
     // backward
-    real scale;              // of each valid target's loss
-    const struct batch *all; // the whole batch, if this is its last micro-batch; else NULL
+    real scale; // of each valid target's loss
+    bool last;  // the last of the process's micro-batches
 };
 
 static void forward_work(void *argument) {
@@ -154,8 +168,8 @@ static void forward(struct model *m, int threads, const int32_t *ids, const stru
 }
 
 void model_forward(struct model *m, const struct batch *batch, bool training, uint64_t step) {
-    struct pass pass = pass_of(m, batch, training, step);
-    forward(m, team_size(m, batch->B * batch->T), batch->ids, &pass);
+    struct pass pass = pass_of(m, batch, batch, training, step);
+    forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
 bool model_profiled(const struct model *m) {
@@ -165,10 +179,10 @@ bool model_profiled(const struct model *m) {
 }
 
 void model_profile(struct model *m, const struct batch *batch) {
-    struct pass pass = pass_of(m, batch, true, 0);
+    struct pass pass = pass_of(m, batch, batch, true, 0);
     double variance = 1;
     struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .variance = &variance};
-    team_run(team_size(m, batch->B * batch->T), forward_work, &work);
+    team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);
     tensor_initialize(&m->lists.tracked, m->seed);
@@ -180,121 +194,22 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, 1, ids, &pass);
 }
 
-/* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling thread's
-   buffer. */
-static real *head_forward(const struct model *m, size_t begin, size_t M) {
-    size_t row = vec_padded(m->V), buffers = gain_present(&m->logit_gain) ? 2 : 1;
-    real *z = m->logits + (size_t)omp_get_thread_num() * buffers * ROWS * row;
-    matmul(M, row, m->C, matrix_of(m->head_in + begin * m->C, m->C),
-           matrix_panels(m->head.forward, m->C), matrix_of(z, row), matrix_zeros());
-    profile_lap(PROFILE_FORWARD);
-    return z;
+/* Ranks add up their gradients of these tensors while backward goes on. */
+static void share_gradient(const struct model *m, const struct parts *parts,
+                           struct range elements) {
+    const struct tensor_list *list = &m->lists.param;
+    if (parts->shared) ranks_sum_start(parts, list->grad, list->stride, elements);
 }
 
-/* The logits (M,V) from z, like it in the calling thread's buffer: z itself where nothing else needs
-   it, or the rows after it. */
-static real *logits_forward(const struct model *m, size_t M, real *z) {
-    size_t row = vec_padded(m->V);
-    real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;
-    if (logits != z) gain_forward(&m->logit_gain, M, logits, row, z, row);
-    if (m->config.logit_softcap > 0)
-        softcap_forward((real)m->config.logit_softcap, M * row, logits, logits);
-    return logits;
-}
-
-/* dlogits (M,V) of row block `block` becomes the gradient of z. */
-static void logits_backward(const struct model *m, size_t block, size_t M, real *dlogits,
-                            const real *logits, const real *z) {
-    size_t row = vec_padded(m->V);
-    for (size_t n = 0; m->config.logit_softcap > 0 && n < M; n++)
-        softcap_backward((real)m->config.logit_softcap, m->V, dlogits + n * row, logits + n * row);
-    if (gain_present(&m->logit_gain)) gain_backward(&m->logit_gain, block, M, dlogits, row, z, row);
-}
-
-const real *model_logits(struct model *m, size_t n) {
-    real *z = m->logits;
-    linear_forward_shared(&m->head, 1, z, m->head_in + n * m->C);
-    return logits_forward(m, 1, z);
-}
-
-static void loss_work(void *argument) {
-    const struct work *work = argument;
-    struct model *m = work->m;
-    const struct batch *batch = work->batch;
-    struct range own = team_part(batch->B * batch->T, ROWS);
-    const struct loss loss = {.V = m->V};
-    real *losses = m->losses + batch->first * batch->T;
-    unsigned char *correct = m->correct + batch->first * batch->T;
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = team_row_block(n, own).end - n;
-        real *logits = logits_forward(m, M, head_forward(m, n, M));
-        loss_correct(M, m->V, correct + n, logits, batch->targets + n);
-        loss_cross_entropy(&loss, M, losses + n, NULL, logits, batch->targets + n);
-    }
-    profile_lap(PROFILE_LOSS);
-    team_barrier();
-}
-
-size_t model_loss(struct model *m, const struct batch *batch, double *sum) {
-    size_t N = batch->B * batch->T;
-    team_run(team_size(m, N), loss_work, &(struct work){.m = m, .batch = batch});
-    return loss_sum(N, m->losses + batch->first * batch->T, batch->targets, sum);
-}
-
-size_t model_correct(const struct model *m, const struct batch *batch) {
-    size_t correct = 0;
-    for (size_t n = 0; n < batch->B * batch->T; n++)
-        correct += m->correct[batch->first * batch->T + n];
-    return correct;
-}
-
-/* The losses, dhead_in (N,C), and the gradient of the head's weight. */
-static void head_backward(struct model *m, const struct batch *batch, real *dhead_in, real scale) {
-    size_t N = batch->B * batch->T, row = vec_padded(m->V), C = m->C;
-    const struct loss loss = {m->V, scale, (real)m->config.z_loss};
-    real *losses = m->losses + batch->first * batch->T;
-    for (size_t first = 0; first < N; first += HEAD_ROWS) {
-        size_t count = size_min(N - first, HEAD_ROWS);
-        struct range own = team_part(count, ROWS);
-        team_barrier();
-        for (size_t i = own.begin; i < own.end; i += ROWS) {
-            size_t M = team_row_block(i, own).end - i, n = first + i;
-            real *z = head_forward(m, n, M), *logits = logits_forward(m, M, z);
-            real *dlogits = m->dlogits + i * row;
-            loss_cross_entropy(&loss, M, losses + n, dlogits, logits, batch->targets + n);
-            profile_lap(PROFILE_LOSS);
-            logits_backward(m, n / ROWS, M, dlogits, logits, z);
-            matmul(M, C, m->V, matrix_of(dlogits, row), linear_weight(&m->head),
-                   matrix_of(dhead_in + n * C, C), matrix_zeros());
-            profile_lap(PROFILE_INPUT);
-        }
-        team_barrier();
-        linear_weight_gradient(&m->head, count, m->dlogits, row, m->head_in + first * C);
-    }
-    team_barrier();
-}
-
-/* Copies the thread's rows of a micro-batch to those of the whole batch; returns these. */
-static const real *keep_dembedded(const struct model *m, const struct pass *pass,
-                                  const real *dembedded) {
-    struct range own = team_part_rows(pass->rows);
-    memcpy(m->dembedded + (pass->first + own.begin) * m->C, dembedded + own.begin * m->C,
-           (own.end - own.begin) * m->C * sizeof(real));
-    return m->dembedded;
-}
-
-/* What has sums over the whole batch, from dembedded (B,T,C): dwte, which already has its part from
-   all of the batch's logits, dwpe, and lambda's gradient. */
-static void whole_batch_gradient(const struct model *m, const struct batch *all, uint64_t step,
-                                 const real *dembedded) {
-    size_t N = all->B * all->T;
-    const struct pass pass = pass_of(m, all, true, step);
-    const struct embedding embedding = embedding_of(m, &pass, all->ids);
-    embedding_backward(&embedding, N, dembedded);
-    for (size_t l = 0; l < m->L; l++) {
-        lambda_gradient(&m->layer[l].attention.lambda, N);
-        lambda_gradient(&m->layer[l].mlp.lambda, N);
-    }
+/* What is before the layers, after them, and the embedding's part of a tied weight. */
+static void share_rest(const struct model *m, const struct parts *parts) {
+    const struct param *tied = &m->wte_embedding;
+    struct range before = {0, m->layer[0].tensors.begin};
+    struct range after = {m->layer[m->L - 1].tensors.end, m->lists.param.stride};
+    share_gradient(m, parts, before);
+    share_gradient(m, parts, after);
+    if (parts->shared && tied->grad != m->wte.grad)
+        ranks_sum_start(parts, tied->grad, tied->stride, (struct range){0, m->V * m->C});
 }
 
 static void backward_work(void *argument) {
@@ -302,8 +217,8 @@ static void backward_work(void *argument) {
     struct model *m = work->m;
     const struct batch *batch = work->batch;
     const struct pass *pass = work->pass;
-    size_t N = batch->B * batch->T;
-    head_backward(m, batch, m->dstream[0], work->scale);
+    const struct parts *parts = &pass->tokens.parts;
+    head_backward(m, batch, parts, m->dstream[0], work->scale);
     size_t now = outer_end_backward(m, pass); // dstream[now] is the gradient of the stream
     team_barrier();
     for (size_t l = m->L; l-- > 0; now = (now + 2) % 3) {
@@ -311,60 +226,99 @@ static void backward_work(void *argument) {
         real *dx = m->dstream[(now + 2) % 3];
         sublayer_backward(&m->layer[l].mlp, pass, between, dy, &m->scratch[1]);
         sublayer_backward(&m->layer[l].attention, pass, dx, between, &m->scratch[0]);
+        team_barrier();
+        sublayer_gradient(&m->layer[l].attention, parts);
+        sublayer_gradient(&m->layer[l].mlp, parts);
+        if (work->last) share_gradient(m, parts, m->layer[l].tensors);
     }
     team_barrier();
     const real *dembedded =
         outer_start_backward(m, pass, m->dstream[(now + 1) % 3], m->dstream[now]);
-    if (m->dembedded) dembedded = keep_dembedded(m, pass, dembedded);
     team_barrier();
-    for (size_t l = 0; l < m->L; l++) {
-        sublayer_gradient(&m->layer[l].attention, N);
-        sublayer_gradient(&m->layer[l].mlp, N);
+    outer_gradient(m, parts);
+    gain_gradient(&m->logit_gain, parts);
+    const struct embedding embedding = embedding_of(m, pass, batch->ids);
+    embedding_backward(&embedding, parts, dembedded);
+    if (work->last) share_rest(m, parts);
+    profile_lap(PROFILE_OTHER);
+    team_barrier();
+}
+
+/* Adds the gradient of a tied embedding to that of the head, after all parts of a batch. */
+static void tied_work(void *argument) {
+    const struct model *m = argument;
+    struct range own = team_part(m->V * m->C, CHUNK);
+    real *from = m->wte_embedding.grad;
+#pragma omp simd
+    for (size_t i = own.begin; i < own.end; i++) m->wte.grad[i] += from[i];
+    memset(from + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    profile_lap(PROFILE_EMBEDDING);
+    team_barrier();
+}
+
+/* Of a micro-batch, where each valid target of the whole batch has this weight in the gradient. */
+static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
+                     size_t valid, bool last) {
+    pass->tokens.scale = scale;
+    struct work work = {
+        .m = m, .batch = batch, .pass = pass, .scale = (real)(scale / (double)valid), .last = last};
+    profile_lap(PROFILE_OTHER);
+    m->zero = false;
+    team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);
+}
+
+/* After backward of all of this rank's parts. */
+static void end_batch(struct model *m) {
+    ranks_sum_finish();
+    // as PyTorch's DistributedDataParallel: running statistics are those of the first rank
+    if (m->config.local_stats) ranks_copy_first(m->lists.state.value, m->lists.state.size);
+    if (m->wte_embedding.grad != m->wte.grad) team_run(model_team(m), tied_work, m);
+}
+
+/* After backward of a batch with targets: the sum of the losses over the number of targets. */
+static double mean_loss(const struct model *m, const struct batch *own, const struct parts *parts,
+                        size_t valid) {
+    double of_part[PARTS_MAX] = {0}, sum[PARTS_HEIGHT] = {0};
+    size_t first = parts->first / parts->each, count = parts_count(parts);
+    for (size_t row = 0; row < parts->rows; row += parts->each)
+        loss_sum(size_min(parts->each, parts->rows - row), m->losses + parts->first + row,
+                 own->targets + row, &of_part[first + row / parts->each]);
+    if (parts->shared) ranks_share(of_part, count);
+    for (size_t part = 0; part < count; part++) {
+        const struct parts_place place = parts_place(0, (struct range){part, part + 1}, count);
+        sum[place.slot] = of_part[part];
+        for (size_t i = 0, at = place.slot; i < place.merges; i++, at--) sum[at - 1] += sum[at];
     }
-    outer_gradient(m, N);
-    gain_gradient(&m->logit_gain, N);
-    if (work->all) whole_batch_gradient(m, work->all, pass->step, dembedded);
-    profile_lap(PROFILE_OTHER);
-    team_barrier();
-}
-
-/* Of a micro-batch of `all`, where each valid target has this weight in the gradient. */
-static void backward(struct model *m, const struct batch *batch, const struct batch *all,
-                     uint64_t step, double scale, size_t valid) {
-    struct pass pass = pass_of(m, batch, true, step);
-    pass.tokens.scale = scale;
-    struct work work = {.m = m,
-                        .batch = batch,
-                        .pass = &pass,
-                        .scale = (real)(scale / (double)valid),
-                        .all = batch->first + batch->B == all->first + all->B ? all : NULL};
-    profile_lap(PROFILE_OTHER);
-    team_run(team_size(m, batch->B * batch->T), backward_work, &work);
-}
-
-/* After backward of a batch with targets. */
-static double mean_loss(const struct model *m, const struct batch *batch) {
-    double sum;
-    size_t valid = loss_sum(batch->B * batch->T, m->losses, batch->targets, &sum);
-    return sum / (double)valid;
+    return sum[0] / (double)valid;
 }
 
 double model_backward(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
+    struct pass pass = pass_of(m, batch, batch, true, step);
     if (!valid) return 0;
-    backward(m, batch, batch, step, scale, valid);
-    return mean_loss(m, batch);
+    backward(m, batch, &pass, scale, valid, true);
+    end_batch(m);
+    return mean_loss(m, batch, &pass.tokens.parts, valid);
 }
 
 double model_gradient(struct model *m, const struct batch *batch, uint64_t step, double scale) {
     size_t valid = batch_targets(batch);
-    struct batch part;
-    for (size_t first = 0; first < batch->B; first += part.B) {
-        part = model_micro_batch(m, batch, first);
-        model_forward(m, &part, true, step);
-        if (valid) backward(m, &part, batch, step, scale, valid);
-    }
-    return valid ? mean_loss(m, batch) : 0;
+    struct batch own = model_own(m, batch), part;
+    struct pass pass = gradient_pass(m, &own, batch, step);
+    const struct parts parts = pass.tokens.parts;
+    // the gradient so far goes on in the sum of part 0 alone
+    if (parts.shared && parts.begin > 0 && !m->zero) model_zero_grad(m);
+    size_t first = 0;
+    do { // without sequences too: ranks wait for one another
+        part = model_micro_batch(m, &own, first);
+        first += part.B;
+        pass = gradient_pass(m, &part, batch, step);
+        forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);
+        if (valid) backward(m, &part, &pass, scale, valid, first == own.B);
+    } while (first < own.B);
+    if (!valid) return 0;
+    end_batch(m);
+    return mean_loss(m, &own, &parts, valid);
 }
 
 /* Each thread zeroes the part of each gradient that it will write. */
@@ -380,5 +334,6 @@ static void zero_work(void *argument) {
 }
 
 void model_zero_grad(struct model *m) {
+    m->zero = true;
     team_run(model_team(m), zero_work, &m->lists.param);
 }

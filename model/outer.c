@@ -85,8 +85,8 @@ const real *outer_start_backward(const struct model *m, const struct pass *pass,
     return dx;
 }
 
-void outer_gradient(const struct model *m, size_t N) {
-    norm_gradient(&m->embedding_norm, N);
-    norm_gradient(&m->second_norm, N);
-    norm_gradient(&m->final, N);
+void outer_gradient(const struct model *m, const struct parts *parts) {
+    norm_gradient(&m->embedding_norm, parts);
+    norm_gradient(&m->second_norm, parts);
+    norm_gradient(&m->final, parts);
 }

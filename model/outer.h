@@ -17,7 +17,7 @@ size_t outer_end_backward(const struct model *m, const struct pass *pass);
 const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
                                  real *dstream_in);
 
-/* The gradients of the norms, of N tokens; after a barrier. */
-void outer_gradient(const struct model *m, size_t N);
+/* The gradients of the norms; after a barrier. */
+void outer_gradient(const struct model *m, const struct parts *parts);
 
 #endif

@@ -205,11 +205,12 @@ void sublayer_prepare(const struct sublayer *s) {
     lambda_prepare(&s->lambda);
 }
 
-void sublayer_gradient(const struct sublayer *s, size_t N) {
+void sublayer_gradient(const struct sublayer *s, const struct parts *parts) {
     const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm, &s->second_norm};
-    for (int i = 0; i < 5; i++) norm_gradient(norms[i], N);
-    if (s->heads) qkv_norm_gradient(&s->qkv_norm, N);
-    linear_bias_gradient(&s->in, N);
-    linear_bias_gradient(&s->proj, N);
-    gain_gradient(&s->in_gain, N);
+    for (int i = 0; i < 5; i++) norm_gradient(norms[i], parts);
+    if (s->heads) qkv_norm_gradient(&s->qkv_norm, parts);
+    linear_bias_gradient(&s->in, parts);
+    linear_bias_gradient(&s->proj, parts);
+    gain_gradient(&s->in_gain, parts);
+    lambda_gradient(&s->lambda, parts);
 }

@@ -111,10 +111,10 @@ struct sublayer_options {
     size_t kv_heads;               // of attention
     size_t hidden;                 // H of the MLP
     struct rope rope;
-    double softcap;              // of attention's scores; 0: none
-    const struct lambda *shared; // attention's lambda, for the MLP
-    bool xavier;                 // initial weights; else GPT-2's
-    double lambda_start;         // lambda's initial value; negative: the placement's
+    double softcap;        // of attention's scores; 0: none
+    struct lambda *shared; // attention's lambda, for the MLP
+    bool xavier;           // initial weights; else GPT-2's
+    double lambda_start;   // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;
@@ -141,8 +141,6 @@ void sublayer_initialize(const struct sublayer *s);
 
 /* After a change of the weights, and before a barrier. */
 void sublayer_prepare(const struct sublayer *s);
-
-enum { SUM_ROWS = 256 }; // the depth at which matrix products split a sum over tokens
 
 /* Backward goes slab by slab (sublayer_pass.c). A slab has enough rows for all threads, and is a
    multiple of SUM_ROWS, so that sums are split at the same rows for any number of threads. */
@@ -191,8 +189,7 @@ void sublayer_profile(struct sublayer *s, const struct pass *pass,
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* The gradients of biases, norms and gains, of N tokens; after a barrier. That of lambda has sums
-   over the whole batch: lambda_gradient(). */
-void sublayer_gradient(const struct sublayer *s, size_t N);
+/* The gradients of biases, norms, gains and lambda; after a barrier. */
+void sublayer_gradient(const struct sublayer *s, const struct parts *parts);
 
 #endif

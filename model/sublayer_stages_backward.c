@@ -19,8 +19,8 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, (c->pass->first + rows.begin) / ROWS, rows,
-                        offset_or_null(c->w->dout, first), dsum, s->x + first, c->drop);
+        lambda_backward(&s->lambda, rows.begin / ROWS, rows, offset_or_null(c->w->dout, first),
+                        dsum, s->x + first, c->drop);
     if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
@@ -148,20 +148,24 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    size_t n = slab.begin, M = count(slab);
+    const struct parts *parts = &c->pass->tokens.parts;
+    size_t n = slab.begin;
     const bool kept = c->w->proj.dy;
-    if (s->heads && !kept) cache_fetch(M * s->H, proj_in_at(c, n)); // forward wrote it, long ago
+    if (s->heads && !kept)
+        cache_fetch(count(slab) * s->H, proj_in_at(c, n)); // forward wrote it, long ago
     if (kept)
-        linear_kept_gradient(&s->proj, &c->w->proj, ring_row(c, n), M);
+        linear_kept_gradient(&s->proj, &c->w->proj, parts, slab, ring_row(c, n));
     else
-        linear_weight_gradient(&s->proj, M, c->dprojected + n * s->C, s->C, proj_in_at(c, n));
+        linear_weight_gradient(&s->proj, parts, slab, c->dprojected + n * s->C, s->C,
+                               proj_in_at(c, n));
 }
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    size_t n = slab.begin, M = count(slab);
+    const struct parts *parts = &c->pass->tokens.parts;
+    size_t n = slab.begin;
     if (c->w->in.dy)
-        linear_kept_gradient(&s->in, &c->w->in, ring_row(c, n), M);
+        linear_kept_gradient(&s->in, &c->w->in, parts, slab, ring_row(c, n));
     else
-        linear_weight_gradient(&s->in, M, dexpanded_at(c, n), s->E, normed_at(c, n));
+        linear_weight_gradient(&s->in, parts, slab, dexpanded_at(c, n), s->E, normed_at(c, n));
 }

@@ -20,6 +20,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
+  mpi       MPICH, for make MPI=1 and mpirun; Open MPI and others that have mpicc serve too
   arm       a cross compiler for 64-bit ARM, and an emulator that the kernel starts
   notebook  nbformat, nbconvert and ipykernel, to make and run Jupyter notebooks
 
@@ -65,6 +66,8 @@ python3-pyflakes            lint    python:pyflakes                   python3-py
 clang$version               clang   command:clang$version             clang               clang              llvm
 libclang-rt$version-dev     clang   clang$version:-fsanitize=fuzzer   compiler-rt         compiler-rt        -
 libomp$version-dev          clang   clang$version:-fopenmp            libomp-devel        openmp             libomp
+mpich                       mpi     command:mpirun                    mpich               mpich              mpich
+libmpich-dev                mpi     command:mpicc                     mpich-devel         mpich              mpich
 gcc-aarch64-linux-gnu       arm     command:aarch64-linux-gnu-gcc     gcc-aarch64-linux-gnu  aarch64-linux-gnu-gcc  -
 libc6-dev-arm64-cross       arm     arm:math.h                        -                   aarch64-linux-gnu-glibc  -
 qemu-user-static,binfmt-support  arm  command:qemu-aarch64-static      qemu-user-static    qemu-user-static   -
@@ -158,7 +161,7 @@ done <<<"$table"
 
 for name in $wanted; do
     case $known in *" $name "*) continue ;; esac
-    say "no group or package '$name' (groups: build test data plot ablate report golden lint clang arm notebook)"
+    say "no group or package '$name' (groups: build test data plot ablate report golden lint clang mpi arm notebook)"
     exit 2
 done
 [ -n "$missing" ] || exit 0

@@ -42,10 +42,11 @@ static void run_slab(const struct product *p, size_t begin) {
         linear_keep(l, &p->kept, row + n - begin, team_row_block(n, own).end - n,
                     p->dy + n * l->out, p->x + n * l->in);
     team_barrier();
+    const struct parts parts = parts_one(p->N);
     if (p->kept.dy)
-        linear_kept_gradient(l, &p->kept, row, slab.end - begin);
+        linear_kept_gradient(l, &p->kept, &parts, slab, row);
     else
-        linear_weight_gradient(l, slab.end - begin, p->dy + begin * l->out, l->out,
+        linear_weight_gradient(l, &parts, slab, p->dy + begin * l->out, l->out,
                                p->x + begin * l->in);
 }
 

@@ -91,6 +91,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
 
 struct model_config small_config(int norm, int placement) {
     return (struct model_config){.norm = norm,
+                                 .batch_parts = 8,
                                  .placement = placement,
                                  .n_layer = 2,
                                  .n_head = 2,
@@ -314,7 +315,7 @@ void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
                 arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
         }
         norm_attach(&lone->norm, kind, &lone->options, "norm", C,
-                    &(struct layout){B, T, &lone->lists, &lone->arena, B});
+                    &(struct layout){B, T, &lone->lists, &lone->arena});
         if (pass) break;
         counted = lone->lists;
         lone->lists = (struct tensor_lists){0};
@@ -343,6 +344,7 @@ void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x) {
 
 void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, const real *x) {
     size_t N = lone->tokens.B * lone->tokens.T, C = lone->norm.C;
+    const struct parts parts = parts_one(N);
 #pragma omp parallel num_threads(lone->threads)
     {
         struct range own = team_part(N, ROWS);
@@ -351,7 +353,7 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
             norm_backward(&lone->norm, &lone->tokens, team_row_block(n, own), dx + n * C,
                           dy + n * C, x + n * C);
         team_barrier();
-        norm_gradient(&lone->norm, N);
+        norm_gradient(&lone->norm, &parts);
     }
 }
 

@@ -30,7 +30,17 @@ struct new_file file_create_at(const char *what, const char *path) {
     return file;
 }
 
+struct new_file file_create_nowhere(void) {
+    struct new_file file = {.what = "run", .stream = fopen("/dev/null", "wb")};
+    if (!file.stream) refuse(file.what, "/dev/null", errno);
+    return file;
+}
+
 void file_commit(struct new_file *file) {
+    if (!file->path[0]) {
+        fclose(file->stream);
+        return;
+    }
     bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
     int why = errno;
     if (fclose(file->stream) && !failed) failed = true, why = errno;

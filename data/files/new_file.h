@@ -16,6 +16,9 @@ struct new_file {
 
 struct new_file file_create_at(const char *what, const char *path);
 
+/* A file that is not kept. */
+struct new_file file_create_nowhere(void);
+
 /* Gives the file its name. If that fails, what was written is removed. */
 void file_commit(struct new_file *file);
 

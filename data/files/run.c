@@ -55,6 +55,7 @@ static void open_log(struct run *run) {
 
 bool run_has(const struct run *run, const char *name) {
     char path[4096];
+    if (run->silent) return false;
     path_of(run, name, path, sizeof path);
     return !access(path, F_OK);
 }
@@ -91,7 +92,7 @@ static void remove_files(const struct run *run, const char *const *names) {
 }
 
 void run_remove(const struct run *run, const char *name) {
-    remove_files(run, (const char *const[]){name, NULL});
+    if (!run->silent) remove_files(run, (const char *const[]){name, NULL});
 }
 
 static void write_checksums(const struct run *run) {
@@ -192,6 +193,10 @@ static const char *const end_files[] = {"summary.json",         "summary.json.tm
                                         "log.crc32.tmp",        NULL};
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
+    if (run->silent) {
+        run->log = file_create_nowhere().stream;
+        return;
+    }
     run->probes = NULL;
     memset(run->checksum, 0, sizeof run->checksum);
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
@@ -220,6 +225,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
 }
 
 void run_lock(struct run *run, const char *folder) {
+    if (run->silent) return;
     run->log = run->probes = NULL;
     memset(run->checksum, 0, sizeof run->checksum);
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
@@ -261,6 +267,10 @@ static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
 
 double run_resume(struct run *run, int64_t step) {
     double seconds = 0;
+    if (run->silent) {
+        run->log = file_create_nowhere().stream;
+        return 0;
+    }
     if (step > 0) read_checksums(run);
     if (!run->log) {
         check_checksums(run); // before a missing log is created
@@ -279,6 +289,10 @@ double run_resume(struct run *run, int64_t step) {
 void run_start_probes(struct run *run, int64_t step) {
     char *line = NULL;
     size_t size = 0, kept = 0;
+    if (run->silent) {
+        run->probes = file_create_nowhere().stream;
+        return;
+    }
     run->probes = open_table(run, "probes.csv");
     for (int number = 1;; number++) {
         long long at = -1;
@@ -330,6 +344,7 @@ void run_log(struct run *run, const struct log_row *row) {
 }
 
 void run_sync(struct run *run) {
+    if (run->silent) return;
     if (!sync_file(fileno(run->log))) refuse_log(run);
     if (run->probes && !sync_file(fileno(run->probes))) refuse(run, "probes.csv");
 }
@@ -337,6 +352,7 @@ void run_sync(struct run *run) {
 void run_write_checksums(struct run *run) {
     FILE *const files[TABLES] = {run->log, run->probes};
     struct stat status;
+    if (run->silent) return;
     for (int i = 0; i < TABLES; i++)
         if (files[i] &&
             (fstat(fileno(files[i]), &status) ||
@@ -352,6 +368,7 @@ void run_close(struct run *run) {
 
 struct new_file file_create(const struct run *run, const char *name) {
     char path[4096];
+    if (run->silent) return file_create_nowhere();
     path_of(run, name, path, sizeof path);
     return file_create_at("run", path);
 }

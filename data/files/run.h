@@ -15,6 +15,7 @@
 
 struct run {
     char folder[3072];
+    bool silent; // another process writes this run: nothing is read or written here
     FILE *log;
     FILE *probes;    // NULL before run_start_probes()
     bool eval_train; // the log has a column eval_train_loss; to be set before it is opened

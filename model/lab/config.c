@@ -90,6 +90,8 @@ static const struct option rows_before_norms[] = {
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"),
      .help = "whether norms that pool over tokens leave pads out of their statistics, running "
              "statistics too, or include them"},
+    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
+     .help = "with mpirun: norms that pool over tokens see their own rank's part of a batch only"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off",
      .help = "batches of items of similar length: fewer pads"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -200,10 +202,8 @@ static const struct option rows_after_norms[] = {
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "where the norms of the attention sub-layers are, with the row's factors and initial "
-             "weights; auto: --placement. --placement then decides about the norms after the "
-             "embedding and before the head. A row with a second stream, and ngpt, are for "
-             "--placement alone"},
+     .help = "that of attention, with its factors and initial weights; auto: --placement, which "
+             "decides about other norms too. Rows with two streams, and ngpt, cannot be mixed"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
@@ -233,18 +233,18 @@ static const struct option rows_after_norms[] = {
      .help = "sequences in a batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
      .help = "number of batches whose gradients make one update"},
+    {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
+     .help = "a batch is cut into at most so many parts, which ranks share (mpirun); sums over "
+             "parts are a tree, so another number changes last bits"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE,
-     .help = "tokens of a batch that go through the model at once, rounded to whole sequences; "
-             "fewer need less memory. 0: the whole batch, as always with probes and with norms "
-             "that pool over sequences. The result is the same for any number"},
+     .help = "tokens that go through the model at once; fewer need less memory. 0: the batch, as "
+             "always with probes and norms that pool over sequences"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
-    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
-     .help = "another name of --learning-rate"},
+    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "--learning-rate"},
     {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
-     .needs = "!schedule=constant",
-     .help = "the rate after decay; auto: a tenth of --learning-rate"},
+     .needs = "!schedule=constant", .help = "rate after decay; auto: a tenth of --learning-rate"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),
      .help = "updates of linear warm-up"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),

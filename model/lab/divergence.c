@@ -1,6 +1,7 @@
 #include "model/lab/divergence.h"
 #include "data/die.h"
 #include "model/lab/save.h"
+#include "model/math/ranks.h"
 #include <math.h>
 
 static _Noreturn void diverged(struct session *t, int64_t step, const char *what,
@@ -8,6 +9,7 @@ static _Noreturn void diverged(struct session *t, int64_t step, const char *what
     struct bad_tensor bad = session_bad_tensor(t, true);
     save_summary(t, "diverged");
     run_close(&t->run);
+    ranks_first(0); // rank 0 has saved: all may die
     die(STATUS_DIVERGED,
         "diverged at step %lld: %s is %s, first bad tensor: %s%s (try a smaller --learning-rate, a "
         "longer --warmup-iters or another norm)",

@@ -1,11 +1,12 @@
 #include "model/lab/due.h"
+#include "model/math/ranks.h"
 #include <omp.h>
 
 bool due_end(struct session *t) {
     const double limit = t->config.max_seconds;
     if (t->outcome.steps == t->config.max_iters)
         t->outcome.ended_by = "max-iters";
-    else if (limit > 0 && omp_get_wtime() - t->clock.start >= limit)
+    else if (limit > 0 && ranks_first(omp_get_wtime() - t->clock.start >= limit))
         t->outcome.ended_by = "max-seconds";
     return t->outcome.ended_by != NULL;
 }
@@ -23,7 +24,8 @@ bool due_evaluation(const struct session *t) {
 bool due_checkpoint(const struct session *t) {
     int64_t step = t->outcome.steps, interval = t->config.checkpoint_interval;
     if (step == t->clock.step) return false;
-    if (interval == OPTION_AUTO) return omp_get_wtime() - t->clock.saved >= 100 * t->clock.saving;
+    if (interval == OPTION_AUTO)
+        return ranks_first(omp_get_wtime() - t->clock.saved >= 100 * t->clock.saving);
     return interval && step % interval == 0;
 }
 

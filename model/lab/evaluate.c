@@ -1,6 +1,7 @@
 #include "model/lab/evaluate.h"
 #include "model/lab/best.h"
 #include "model/lab/interrupt.h"
+#include "model/math/ranks.h"
 #include <math.h>
 
 /* The number of batches that an evaluation uses, of `batches` in the validation part. */
@@ -22,7 +23,7 @@ void evaluate_batches(struct session *t, enum statistics_source source, evaluate
     size_t used = batches_used(t, batches);
     struct batch other = {0};
     if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
-    for (size_t i = 0; i < used && !interrupt_signal; i++) {
+    for (size_t i = 0; i < used && !interrupt_now(); i++) {
         if (source == STATISTICS_OTHER)
             corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
         corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
@@ -31,16 +32,30 @@ void evaluate_batches(struct session *t, enum statistics_source source, evaluate
     batch_free(&other);
 }
 
-/* What evaluate_validation() adds up. */
+/* The scores of batches, added in their order. Ranks measure them in turn. */
 struct validation {
     struct model *model;
     enum statistics_source source;
-    struct score score;
+    size_t turn; // the rank of the next batch
+    struct score own, score;
 };
+
+/* Adds the scores of this round, of the ranks before `turn`. */
+static void end_round(struct validation *v) {
+    enum { NUMBERS = 3 };
+    static double all[NUMBERS * RANKS_MAX];
+    double *own = all + NUMBERS * ranks_number();
+    own[0] = v->own.loss, own[1] = (double)v->own.targets, own[2] = (double)v->own.correct;
+    ranks_share(all, NUMBERS * ranks_count());
+    for (const double *one = all; one < all + NUMBERS * v->turn; one += NUMBERS)
+        add_score(&v->score, (struct score){one[0], (size_t)one[1], (size_t)one[2]});
+    v->turn = 0;
+}
 
 static bool add_batch(void *context, const struct batch *batch, const struct batch *other) {
     struct validation *v = context;
-    add_score(&v->score, measure_score(v->model, v->source, batch, other));
+    if (v->turn++ == ranks_number()) v->own = measure_score(v->model, v->source, batch, other);
+    if (v->turn == ranks_count()) end_round(v);
     return true;
 }
 
@@ -48,6 +63,7 @@ struct score evaluate_validation(struct session *t, struct model *model,
                                  enum statistics_source source) {
     struct validation validation = {.model = model, .source = source};
     evaluate_batches(t, source, add_batch, &validation);
+    end_round(&validation);
     return validation.score;
 }
 
@@ -57,12 +73,13 @@ struct score evaluate_slice(struct session *t) {
     size_t count = batches_used(t, (validation + B - 1) / B) * B;
     count = size_min(count, validation); // its last batch may have fewer blocks
     count = size_min(count, corpus_training_blocks(&t->corpus, T));
-    struct score score = {0};
-    for (size_t first = 0; first < count && !interrupt_signal; first += B) {
+    struct validation slice = {.model = &t->model, .source = STATISTICS_RUNNING};
+    for (size_t first = 0; first < count && !interrupt_now(); first += B) {
         corpus_slice(&t->corpus, count, first, B, &t->batch);
-        add_score(&score, measure_score(&t->model, STATISTICS_RUNNING, &t->batch, NULL));
+        add_batch(&slice, &t->batch, NULL);
     }
-    return score;
+    end_round(&slice);
+    return slice.score;
 }
 
 /* --keep-best: keeps the model if this validation loss is the lowest so far. */

@@ -1,9 +1,15 @@
 #include "model/lab/interrupt.h"
+#include "model/math/ranks.h"
 
-volatile sig_atomic_t interrupt_signal;
+int interrupt_signal;
+static volatile sig_atomic_t caught;
+
+int interrupt_now(void) {
+    return interrupt_signal = ranks_largest(caught);
+}
 
 static void note(int number) {
-    if (!interrupt_signal) interrupt_signal = number;
+    if (!caught) caught = number;
     signal(SIGINT, SIG_DFL);
 }
 

@@ -4,10 +4,13 @@
 
 #include <signal.h>
 
-/* The first signal that arrived; 0: none. */
-extern volatile sig_atomic_t interrupt_signal;
+/* A signal that arrived before the last interrupt_now(), the first or that of any rank; 0: none. */
+extern int interrupt_signal;
 
-/* From interrupt_catch() to interrupt_release() the signals only set interrupt_signal. A second
+/* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same points. */
+int interrupt_now(void);
+
+/* From interrupt_catch() to interrupt_release() the signals are only noted. A second
    Ctrl-C ends the program at once. A second SIGTERM does not, since some programs send it to a
    process and then to the process's group. */
 void interrupt_catch(void);

@@ -1,6 +1,8 @@
 #include "model/lab/say.h"
 #include "data/files/notice.h"
 #include "data/files/quote.h"
+#include "model/math/ranks.h"
+#include <omp.h>
 #include <string.h>
 
 /* A line on the text and the model, and one more if items are cut. */
@@ -39,11 +41,35 @@ static void say_formulas(struct session *t) {
                      attention->formula, mlp->formula);
 }
 
+/* What several ranks should know, if anything. */
+static void say_ranks(struct session *t) {
+    const struct config *config = &t->config;
+    const struct batch batch = {.B = (size_t)config->batch_size,
+                                .T = (size_t)config->model.block_size};
+    const struct parts parts = model_parts(&config->model, &batch, &batch);
+    size_t ranks = ranks_count(), threads = ranks_here() * (size_t)config->threads;
+    if (ranks == 1) return;
+    if (t->model.lists.whole)
+        progress_say(&t->progress,
+                     "each of the %zu ranks computes the whole batch: one of the "
+                     "norms pools in a way that ranks cannot share",
+                     ranks);
+    else if (parts_count(&parts) < ranks)
+        progress_say(&t->progress,
+                     "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
+                     "%zu parts",
+                     ranks - parts_count(&parts), ranks, batch.B, batch.T, parts_count(&parts));
+    if (threads > (size_t)omp_get_num_procs())
+        progress_say(&t->progress, "%zu ranks of %lld threads share %d cores here (--threads)",
+                     ranks_here(), (long long)config->threads, omp_get_num_procs());
+}
+
 void say_start(struct session *t, int argc, char **argv) {
     const struct config *config = &t->config;
     char unused[1024];
     say_corpus(t);
     say_formulas(t);
+    say_ranks(t);
     if (config_unused(config, argc, argv, unused, sizeof unused))
         progress_say(&t->progress, "no effect: %s", unused);
     if (config->resume)

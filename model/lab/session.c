@@ -1,9 +1,69 @@
 #include "model/lab/session.h"
+#include "data/crc32.h"
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
+#include "model/math/ranks.h"
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+
+void session_join(struct session *t) {
+    struct config *config = &t->config;
+    t->run.silent = ranks_number() > 0;
+    if (t->run.silent) config->quiet = true;
+    if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
+        die(STATUS_USAGE, "corpus: -: standard input reaches the first rank only (give a file)");
+    if (ranks_here() > 1 && !config->team) { // --threads=auto
+        int64_t share = omp_get_num_procs() / (int64_t)ranks_here();
+        if (config->threads > share) config->threads = share ? share : 1;
+        omp_set_num_threads((int)config->threads);
+    }
+}
+
+/* Of the program's file, or 0 where the system does not show it. */
+static uint32_t checksum_of_program(void) {
+    static char buffer[1 << 16];
+    uint32_t crc = 0;
+    FILE *file = fopen("/proc/self/exe", "rb");
+    for (size_t bytes; file && (bytes = fread(buffer, 1, sizeof buffer, file));)
+        crc = crc32_of(crc, buffer, bytes);
+    if (file) fclose(file);
+    return crc;
+}
+
+/* Without what may differ from machine to machine. */
+static uint32_t checksum_of_options(const struct config *config) {
+    struct config common = *config;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    if (!file) die(STATUS_MACHINE, "memory: not enough to compare options");
+    common.threads = common.team = 0;
+    common.quiet = false;
+    common.corpus = NULL; // it has a checksum of its own
+    options_write(config_options, &common, file);
+    fclose(file);
+    uint32_t crc = crc32_of(0, text, size);
+    free(text);
+    return crc;
+}
+
+void session_compare(const struct session *t) {
+    if (ranks_count() == 1) return;
+    ranks_check("the program", checksum_of_program());
+    ranks_check("the corpus", t->corpus.crc32);
+    ranks_check("an option", checksum_of_options(&t->config));
+}
+
+void session_compare_weights(const struct session *t) {
+    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+    if (ranks_count() == 1) return;
+    uint32_t crc = crc32_of((uint32_t)t->outcome.steps, param->value, param->size * sizeof(real));
+    crc = crc32_of(crc, state->value, state->size * sizeof(real));
+    if (t->adam.m) crc = crc32_of(crc, t->adam.m, param->size * sizeof(real));
+    ranks_check("the stored model", crc);
+}
 
 const struct vocabulary *session_vocabulary(const struct session *t) {
     return t->known.symbols ? &t->known : &t->corpus.vocabulary;

@@ -40,6 +40,15 @@ struct session {
     } clock;                     // started by log_start()
 };
 
+/* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
+   --threads says how many each has. */
+void session_join(struct session *t);
+
+/* Dies if the ranks do not have the same program, options and corpus; and then, if they do not start
+   from the same weights: one may have read another checkpoint. */
+void session_compare(const struct session *t);
+void session_compare_weights(const struct session *t);
+
 /* Reads the corpus that the options name, and notes in the outcome what it holds. `known` is the
    vocabulary of a stored model; NULL: the corpus has its own. */
 void session_corpus(struct session *t, const struct vocabulary *known);

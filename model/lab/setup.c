@@ -48,6 +48,7 @@ void setup_run(struct session *t) {
     struct checkpoint start;
     start_open(&start, t);
     session_corpus(t, t->known.symbols ? &t->known : NULL);
+    session_compare(t);
     corpus_check(&t->corpus, config->model.block_size);
     update_settle_count(t);
     model_init(&t->model, &config->model, session_vocabulary(t)->V, config->batch_size,
@@ -64,6 +65,7 @@ void setup_run(struct session *t) {
         corpus_sample(&t->corpus, config->seed, 0, &t->batch);
         model_profile(&t->model, &t->batch);
     }
+    session_compare_weights(t);
     t->progress = progress_start(config->quiet);
     if (config->probe_interval) {
         probe_init(&t->probe, &t->model);

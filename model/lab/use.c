@@ -245,7 +245,8 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
         evaluate_batches(t, source, add_gradients, &d);
         dump_gradients(&d.dump, &d.model);
     }
-    struct new_file file = file_create_at("dump", t->config.dump);
+    struct new_file file =
+        t->run.silent ? file_create_nowhere() : file_create_at("dump", t->config.dump);
     safetensors_write(file.stream, texts, 2, d.dump.arrays, d.dump.count);
     file_commit(&file);
     dump_free(&d.dump);
@@ -267,6 +268,8 @@ void use_evaluate(struct session *t) {
     check_dump(t);
     open_model(t, t->config.batch_size, &vocabulary);
     session_corpus(t, &vocabulary);
+    session_compare(t);
+    session_compare_weights(t);
     bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own) t->corpus.train = 0; // all of it may be measured
     if (!corpus_validates(&t->corpus))

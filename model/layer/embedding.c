@@ -43,20 +43,50 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x) {
     profile_lap(PROFILE_EMBEDDING);
 }
 
-void embedding_backward(const struct embedding *e, size_t N, const real *dx) {
+/* The calling thread's channels of a gradient (rows,C), at the start of a piece and at its end. */
+
+static void start_rows(const struct parts_piece *piece, const struct param *param, size_t rows,
+                       size_t C, struct range own) {
+    for (size_t row = 0; row < rows; row++)
+        parts_start(piece, param, (struct range){row * C + own.begin, row * C + own.end});
+}
+
+static void end_rows(const struct parts_piece *piece, const struct param *param, size_t rows,
+                     size_t C, struct range own) {
+    for (size_t row = 0; piece->merges && row < rows; row++)
+        parts_end(piece, param, (struct range){row * C + own.begin, row * C + own.end});
+}
+
+static void add_tokens(const struct embedding *e, const struct parts_piece *piece,
+                       struct range channels, const real *dx) {
     size_t T = e->T, C = e->C;
     struct dropout dropout = e->dropout;
-    struct range channels = team_part(C, 64 / sizeof(real));
-    for (size_t n = 0; n < N; n++) {
-        real *token = e->wte.grad + e->ids[n] * C;
+    real *wte = param_slot(&e->wte, piece->slot);
+    real *wpe = e->wpe.grad ? param_slot(&e->wpe, piece->slot) : NULL;
+    for (size_t n = piece->rows.begin; n < piece->rows.end; n++) {
+        real *token = wte + e->ids[n] * C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++)
             token[c] += dx[n * C + c] * factor(dropout, n * C + c);
-        if (!e->wpe.grad) continue;
-        real *position = e->wpe.grad + n % T * C;
+        if (!wpe) continue;
+        real *position = wpe + n % T * C;
 #pragma omp simd
         for (size_t c = channels.begin; c < channels.end; c++)
             position[c] += dx[n * C + c] * factor(dropout, n * C + c);
+    }
+}
+
+void embedding_backward(const struct embedding *e, const struct parts *parts, const real *dx) {
+    size_t positions = e->wpe.grad ? e->T : 0, C = e->C;
+    struct range own = team_part(C, 64 / sizeof(real));
+    struct parts_piece piece;
+    for (size_t row = 0; row < parts->rows; row = piece.rows.end) {
+        piece = parts_piece(parts, row, parts->rows);
+        start_rows(&piece, &e->wte, e->V, C, own);
+        start_rows(&piece, &e->wpe, positions, C, own);
+        add_tokens(e, &piece, own, dx);
+        end_rows(&piece, &e->wte, e->V, C, own);
+        end_rows(&piece, &e->wpe, positions, C, own);
     }
     profile_lap(PROFILE_EMBEDDING);
 }

@@ -4,11 +4,10 @@
 #define EMBEDDING_H
 
 #include "model/layer/dropout.h"
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 
 struct embedding {
-    size_t T, C;
+    size_t T, C, V;
     const int32_t *ids; // (B,T)
     struct param wte;   // (V,C), by token
     struct param wpe; // (block_size,C), by position; without grad if fixed, NULL if there are none
@@ -24,6 +23,6 @@ void embedding_forward(const struct embedding *e, struct range rows, real *x);
 
 /* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. By every thread of the team, each
    for its own channels, after a barrier. */
-void embedding_backward(const struct embedding *e, size_t N, const real *dx);
+void embedding_backward(const struct embedding *e, const struct parts *parts, const real *dx);
 
 #endif

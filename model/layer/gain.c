@@ -46,6 +46,6 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void gain_gradient(const struct gain *gain, size_t N) {
-    if (gain_present(gain)) team_add_blocks(N, gain->size, gain->param.grad, gain->sums);
+void gain_gradient(const struct gain *gain, const struct parts *parts) {
+    if (gain_present(gain)) parts_add_blocks(parts, gain->size, &gain->param, gain->sums);
 }

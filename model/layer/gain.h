@@ -2,8 +2,7 @@
 #ifndef GAIN_H
 #define GAIN_H
 
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 
 /* p is learned; the factor is g = scale p. Adam moves each parameter by about the learning rate, so
    a scale above 1 makes g faster, and one below 1 slower, than a weight. */
@@ -33,7 +32,7 @@ void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, cons
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);
 
-/* dp += the sums of all row blocks of N tokens. By every thread of the team, after a barrier. */
-void gain_gradient(const struct gain *gain, size_t N);
+/* dp += the sums of all row blocks. By every thread of the team, after a barrier. */
+void gain_gradient(const struct gain *gain, const struct parts *parts);
 
 #endif

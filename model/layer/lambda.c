@@ -18,7 +18,7 @@
 #include "model/math/reduce.h"
 #include <string.h>
 
-void lambda_attach(struct lambda *l, const char *name, double start, const struct lambda *shared,
+void lambda_attach(struct lambda *l, const char *name, double start, struct lambda *shared,
                    const struct layout *layout) {
     size_t N = layout->B * layout->T, C = l->C;
     double p = l->scale > 0 ? start / l->scale : start;
@@ -27,7 +27,10 @@ void lambda_attach(struct lambda *l, const char *name, double start, const struc
     if (l->scale > 0) l->slope = arena_reals(layout->arena, C);
     for (int i = 0; i < 2; i++) l->factor[i] = arena_reals(layout->arena, C);
     l->f = lambda_scales_branch(l) ? arena_reals(layout->arena, N * C) : NULL;
-    l->sum = arena_reals(layout->arena, team_row_blocks(layout->batch_B * layout->T) * C);
+    l->starts = l->ends = true;
+    l->sum = shared ? shared->sum : arena_reals(layout->arena, team_row_blocks(N) * C);
+    if (shared) l->ends = shared->starts = false; // backward comes here first
+    if (!shared && !l->vector) l->number = arena_reals(layout->arena, team_row_blocks(N));
 }
 
 void lambda_prepare(const struct lambda *l) {
@@ -80,7 +83,7 @@ void lambda_backward(const struct lambda *l, size_t block, struct range rows, re
     size_t C = l->C;
     const real *B = l->factor[1];
     real *sum = l->sum + block * C;
-    memset(sum, 0, C * sizeof(real));
+    if (l->starts) memset(sum, 0, C * sizeof(real));
     for (size_t n = rows.begin; n < rows.end; n++, dsum += C, x += C) {
         add_token(l, n, sum, dout, dsum, x, drop);
         if (!l->f) continue;
@@ -89,7 +92,8 @@ void lambda_backward(const struct lambda *l, size_t block, struct range rows, re
         if (drop.threshold) dropout_apply(drop, n * C, C, dout, dout);
         dout += C;
     }
-    for (size_t c = 0; l->slope && c < C; c++) sum[c] *= l->slope[c];
+    for (size_t c = 0; l->ends && l->slope && c < C; c++) sum[c] *= l->slope[c];
+    if (l->ends && l->number) l->number[block] = row_sum(C, sum);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
@@ -103,12 +107,10 @@ void lambda_backward_stream(const struct lambda *l, struct range rows, real *dx,
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void lambda_gradient(const struct lambda *l, size_t N) {
-    if (l->form == LAMBDA_NONE) return;
-    if (l->vector) {
-        team_add_blocks(N, l->C, l->param.grad, l->sum);
-    } else if (omp_get_thread_num() == 0) {
-        for (size_t block = 0; block < team_row_blocks(N); block++)
-            l->param.grad[0] += row_sum(l->C, l->sum + block * l->C);
-    }
+void lambda_gradient(const struct lambda *l, const struct parts *parts) {
+    if (l->form == LAMBDA_NONE || !l->ends) return;
+    if (l->vector)
+        parts_add_blocks(parts, l->C, &l->param, l->sum);
+    else
+        parts_add_blocks(parts, 1, &l->param, l->number);
 }

@@ -3,8 +3,7 @@
 #define LAMBDA_H
 
 #include "model/layer/dropout.h"
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 
 /* What lambda multiplies in sum = A x + B f, f the sub-layer's output after its dropout. */
 enum lambda_form {
@@ -24,14 +23,17 @@ struct lambda {
     real *factor[2];    // (C) A and B
     real *slope;        // (C) dlambda / dparameter; NULL: 1
     real *f;            // (B,T,C) OUT(projected) before dropout, for backward; NULL: not needed
-    real *sum;          // (row_blocks of the batch,C) each row block's part of lambda's gradient
+    real *sum;    // (row_blocks,C) each row block's part of lambda's gradient, of two sub-layers
+                  // that share lambda the sum of theirs
+    real *number; // (row_blocks) the sums of these over C, if lambda is one number
+    bool starts, ends; // whether backward starts the sums here, and whether they end here
 };
 
-/* Declares lambda as `name` with the value `start` at first, unless it is `shared`: then it is that
-   one's tensor, which gets the gradients of both. Takes the memory. `form` is not LAMBDA_NONE, and
+/* Declares lambda as `name` with the value `start` at first, unless it is `shared` with the sub-layer
+   below: then it is that one's tensor and sums. Takes the memory. `form` is not LAMBDA_NONE, and
    `scale` is set. */
-void lambda_attach(struct lambda *lambda, const char *name, double start,
-                   const struct lambda *shared, const struct layout *layout);
+void lambda_attach(struct lambda *lambda, const char *name, double start, struct lambda *shared,
+                   const struct layout *layout);
 
 /* Whether B is not 1. */
 static inline bool lambda_scales_branch(const struct lambda *lambda) {
@@ -45,7 +47,7 @@ void lambda_prepare(const struct lambda *lambda);
 void lambda_forward(const struct lambda *lambda, struct range rows, real *sum, const real *x,
                     const real *f, struct dropout drop);
 
-/* The part of lambda's gradient of row block number `block` of the batch, and
+/* The part of lambda's gradient of row block number `block`, and
    dout (rows,C) = drop(B dsum), unless B = 1. x points to the block's first row. */
 void lambda_backward(const struct lambda *lambda, size_t block, struct range rows, real *dout,
                      const real *dsum, const real *x, struct dropout drop);
@@ -54,9 +56,8 @@ void lambda_backward(const struct lambda *lambda, size_t block, struct range row
 void lambda_backward_stream(const struct lambda *lambda, struct range rows, real *dx,
                             const real *dsum, const real *dbranch);
 
-/* Adds the sums of all row blocks of N tokens, a whole batch, to lambda's gradient. (Two sub-layers
-   may share a lambda. All sums of the first come before those of the second.) By every thread of
-   the team after a barrier. */
-void lambda_gradient(const struct lambda *lambda, size_t N);
+/* Adds the sums of all row blocks to lambda's gradient, after backward of the sub-layers that share
+   it. By every thread of the team after a barrier. */
+void lambda_gradient(const struct lambda *lambda, const struct parts *parts);
 
 #endif

@@ -128,35 +128,60 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
     profile_lap(PROFILE_INPUT);
 }
 
-/* The calling thread's part of dW. The threads form a grid: as many of them down the rows as there
+/* The calling thread's region of dW. The threads form a grid: as many of them down the rows as there
    are tiles of rows, the others across the columns. Threads that do not fill the grid have no
    rows. */
-struct part {
+struct region {
     struct range o, i; // rows, columns
 };
 
-static struct part own_part(const struct linear *linear) {
+static struct region own_region(const struct linear *linear) {
     enum { TILE_ROWS = 8 };
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
     size_t down = size_min(threads, (linear->out + TILE_ROWS - 1) / TILE_ROWS);
     size_t across = threads / down;
-    if (thread >= down * across) return (struct part){0};
-    return (struct part){team_part_of(thread % down, down, linear->out, TILE_ROWS),
-                         team_part_of(thread / down, across, linear->in, PANEL)};
+    if (thread >= down * across) return (struct region){0};
+    return (struct region){team_part_of(thread % down, down, linear->out, TILE_ROWS),
+                           team_part_of(thread / down, across, linear->in, PANEL)};
 }
 
-/* dW += A x in rows `o` of the part, for A (rows of o,N) and x (N,columns of i). */
-static void add_product(const struct linear *linear, struct range o, struct range i, size_t N,
-                        struct matrix a, struct matrix x) {
-    struct matrix dw = matrix_of(linear->weight.grad + o.begin * linear->in + i.begin, linear->in);
-    matmul(o.end - o.begin, i.end - i.begin, N, a, x, dw, dw);
+/* Whether the piece is a whole part that a product sums at once, and its slot is added to the one
+   below it right away. Then the product may add to that one itself, with the same bits. */
+static bool adds_below(const struct parts_piece *piece) {
+    return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
 }
 
-void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
-                            const real *x) {
-    struct part own = own_part(linear);
-    add_product(linear, own.o, own.i, N, matrix_transposed(matrix_of(dy + own.o.begin, dy_row)),
-                matrix_of(x + own.i.begin, linear->in));
+/* The slot of dW += A x over the piece's rows, in rows `o` and columns `i` of dW, for A (rows of
+   o,rows of the piece) and x (rows of the piece,columns of i). */
+static void add_product(const struct linear *linear, const struct parts_piece *piece,
+                        struct region at, struct matrix a, struct matrix x) {
+    const bool below = adds_below(piece);
+    real *sum = param_slot(&linear->weight, piece->slot - (below ? 1 : 0));
+    struct matrix dw = matrix_of(sum + at.o.begin * linear->in + at.i.begin, linear->in);
+    matmul(at.o.end - at.o.begin, at.i.end - at.i.begin, piece->rows.end - piece->rows.begin, a, x,
+           dw, piece->from_zero && !below ? matrix_zeros() : dw);
+}
+
+/* After the products of a piece. */
+static void end_piece(const struct linear *linear, struct parts_piece piece, struct region own) {
+    if (adds_below(&piece)) piece.slot--, piece.merges--;
+    for (size_t o = own.o.begin; piece.merges && o < own.o.end; o++)
+        parts_end(&piece, &linear->weight,
+                  (struct range){o * linear->in + own.i.begin, o * linear->in + own.i.end});
+}
+
+void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
+                            struct range rows, const real *dy, size_t dy_row, const real *x) {
+    struct region own = own_region(linear);
+    struct parts_piece piece;
+    for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
+        piece = parts_piece(parts, row, rows.end);
+        const real *dy_at = dy + (row - rows.begin) * dy_row + own.o.begin;
+        const real *x_at = x + (row - rows.begin) * linear->in + own.i.begin;
+        add_product(linear, &piece, own, matrix_transposed(matrix_of(dy_at, dy_row)),
+                    matrix_of(x_at, linear->in));
+        end_piece(linear, piece, own);
+    }
     profile_lap(PROFILE_WEIGHT);
 }
 
@@ -178,19 +203,24 @@ void linear_keep(const struct linear *linear, const struct linear_operands *kept
 }
 
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
-                          size_t row, size_t N) {
-    struct part own = own_part(linear);
-    struct matrix x = matrix_panels(kept->x + own.i.begin * kept->rows + row * PANEL, kept->rows);
-    struct range o = own.o; // its rows in one panel
-    for (; o.begin < own.o.end; o.begin = o.end) {
-        size_t panel = o.begin / PANEL_A * PANEL_A;
-        const real *dy = kept->dy + panel * kept->rows + row * PANEL_A + (o.begin - panel);
-        o.end = size_min(own.o.end, panel + PANEL_A);
-        add_product(linear, o, own.i, N, matrix_transposed(matrix_of(dy, PANEL_A)), x);
+                          const struct parts *parts, struct range rows, size_t kept_row) {
+    struct region own = own_region(linear), at = own; // `at`: its rows in one panel
+    struct parts_piece piece;
+    for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
+        piece = parts_piece(parts, row, rows.end);
+        size_t k = kept_row + row - rows.begin;
+        struct matrix x = matrix_panels(kept->x + own.i.begin * kept->rows + k * PANEL, kept->rows);
+        for (at.o.begin = own.o.begin; at.o.begin < own.o.end; at.o.begin = at.o.end) {
+            size_t panel = at.o.begin / PANEL_A * PANEL_A;
+            const real *dy = kept->dy + panel * kept->rows + k * PANEL_A + (at.o.begin - panel);
+            at.o.end = size_min(own.o.end, panel + PANEL_A);
+            add_product(linear, &piece, at, matrix_transposed(matrix_of(dy, PANEL_A)), x);
+        }
+        end_piece(linear, piece, own);
     }
     profile_lap(PROFILE_WEIGHT);
 }
 
-void linear_bias_gradient(const struct linear *linear, size_t N) {
-    if (linear->bias_sums) team_add_blocks(N, linear->out, linear->bias.grad, linear->bias_sums);
+void linear_bias_gradient(const struct linear *linear, const struct parts *parts) {
+    if (linear->bias_sums) parts_add_blocks(parts, linear->out, &linear->bias, linear->bias_sums);
 }

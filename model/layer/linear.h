@@ -4,8 +4,7 @@
 #define LINEAR_H
 
 #include "model/math/matmul.h"
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 
 struct linear {
     size_t in, out;
@@ -52,6 +51,7 @@ void linear_forward_columns(const struct linear *linear, struct range columns, s
 
 /* linear_forward() by the leader and its helpers, which take ranges of columns (team_share()). */
 void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x);
+
 /* The W of dx = dy W, for a product of its own. */
 struct matrix linear_weight(const struct linear *linear);
 
@@ -66,16 +66,16 @@ void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out,
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x);
 
-/* dW += dy^T x over N tokens: dy (N,out) with row stride `dy_row`, x (N,in). By every thread of the
-   team, each for its own part of dW, after a barrier. */
-void linear_weight_gradient(const struct linear *linear, size_t N, const real *dy, size_t dy_row,
-                            const real *x);
+/* dW += dy^T x over `rows` of a pass: dy (rows,out) with row stride `dy_row`, x (rows,in). By every
+   thread of the team, each for its own region of dW, after a barrier. */
+void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
+                            struct range rows, const real *dy, size_t dy_row, const real *x);
 
-/* The same from the rows of `kept` from `row` on. */
+/* The same from the rows of `kept` from `kept_row` on. */
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
-                          size_t row, size_t N);
+                          const struct parts *parts, struct range rows, size_t kept_row);
 
-/* db += the sums of all row blocks of N tokens. By every thread of the team, after a barrier. */
-void linear_bias_gradient(const struct linear *linear, size_t N);
+/* db += the sums of all row blocks. By every thread of the team, after a barrier. */
+void linear_bias_gradient(const struct linear *linear, const struct parts *parts);
 
 #endif

@@ -23,7 +23,7 @@
 enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
     BLOCK_M = 24 * TILE_M, // rows of A and C in a block
-    BLOCK_K = 256,         // values of k in a block
+    BLOCK_K = SUM_ROWS,    // values of k in a block
 };
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,

@@ -22,6 +22,8 @@ enum { TILE_M = 8, TILE_V = 3 };
 enum { TILE_M = 6, TILE_V = 2 };
 #endif
 
+enum { SUM_ROWS = 256 }; // values of k that are summed at a time
+
 enum {
     PANEL = TILE_V * LANES, // columns of B
     PANEL_A = 48,           // rows of A: whole tiles, and whole cache lines, for every machine
@@ -74,7 +76,8 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
             struct matrix start);
 
 /* The same by the definition, for the tests: three loops over a B without panels. Sums are
-   rounded as in the fast form: 256 values of k are summed at a time, and each such partial sum is added to C. */
+   rounded as in the fast form: SUM_ROWS values of k are summed at a time, and each such partial sum is
+   added to C. */
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, struct matrix start);
 

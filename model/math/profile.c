@@ -16,6 +16,7 @@ const char *const profile_name[PROFILE_PARTS] = {
     [PROFILE_LOSS] = "loss",
     [PROFILE_ADAM] = "adam",
     [PROFILE_WAIT] = "waiting for threads",
+    [PROFILE_RANKS] = "ranks",
     [PROFILE_OTHER] = "other",
 };
 

@@ -9,7 +9,8 @@
    through all of them while the block is in the cache.
 
    Row blocks start at fixed places. Sums over tokens are made block by block, and the blocks' sums
-   are added in order. So the results are the same to the bit for any number of threads. */
+   are added in an order of their own (parts.h). So the results are the same to the bit for any
+   number of threads. */
 #ifndef TEAM_H
 #define TEAM_H
 
@@ -97,16 +98,6 @@ static inline size_t team_row_blocks(size_t N) {
 /* The row block that starts at `begin`, cut off where the rows `own` end. */
 static inline struct range team_row_block(size_t begin, struct range own) {
     return (struct range){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
-}
-
-/* sum (columns) += the sum over all row blocks of partial (team_row_blocks(N),columns). Each row of
-   `partial` was written by the thread that has that row block, so a barrier comes before. Each
-   thread adds its own columns. */
-static inline void team_add_blocks(size_t N, size_t columns, real *sum, const real *partial) {
-    struct range own = team_part(columns, 64 / sizeof(real));
-    for (size_t block = 0; block < team_row_blocks(N); block++)
-#pragma omp simd
-        for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[block * columns + c];
 }
 
 #endif

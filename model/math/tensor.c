@@ -27,7 +27,7 @@ struct param tensor_take(struct tensor_list *list, const char *name, size_t rows
     }
     list->count++;
     return (struct param){list->value ? list->value + offset : NULL,
-                          list->grad ? list->grad + offset : NULL};
+                          list->grad ? list->grad + offset : NULL, list->stride};
 }
 
 void tensor_decay(struct tensor_list *list, double target) {

@@ -13,9 +13,15 @@
 #include <stdint.h>
 
 struct param {
-    real *value; // the weights
-    real *grad;  // their gradient, same shape
+    real *value;   // the weights
+    real *grad;    // their gradient, same shape
+    size_t stride; // from a slot of the gradient to the next
 };
+
+/* Slot `slot` of a gradient: sums over parts of a batch, see parts.h. Slot 0 is the gradient. */
+static inline real *param_slot(const struct param *param, size_t slot) {
+    return param->grad + slot * param->stride;
+}
 
 enum { TENSOR_NAME = 64 }; // bytes of a name
 
@@ -39,7 +45,9 @@ struct tensor_list {
     size_t count;          // tensors taken
     size_t size;           // reals taken; each tensor starts at a multiple of 64 bytes
     size_t units;          // tensors that keep unit length
-    real *value, *grad;    // (size), NULL while counting; only `param` and `fixed` have grad
+    real *value;           // (size), NULL while counting
+    real *grad;            // (slots,stride) likewise; only `param` and `fixed` have it
+    size_t stride;         // reals of a slot: the size that the first pass counted
     uint64_t version;      // counts changes of the values
 };
 
@@ -49,6 +57,7 @@ struct tensor_lists {
     struct tensor_list state;   // tracked while training: running statistics (no gradient)
     struct tensor_list fixed;   // parameters that are switched off: constants, gradients unused
     struct tensor_list tracked; // statistics that only probes need (no gradient)
+    bool whole;                 // set by a module that must see the whole batch in one process
 };
 
 /* Where a module declares its tensors and takes its memory, for batches or micro-batches of up to B
@@ -57,7 +66,6 @@ struct layout {
     size_t B, T;
     struct tensor_lists *lists;
     struct arena *arena;
-    size_t batch_B; // of the batch: B, unless it goes through the model in micro-batches
 };
 
 /* Declares the next tensor of the list and returns its memory (NULL while counting). Its shape is

@@ -162,7 +162,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
                                 const real *dy, const real *x) {
     struct pool pool = pool_of(norm);
     pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     if (penalized(norm)) add_penalty(norm, &pool, tokens);
 }
@@ -231,6 +231,7 @@ const struct norm_kind norm_batch = {
                 [RBN_MEAN] = &rbn_mean,
                 [RBN_VAR] = &rbn_var},
     .over = NORM_OVER_TOKENS,
+    .by_parts = true,
     .centred = true,
     .by_position = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},

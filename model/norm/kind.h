@@ -7,8 +7,7 @@
 #ifndef NORM_KIND_H
 #define NORM_KIND_H
 
-#include "model/math/team.h"
-#include "model/math/tensor.h"
+#include "model/math/parts.h"
 #include "model/norm/option.h"
 #include <stdbool.h>
 
@@ -25,6 +24,8 @@ struct tokens {
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
     size_t first;          // row, from which on x is new: a text that grows (model_extend())
+    struct parts parts;    // in training: those that the tokens belong to
+    bool local;            // norms pool over the tokens of this rank only
 };
 
 static inline bool token_counts(const struct tokens *tokens, size_t row) {
@@ -67,6 +68,7 @@ struct norm_kind {
     bool centred;     // by the mean of what it is over
     bool causal;      // it pools over tokens, but a token sees no later one and no other sequence;
                       // else it needs the whole batch at once
+    bool by_parts;    // it pools by sums over parts of the batch (pool.h), which ranks can share
     bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
     struct norm_tensor param[NORM_TENSORS + 1];
     struct norm_tensor state[NORM_TENSORS + 1];

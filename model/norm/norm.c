@@ -69,6 +69,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     if (variant) *norm = make(kind = variant, options, C);
     snprintf(norm->name, sizeof norm->name, "%s", name);
     if (kind->check) kind->check(norm);
+    if (kind->statistics && !kind->causal && !kind->by_parts) layout->lists->whole = true;
     for (int i = 0; kind->param[i].name; i++) {
         norm->param[i] = take_param(norm, i, options, name, layout->lists);
         norm->sum[i] =
@@ -123,7 +124,7 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
     return dx;
 }
 
-void norm_gradient(const struct norm *norm, size_t tokens) {
+void norm_gradient(const struct norm *norm, const struct parts *parts) {
     for (int i = 0; norm->kind->param[i].name; i++)
-        team_add_blocks(tokens, norm_param_size(norm, i), norm->param[i].grad, norm->sum[i]);
+        parts_add_blocks(parts, norm_param_size(norm, i), &norm->param[i], norm->sum[i]);
 }

@@ -38,6 +38,6 @@ const real *norm_backward(const struct norm *norm, const struct tokens *tokens, 
 
 /* Adds the blocks' sums to the parameters' gradients. Called by every thread of the team after a
    barrier. */
-void norm_gradient(const struct norm *norm, size_t tokens);
+void norm_gradient(const struct norm *norm, const struct parts *parts);
 
 #endif

@@ -12,9 +12,9 @@
    In training a pad takes no part in the statistics, and its y and dx are 0. Normalized by other
    tokens' statistics it could lie far from them, farther at every layer, up to infinity.
 
-   Sums over tokens are computed block by block and added in order, so the bits are the same for any
-   number of threads. First each thread works on its own tokens, then, after a barrier, on its own
-   channels. */
+   Sums over tokens are computed block by block and added in the order of parts.h, so the bits are
+   the same for any number of threads. First each thread works on its own tokens, then, after a
+   barrier, on its own channels. */
 #ifndef NORM_POOL_H
 #define NORM_POOL_H
 
@@ -26,6 +26,7 @@ struct pool {
     size_t C;
     real *mean, *rstd, *factor, *along_ones, *along_xhat;
     real *moment; // sum (x - mean)^2 / N of the batch
+    real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
     real *blocks; // (row_blocks,2,C)
 };
 
@@ -63,9 +64,15 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
-/* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma. */
-void pool_parameter_gradients(const struct pool *pool, const struct param *gamma,
-                              const struct param *beta);
+/* Whether this process adds what it pooled to its gradients: of ranks that pooled together one
+   does. */
+static inline bool pool_leads(const struct tokens *tokens) {
+    return tokens->parts.begin == 0 || tokens->local;
+}
+
+/* After pool_gradient_sums(): adds the sums to the gradients of beta and gamma, if pool_leads(). */
+void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
+                              const struct param *gamma, const struct param *beta);
 
 /* Then: multiplies the sums by gamma / N, which is what pool_backward() needs where mean and rstd
    are the batch's. */

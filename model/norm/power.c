@@ -86,7 +86,7 @@ static void gradient_statistics_v(const struct norm *norm, const struct tokens *
     struct pool pool = pool_of(norm);
     struct range channels = pool_channels(norm->C);
     pool_gradient_sums(&pool, tokens, dy, x);
-    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) pool.along_ones[c] = 0;
 }
@@ -104,6 +104,7 @@ const struct norm_kind norm_power_v = {
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
     .over = NORM_OVER_TOKENS,
+    .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
     .saved_size = saved_size_v,
@@ -243,7 +244,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     real *ema_gz = norm->state[EMA_GZ], weight = (real)(1 - norm->option[ALPHA_BKW].real);
     bool warmup = *norm->batches <= norm->option[WARMUP].integer; // this batch is counted already
     pool_gradient_sums(&pool, tokens, dy, scales_groups(norm) ? scaled(norm, tokens, 0) : x);
-    pool_parameter_gradients(&pool, &norm->param[GAMMA], &norm->param[BETA]);
+    pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
     if (!tokens->training) return;
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
     for (size_t c = channels.begin; c < channels.end; c++) {
@@ -281,6 +282,7 @@ const struct norm_kind norm_power = {
                 [GROUP_SCALING] = &pn_group_scaling,
                 [DIVISOR] = &pn_divisor},
     .over = NORM_OVER_TOKENS,
+    .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_PHI] = {"running_phi", .start = 1},
               [EMA_GZ] = {"ema_gz", .start = 0},

@@ -103,7 +103,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     struct range channels = pool_channels(norm->C);
     real rest = 1 - norm->saved[0];
     pool_gradient_sums(&pool, tokens, dy, x);
-    for (size_t c = channels.begin; c < channels.end; c++) {
+    for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
         norm->param[BN_GAMMA].grad[c] += rest * pool.along_xhat[c];
         norm->param[BN_BETA].grad[c] += rest * pool.along_ones[c];
     }
@@ -146,6 +146,7 @@ const struct norm_kind norm_prep = {
     .name = "prepbn",
     .formula = "y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), lambda from 1 to 0 in training",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
+    .by_parts = true,
     .options = {[EPS] = &norm_eps,
                 [MOMENTUM] = &norm_momentum,
                 [STEPS] = &prepbn_steps,

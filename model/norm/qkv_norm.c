@@ -64,6 +64,7 @@ static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv_part part,
     rows.T *= count;
     rows.first *= count;
     rows.rows_per_token = count;
+    rows.parts = parts_times(tokens->parts, count);
     return rows;
 }
 
@@ -198,8 +199,10 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
     }
 }
 
-void qkv_norm_gradient(const struct qkv_norm *qkv, size_t N) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
-        norm_gradient(&qkv->norm[i], N * qkv->at[i].rows);
-    if (qkv->scaled) team_add_blocks(N, qkv->at[QKV_Q].heads, qkv->scale.grad, qkv->scale_sum);
+void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts) {
+    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+        const struct parts as = parts_times(*parts, qkv->at[i].rows);
+        norm_gradient(&qkv->norm[i], &as);
+    }
+    if (qkv->scaled) parts_add_blocks(parts, qkv->at[QKV_Q].heads, &qkv->scale, qkv->scale_sum);
 }

@@ -91,7 +91,7 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
                        real *block, real *const dnormed[QKV_PARTS],
                        real *scratch); // (2,ROWS,C)
 
-/* Adds the blocks' sums of N tokens to the parameters' gradients. Called after a barrier. */
-void qkv_norm_gradient(const struct qkv_norm *qkv, size_t N);
+/* Adds the blocks' sums to the parameters' gradients. Called after a barrier. */
+void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts);
 
 #endif

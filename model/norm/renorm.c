@@ -158,7 +158,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     const struct pool *pool = &renorm.pool;
     real *dgamma = norm->param[GAMMA].grad, *dbeta = norm->param[BETA].grad; // (C)
     pool_gradient_sums(pool, tokens, dy, x);
-    for (size_t c = channels.begin; c < channels.end; c++) {
+    for (size_t c = channels.begin; pool_leads(tokens) && c < channels.end; c++) {
         dgamma[c] += renorm.r[c] * pool->along_xhat[c] + renorm.d[c] * pool->along_ones[c];
         dbeta[c] += pool->along_ones[c];
     }
@@ -185,6 +185,7 @@ const struct norm_kind norm_renorm = {
                 [WARMUP] = &brn_warmup,
                 [RELAX] = &brn_relax},
     .over = NORM_OVER_TOKENS,
+    .by_parts = true,
     .centred = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},

@@ -152,6 +152,7 @@ static const struct {
     {"pad-stats", "include", "--items --norm=bn items.txt"},
     {"bucket", "on", "--items items.txt"},
     {"num-items", "3", "--items items.txt"},
+    {"batch-parts", "1", "--batch-size=64 --block-size=16 text.txt"},
 };
 
 /* Options that must change nothing or that end the program before a run, and options that are
@@ -182,6 +183,7 @@ static const char *const inert[] = {"preln",
                                     "dump",
                                     "micro-batch-tokens",
                                     "keep-best",
+                                    "local-stats",
                                     "eval-train"};
 
 Test(cli_effects, every_option_of_the_table_is_here) {

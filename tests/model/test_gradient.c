@@ -92,8 +92,7 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
                             .x = random_reals(N * in, 3),
                             .y = random_reals(N * out, 4),
                             .dy = random_reals(N * out, 5)};
-    linear_attach(&c.linear, "layer", in, out, bias, 0.4,
-                  &(struct layout){1, N, &lists, &arena, 1});
+    linear_attach(&c.linear, "layer", in, out, bias, 0.4, &(struct layout){1, N, &lists, &arena});
     cr_assert(arena.used < (1 << 14) * sizeof(real) && lists.param.size < 4096);
     tensor_initialize(&lists.param, 1);
     real *dx = random_reals(N * in, 7);
@@ -101,8 +100,9 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
         size_t M = N - n < ROWS ? N - n : ROWS;
         linear_backward(&c.linear, n / ROWS, M, dx + n * in, c.dy + n * out);
     }
-    linear_weight_gradient(&c.linear, N, c.dy, out, c.x);
-    linear_bias_gradient(&c.linear, N);
+    const struct parts parts = parts_one(N);
+    linear_weight_gradient(&c.linear, &parts, (struct range){0, N}, c.dy, out, c.x);
+    linear_bias_gradient(&c.linear, &parts);
     expect_gradient("dx", linear_value, &c, N * in, c.x, dx, 1);
     expect_gradient("dW", linear_value, &c, in * out, c.linear.weight.value, c.linear.weight.grad,
                     1);
@@ -254,7 +254,8 @@ struct embedding_case {
 
 static double embedding_value(void *context) {
     struct embedding_case *c = context;
-    struct embedding embedding = {3, 5, c->ids, {c->wte, NULL}, {c->wpe, NULL}, c->dropout};
+    struct embedding embedding = {3,         5, 4, c->ids, {.value = c->wte}, {.value = c->wpe},
+                                  c->dropout};
     embedding_forward(&embedding, (struct range){0, 4}, c->x);
     embedding_forward(&embedding, (struct range){4, 6}, c->x);
     return dot(30, c->x, c->dx);
@@ -264,8 +265,9 @@ Test(gradient, embedding) {
     struct embedding_case c = {random_reals(20, 1), random_reals(15, 2), random_reals(30, 3),
                                random_reals(30, 4), {3, 0, 3, 2, 1, 3},  dropout_make(0.3, 5)};
     real dwte[20] = {0}, dwpe[15] = {0};
-    struct embedding embedding = {3, 5, c.ids, {c.wte, dwte}, {c.wpe, dwpe}, c.dropout};
-    embedding_backward(&embedding, 6, c.dx);
+    struct embedding embedding = {3, 5, 4, c.ids, {c.wte, dwte, 0}, {c.wpe, dwpe, 0}, c.dropout};
+    const struct parts parts = parts_one(6);
+    embedding_backward(&embedding, &parts, c.dx);
     expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
     expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
     free(c.wte);

@@ -66,14 +66,16 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .value = arena_reals(&arena, 2048),
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = small_options(norm, placement, qkv, heads);
-    struct sublayer_case c = {.pass = {{.B = B, .T = T, .training = true}, {0, B * T}, 3},
-                              .count = B * T * C};
+    const struct parts parts = parts_one(B * T);
+    struct sublayer_case c = {
+        .pass = {{.B = B, .T = T, .training = true, .parts = parts}, {0, B * T}, 3},
+        .count = B * T * C};
     real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};
     for (uint64_t i = 0; i < 4; i++) *streams[i] = random_reals(c.count, 11 + i);
     options.second_in = c.r;
     options.second = arena_reals(&arena, c.count);
     options.dsecond = arena_reals(&arena, c.count);
-    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena, B});
+    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
     sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
@@ -88,8 +90,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     sublayer_value(&c);
     memcpy(options.dsecond, c.dr, c.count * sizeof(real));
     sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
-    sublayer_gradient(&c.sublayer, B * T);
-    lambda_gradient(&c.sublayer.lambda, B * T);
+    sublayer_gradient(&c.sublayer, &parts);
     double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
     expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
     if (placement->dual)

@@ -69,7 +69,7 @@ Test(norm_kinds, scalars_hold_one_number) {
     static real values[2][256], grads[256];
     lists.param = (struct tensor_list){.tensor = params, .value = values[0], .grad = grads};
     lists.state = (struct tensor_list){.tensor = states, .value = values[1]};
-    norm_attach(&norm, &kind, &options, "n", 6, &(struct layout){2, 5, &lists, &arena, 2});
+    norm_attach(&norm, &kind, &options, "n", 6, &(struct layout){2, 5, &lists, &arena});
     for (int i = 0; i < 3; i++)
         cr_expect(params[i].dimensions == param[i] && params[i].size == param_size[i],
                   "%s: %d, %zu", params[i].name, params[i].dimensions, params[i].size);

@@ -40,7 +40,7 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
     struct tensor_lists counted = {0};
     *lone = (struct lone_linear){0};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &counted, &lone->arena, 1});
+                  &(struct layout){1, N, &counted, &lone->arena});
     linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
     arena_reals(&lone->arena, counted.param.size);
     arena_reals(&lone->arena, counted.param.size);
@@ -49,7 +49,7 @@ static void lone_linear_init(struct lone_linear *lone, size_t in, size_t out, si
                                              .value = arena_reals(&lone->arena, counted.param.size),
                                              .grad = arena_reals(&lone->arena, counted.param.size)};
     linear_attach(&lone->linear, "layer", in, out, true, 0.3,
-                  &(struct layout){1, N, &lone->lists, &lone->arena, 1});
+                  &(struct layout){1, N, &lone->lists, &lone->arena});
     linear_operands_attach(&lone->kept, in, out, N, &lone->arena);
     tensor_initialize(&lone->lists.param, 1);
     for (size_t i = 0; i < out; i++) lone->linear.bias.value[i] = (real)(0.1 * (double)(i % 5));
@@ -61,6 +61,7 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
                             real *dx, const real *dy) {
     const struct linear *linear = &lone->linear;
     size_t in = linear->in, out = linear->out;
+    const struct parts parts = parts_one(N);
     for (size_t i = 0; i < lone->lists.param.size; i++) lone->lists.param.grad[i] = 1;
 #pragma omp parallel num_threads(threads)
     {
@@ -75,10 +76,10 @@ static void lone_linear_run(struct lone_linear *lone, int threads, size_t N, rea
         }
         team_barrier();
         if (lone->kept.dy)
-            linear_kept_gradient(linear, &lone->kept, 0, N);
+            linear_kept_gradient(linear, &lone->kept, &parts, (struct range){0, N}, 0);
         else
-            linear_weight_gradient(linear, N, dy, out, x);
-        linear_bias_gradient(linear, N);
+            linear_weight_gradient(linear, &parts, (struct range){0, N}, dy, out, x);
+        linear_bias_gradient(linear, &parts);
     }
 }
 
@@ -151,10 +152,11 @@ Test(linear, gradient_leaves_out_what_lies_between_rows) {
     real *x = random_reals(N * IN, 1), *dy = random_reals(N * OUT, 2), *spread = nothing(N * ROW);
     real *want = nothing(IN * OUT);
     for (size_t n = 0; n < N; n++) memcpy(spread + n * ROW, dy + n * OUT, OUT * sizeof(real));
-    linear_weight_gradient(&lone.linear, N, dy, OUT, x);
+    const struct parts parts = parts_one(N);
+    linear_weight_gradient(&lone.linear, &parts, (struct range){0, N}, dy, OUT, x);
     memcpy(want, lone.linear.weight.grad, IN * OUT * sizeof(real));
     memset(lone.linear.weight.grad, 0, IN * OUT * sizeof(real));
-    linear_weight_gradient(&lone.linear, N, spread, ROW, x);
+    linear_weight_gradient(&lone.linear, &parts, (struct range){0, N}, spread, ROW, x);
     cr_expect(largest(IN * OUT, want) > 1);
     cr_expect(difference(IN * OUT, want, lone.linear.weight.grad) == 0);
     free(x);
@@ -289,7 +291,8 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
     real *x = nothing(N * C), *want = nothing(N * C), *grad = nothing((V + T) * C);
     real *one = nothing((V + T) * C);
     int32_t ids[N];
-    struct embedding embedding = {T, C, ids, {wte, grad}, {wpe, grad + V * C}, dropout};
+    struct embedding embedding = {T, C, V, ids, {wte, grad, 0}, {wpe, grad + V * C, 0}, dropout};
+    const struct parts parts = parts_one(N);
     for (size_t n = 0; n < N; n++) ids[n] = (int32_t)(n * n % V);
     for (size_t n = 0; n < N; n++)
         for (size_t c = 0; c < C; c++)
@@ -303,7 +306,7 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
             struct range own = team_part(N, ROWS);
             for (size_t n = own.begin; n < own.end; n += ROWS)
                 embedding_forward(&embedding, team_row_block(n, own), x);
-            embedding_backward(&embedding, N, dx);
+            embedding_backward(&embedding, &parts, dx);
         }
         if (threads == 1) memcpy(one, grad, (V + T) * C * sizeof(real));
         cr_expect(difference(N * C, x, want) <= tolerance(1), "%d threads", threads);

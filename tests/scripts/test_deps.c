@@ -123,7 +123,7 @@ Test(deps, macs_bash_is_too_old_for_ablations) {
 }
 
 Test(deps, groups) {
-    static const char *const groups[] = {"clang", "arm", "notebook", "lint", "report"};
+    static const char *const groups[] = {"clang", "mpi", "arm", "notebook", "lint", "report"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         struct ending ending = script("deps.sh %s", groups[i]);
         cr_expect(ending.status == 0 || ending.status == 1, "%s: %d", groups[i], ending.status);
@@ -133,7 +133,7 @@ Test(deps, groups) {
     struct ending ending = script("deps.sh arms");
     expect(&ending, 2, "",
            "deps: no group or package 'arms' (groups: build test data plot ablate report "
-           "golden lint clang arm notebook)\n");
+           "golden lint clang mpi arm notebook)\n");
 }
 
 /* ---- Windows ---- */

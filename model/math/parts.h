@@ -1,0 +1,142 @@
+/* The order of sums over the tokens of a batch.
+
+   A batch is cut into parts, runs of whole sequences. Inside a part a sum goes from row block to row
+   block (team.h). The sums of parts are added in pairs, as a binary tree over the parts' numbers
+   says, here for seven:
+
+     0     1     2     3     4     5     6
+      0..1        2..3        4..5       6
+            0..3                   4..6
+                      0..6
+
+   The parts depend on the batch alone. So a sum has the same bits for any number of threads, and for
+   any number of processes that each have whole parts.
+
+   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. In a
+   process that begins with part 0, part 4 is summed in slot 1 of the stack, over slot 0 with 0..3; part 5 in slot 2. After part 5 slot 2 is
+   added to slot 1, which then has 4..5. A parameter's gradient is slot 0. */
+#ifndef PARTS_H
+#define PARTS_H
+
+#include "model/math/team.h"
+#include "model/math/tensor.h"
+#include <string.h>
+
+enum { PARTS_MAX = 64, PARTS_HEIGHT = 12 }; // of a batch; of the stack, for any run of these parts
+
+/* A run of a batch's rows, as a pass goes through them, and the parts that they belong to. All
+   numbers are rows: tokens, or for norms inside heads the heads of tokens. */
+struct parts {
+    size_t rows;  // of the pass
+    size_t first; // the pass's row 0 is this row of the batch
+    size_t all;   // rows of the batch
+    size_t each;  // rows of a part; the last part may have fewer
+    size_t begin; // the process's first part
+    bool shared;  // by ranks: other processes have the other parts
+};
+
+/* Rows that are one part, or a piece of one. */
+struct parts_piece {
+    struct range rows; // of the pass
+    size_t slot;       // where the part is summed
+    size_t merges;     // how often the top slot is added to the one below it after these rows
+    bool from_zero;    // the slot starts from 0 here
+    bool whole;        // a whole part
+};
+
+/* A batch of N rows that is one part. */
+static inline struct parts parts_one(size_t N) {
+    return (struct parts){.rows = N, .all = N, .each = N};
+}
+
+/* The same with `times` rows for each row. */
+static inline struct parts parts_times(struct parts p, size_t times) {
+    return (struct parts){p.rows * times, p.first * times, p.all * times,
+                          p.each * times, p.begin,         p.shared};
+}
+
+/* The number of parts of a batch. */
+static inline size_t parts_count(const struct parts *p) {
+    return p->all ? (p->all + p->each - 1) / p->each : 0;
+}
+
+/* The end of the largest subtree that starts at part `at` and ends at `end` or before, of `count`
+   parts. */
+static inline size_t parts_subtree_end(size_t at, size_t end, size_t count) {
+    size_t size = 1;
+    while (at % (2 * size) == 0 && at + size < count && size_min(at + 2 * size, count) <= end)
+        size *= 2;
+    return size_min(at + size, count);
+}
+
+/* The number of subtrees, as large as possible, that the parts begin .. end - 1 are made of: the
+   height of the stack of a process that has begun with part `begin`, after part end - 1. */
+static inline size_t parts_height(size_t begin, size_t end, size_t count) {
+    size_t height = 0;
+    for (; begin < end; begin = parts_subtree_end(begin, end, count)) height++;
+    return height;
+}
+
+/* The slot of the next subtree on that stack, and how often the top slot is then added to the one
+   below it. */
+struct parts_place {
+    size_t slot, merges;
+};
+
+static inline struct parts_place parts_place(size_t begin, struct range subtree, size_t count) {
+    size_t slot = parts_height(begin, subtree.begin, count);
+    return (struct parts_place){slot, slot + 1 - parts_height(begin, subtree.end, count)};
+}
+
+/* The rows of the pass from `row` to before `end`, or the first of them that belong to one part. */
+static inline struct parts_piece parts_piece(const struct parts *p, size_t row, size_t end) {
+    size_t part = (p->first + row) / p->each;
+    size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
+    const struct range one = {part, part + 1};
+    const struct parts_place place = parts_place(p->begin, one, parts_count(p));
+    bool starts = (p->first + row) % p->each == 0;
+    return (struct parts_piece){.rows = {row, size_min(end, part_end)},
+                                .slot = place.slot,
+                                .merges = part_end <= end ? place.merges : 0,
+                                .from_zero = starts && place.slot,
+                                .whole = starts && part_end <= end};
+}
+
+/* The elements `own` of a parameter's gradient, before the piece's rows are added to them: where the
+   piece's part is summed. */
+static inline real *parts_start(const struct parts_piece *piece, const struct param *param,
+                                struct range own) {
+    real *sum = param_slot(param, piece->slot);
+    if (piece->from_zero) memset(sum + own.begin, 0, (own.end - own.begin) * sizeof(real));
+    return sum;
+}
+
+/* After the piece's rows: adds slots that are complete to the ones below them. */
+static inline void parts_end(const struct parts_piece *piece, const struct param *param,
+                             struct range own) {
+    for (size_t i = 0; i < piece->merges; i++) {
+        const real *from = param_slot(param, piece->slot - i);
+        real *to = param_slot(param, piece->slot - i - 1);
+#pragma omp simd
+        for (size_t c = own.begin; c < own.end; c++) to[c] += from[c];
+    }
+}
+
+/* Adds the sum over all row blocks of partial (row blocks of the pass,columns) to the gradient of
+   `param`, (columns). Each row of `partial` was written by the thread that has that row block, so a
+   barrier comes before. Each thread adds its own columns. */
+static inline void parts_add_blocks(const struct parts *p, size_t columns,
+                                    const struct param *param, const real *partial) {
+    struct range own = team_part(columns, 64 / sizeof(real));
+    struct parts_piece piece;
+    for (size_t row = 0; row < p->rows; row = piece.rows.end) {
+        piece = parts_piece(p, row, p->rows);
+        real *sum = parts_start(&piece, param, own);
+        for (size_t n = row; n < piece.rows.end; n += ROWS)
+#pragma omp simd
+            for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[n / ROWS * columns + c];
+        parts_end(&piece, param, own);
+    }
+}
+
+#endif

@@ -1,0 +1,308 @@
+/* See ranks.h. A sum over all ranks is made in two steps: each rank gets a share of the elements of all
+   stacks and adds them in the tree's order; then every rank gets all shares. So the work
+   of adding is shared, and a rank with one subtree sends and receives about twice the size of the model.
+
+   MPI goes on with what was started only inside its own functions. So each start looks after the
+   exchanges before it. */
+#ifdef MPI
+#    include "model/math/ranks.h"
+#    include "data/die.h"
+#    include "data/memory.h"
+#    include <mpi.h>
+#    include <stdio.h>
+#    include <stdlib.h>
+#    include <unistd.h>
+
+static int count = 1, number, here = 1;
+static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
+static MPI_Comm dying, gathering;                // of their own: they run beside other exchanges
+
+/* Memory of exchanges, which grows to what the largest of them needs. */
+static struct {
+    real *reals;
+    size_t size;
+} buffer;
+
+static const MPI_Datatype mpi_real = sizeof(real) == 4 ? MPI_FLOAT : MPI_DOUBLE;
+
+static real *buffer_of(size_t size) {
+    if (buffer.size < size) {
+        free(buffer.reals);
+        buffer.reals = memory_take(size, sizeof(real), "what ranks exchange");
+        buffer.size = size;
+    }
+    return buffer.reals;
+}
+
+size_t ranks_count(void) {
+    return (size_t)count;
+}
+
+size_t ranks_number(void) {
+    return (size_t)number;
+}
+
+size_t ranks_here(void) {
+    return (size_t)here;
+}
+
+/* Whether all ranks die within two seconds: of a wrong option, or a loss that is NaN. Then the first
+   one's line stands for all. */
+static bool all_die(void) {
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(dying, &request);
+    for (int tenths = 0; tenths < 20 && !done; tenths++) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (!done) usleep(100000);
+    }
+    return done;
+}
+
+/* As die_end of die.h. */
+static void end_all(int status, const char *line) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    bool all = finalized || all_die();
+    if (all && number == 0) fprintf(stderr, "train: %s\n", line);
+    if (!all && number == 0) fprintf(stderr, "train: %s\n", line);
+    if (!all && number > 0) fprintf(stderr, "train: rank %d: %s\n", number, line);
+    if (!all) MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+static void finalize(void) {
+    int finalized;
+    MPI_Finalized(&finalized);
+    if (!finalized) MPI_Finalize();
+}
+
+void ranks_start(int *argc, char ***argv) {
+    int provided;
+    MPI_Comm machine;
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_size(MPI_COMM_WORLD, &count);
+    MPI_Comm_rank(MPI_COMM_WORLD, &number);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &here);
+    MPI_Comm_free(&machine);
+    MPI_Comm_dup(MPI_COMM_WORLD, &dying);
+    MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
+    atexit(finalize);
+    if (provided < MPI_THREAD_FUNNELED) die(STATUS_MACHINE, "ranks: this MPI allows no threads");
+    if (count == 1) return;
+    if (count > RANKS_MAX)
+        die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
+    die_end = end_all;
+    if (number > 0 && !freopen("/dev/null", "w", stdout))
+        die(STATUS_MACHINE, "/dev/null: cannot be opened");
+}
+
+int ranks_first(int value) {
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return value;
+}
+
+int ranks_largest(int value) {
+    int largest;
+    MPI_Allreduce(&value, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return largest;
+}
+
+void ranks_copy_first(real *numbers, size_t numbers_count) {
+    MPI_Bcast(numbers, (int)numbers_count, mpi_real, 0, MPI_COMM_WORLD);
+}
+
+void ranks_check(const char *what, uint32_t checksum) {
+    static uint32_t all[RANKS_MAX];
+    MPI_Allgather(&checksum, 1, MPI_UINT32_T, all, 1, MPI_UINT32_T, MPI_COMM_WORLD);
+    for (int rank = 1; rank < count; rank++)
+        if (all[rank] != all[0])
+            die(STATUS_USAGE, "ranks: %s of rank %d is not that of rank 0 (%08x, %08x)", what, rank,
+                (unsigned)all[rank], (unsigned)all[0]);
+}
+
+static struct range run_of(const struct parts *parts, int rank) {
+    return ranks_cut(parts_count(parts), (size_t)rank);
+}
+
+static size_t height_of(const struct parts *parts, int rank) {
+    struct range run = run_of(parts, rank);
+    return parts_height(run.begin, run.end, parts_count(parts));
+}
+
+void ranks_share(double *values, size_t things) {
+    for (int rank = 0; rank < count; rank++) {
+        struct range cut = ranks_cut(things, (size_t)rank);
+        counts[rank] = (int)(cut.end - cut.begin);
+        starts[rank] = (int)cut.begin;
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DOUBLE, values, counts, starts, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void gather_stacks(const struct parts *parts, const real *stack, size_t size) {
+    int at = 0;
+    for (int rank = 0; rank < count; rank++) {
+        counts[rank] = (int)(height_of(parts, rank) * size);
+        starts[rank] = at;
+        at += counts[rank];
+    }
+    MPI_Allgatherv(stack, counts[number], mpi_real, buffer_of((size_t)at), counts, starts, mpi_real,
+                   MPI_COMM_WORLD);
+}
+
+const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size) {
+    team_barrier();
+    if (omp_get_thread_num() == 0) {
+        gather_stacks(parts, stack, size);
+        profile_lap(PROFILE_RANKS);
+    }
+    team_barrier();
+    return buffer.reals;
+}
+
+/* The sum of a range of elements over all ranks, on its way. Several are at the same time. */
+static struct exchange {
+    struct parts parts;
+    real *slots;
+    size_t stride;
+    struct range elements;
+    bool added;             // what was gathered is on its way back
+    real *share[PARTS_MAX]; // of each subtree, this rank's share
+    real *received;         // of the other ranks' subtrees
+    size_t received_size;
+    MPI_Request *request;
+    size_t requests, requests_size;
+    int counts[RANKS_MAX], starts[RANKS_MAX];
+    MPI_Request gathering;
+} * *exchanges; // that MPI works on stay where they are
+static size_t exchanges_used, exchanges_size;
+
+/* The elements that a rank adds: whole cache lines. */
+static struct range share_of(const struct exchange *e, int rank) {
+    size_t size = e->elements.end - e->elements.begin;
+    struct range share = team_part_of((size_t)rank, (size_t)count, size, 64 / sizeof(real));
+    return (struct range){e->elements.begin + share.begin, e->elements.begin + share.end};
+}
+
+/* Memory for what a rank receives, and for as many requests as it makes; kept for the next update. */
+static void make_room(struct exchange *e, size_t reals, size_t requests) {
+    if (e->received_size < reals) {
+        e->received = memory_grow(e->received, reals, sizeof(real), "what ranks exchange");
+        e->received_size = reals;
+    }
+    if (e->requests_size < requests) {
+        e->request = memory_grow(e->request, requests, sizeof *e->request, "what ranks exchange");
+        e->requests_size = requests;
+    }
+}
+
+/* Every rank sends each other rank's share of its slots. */
+static void scatter(struct exchange *e, int first_tag) {
+    struct range own = share_of(e, number);
+    size_t length = own.end - own.begin, height = height_of(&e->parts, number), subtrees = 0;
+    for (int rank = 0; rank < count; rank++) subtrees += height_of(&e->parts, rank);
+    make_room(e, (subtrees - height) * length, subtrees + height * (size_t)count);
+    real *received = e->received;
+    e->requests = 0;
+    for (int rank = 0, i = 0; rank < count; rank++)
+        for (size_t slot = 0; slot < height_of(&e->parts, rank); slot++, i++) {
+            e->share[i] = rank == number ? e->slots + slot * e->stride + own.begin : received;
+            if (rank == number) continue;
+            MPI_Irecv(received, (int)length, mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
+                      &e->request[e->requests++]);
+            received += length;
+        }
+    for (int step = 1; step < count; step++) { // not all to the same rank at the same time
+        int rank = (number + step) % count;
+        struct range theirs = share_of(e, rank);
+        for (size_t slot = 0; slot < height; slot++)
+            MPI_Isend(e->slots + slot * e->stride + theirs.begin, (int)(theirs.end - theirs.begin),
+                      mpi_real, rank, first_tag + (int)slot, MPI_COMM_WORLD,
+                      &e->request[e->requests++]);
+    }
+}
+
+static void add(size_t length, real *to, const real *from) {
+#    pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < length; i++) to[i] += from[i];
+}
+
+/* Adds the subtrees in the tree's order; returns where the sum is. */
+static real *add_subtrees(const struct exchange *e, size_t length) {
+    const size_t parts = parts_count(&e->parts);
+    real *stack[PARTS_HEIGHT] = {0}, *const *share = e->share;
+    for (int rank = 0; rank < count; rank++) {
+        struct range run = run_of(&e->parts, rank), tree;
+        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end) {
+            tree.end = parts_subtree_end(tree.begin, run.end, parts);
+            const struct parts_place place = parts_place(0, tree, parts);
+            stack[place.slot] = *share++;
+            for (size_t at = place.slot, i = 0; i < place.merges; i++, at--)
+                add(length, stack[at - 1], stack[at]);
+        }
+    }
+    return stack[0];
+}
+
+/* Every rank sends its share of the sum to all. */
+static void gather(struct exchange *e) {
+    struct range own = share_of(e, number);
+    size_t length = own.end - own.begin;
+    const real *sum = add_subtrees(e, length);
+    if (sum && sum != e->slots + own.begin)
+        memcpy(e->slots + own.begin, sum, length * sizeof(real));
+    for (int rank = 0; rank < count; rank++) {
+        struct range theirs = share_of(e, rank);
+        e->counts[rank] = (int)(theirs.end - theirs.begin);
+        e->starts[rank] = (int)(theirs.begin - e->elements.begin);
+    }
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, mpi_real, e->slots + e->elements.begin, e->counts, e->starts,
+                    mpi_real, gathering, &e->gathering);
+    e->added = true;
+}
+
+/* Goes on with what has arrived. All ranks gather in the same order. */
+static void advance(void) {
+    int done = 1;
+    for (size_t i = 0; i < exchanges_used && done; i++) {
+        struct exchange *e = exchanges[i];
+        for (size_t k = 0; k < e->requests && !e->added && done; k++)
+            MPI_Test(&e->request[k], &done, MPI_STATUS_IGNORE);
+        if (!e->added && done) gather(e);
+    }
+}
+
+static void start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+    if (exchanges_used == exchanges_size) {
+        exchanges = memory_grow(exchanges, exchanges_size + 1, sizeof *exchanges, "exchanges");
+        exchanges[exchanges_size++] = memory_take(1, sizeof **exchanges, "exchanges");
+    }
+    struct exchange *e = exchanges[exchanges_used];
+    e->parts = *parts;
+    e->slots = slots;
+    e->stride = stride;
+    e->elements = elements;
+    e->added = false;
+    scatter(e, (int)(exchanges_used++ * PARTS_HEIGHT));
+    advance();
+    profile_lap(PROFILE_RANKS);
+}
+
+void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements) {
+    team_barrier();
+    if (omp_get_thread_num() == 0) start(parts, slots, stride, elements);
+}
+
+void ranks_sum_finish(void) {
+    for (size_t i = 0; i < exchanges_used; i++) {
+        struct exchange *e = exchanges[i];
+        for (size_t k = 0; k < e->requests && !e->added; k++)
+            MPI_Wait(&e->request[k], MPI_STATUS_IGNORE);
+        if (!e->added) gather(e);
+    }
+    for (size_t i = 0; i < exchanges_used; i++)
+        MPI_Wait(&exchanges[i]->gathering, MPI_STATUS_IGNORE);
+    exchanges_used = 0;
+    profile_lap(PROFILE_RANKS);
+}
+#endif

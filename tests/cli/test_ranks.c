@@ -1,0 +1,378 @@
+/* Several processes that train one model (ranks.h): any number of ranks and threads leaves the files
+   that one process leaves, byte for byte, but for the times in the log. RANKS names a program built
+   with MPI=1, which `make ranks` sets; TRAIN's is built without, and runs what is compared with. */
+#define _GNU_SOURCE // strsep
+#include "data/die.h"
+#include "tests/command.h"
+#include "tests/runs.h"
+#include "tests/scripts.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void skip(const char *why) {
+    fprintf(stderr, "[SKIP] ranks: %s (make ranks does what it takes)\n", why);
+    cr_skip_test("%s", why);
+}
+
+static void enter(void) {
+    const char *program = getenv("RANKS");
+    if (!program) skip("RANKS names no program built with MPI=1");
+    cr_assert(!access(program, X_OK), "RANKS=%s: no such program", program);
+    if (bash("type mpirun").status) skip("there is no mpirun");
+    folder_enter();
+}
+
+TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
+
+/* 76 sequences are ten parts (parts.h) of 8, but for the last, which has 4. With ten, the order of
+   the ranks is not the tree's for 2, 3, 4 and 8 ranks. */
+#define SMALL                                                                                      \
+    "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=76 --max-iters=5 "    \
+    "--log-interval=1 --eval-interval=3 --eval-iters=3 --grammar-chars=20000 --warmup-iters=0 "    \
+    "--sample=20 --batch-parts=10 "
+
+/* The same with the lines of items.txt, of unequal length: 100 are seven parts. */
+#define LINES SMALL "--items items.txt --pad-to=block --block-size=16 --batch-size=100 "
+
+/* Fewer updates of less. */
+#define TINIEST "--threads=1 " TINY "--quiet "
+
+enum { ALONE }; // no ranks: the program without mpirun
+
+/* Runs `command`, where $RANKS is the program, with the arguments of the format. */
+static struct ending run_line(const char *command, const char *format, va_list arguments) {
+    char line[4096];
+    int length = snprintf(line, sizeof line, "%s ", command);
+    length += vsnprintf(line + length, sizeof line - (size_t)length, format, arguments);
+    cr_assert((size_t)length < sizeof line, "the command line is too long");
+    return bash(line);
+}
+
+/* Runs the program on some ranks. */
+__attribute__((format(printf, 2, 3))) static struct ending ranks(int count, const char *format,
+                                                                 ...) {
+    char command[64] = "exec \"$RANKS\"";
+    va_list arguments;
+    if (count != ALONE) snprintf(command, sizeof command, "exec mpirun -n %d \"$RANKS\"", count);
+    va_start(arguments, format);
+    struct ending ending = run_line(command, format, arguments);
+    va_end(arguments);
+    return ending;
+}
+
+static void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+    cr_expect(!*ending.err, "%s", ending.err);
+}
+
+/* ---- The same files ---- */
+
+static bool is_time(const char *column) {
+    return !strcmp(column, "seconds") || !strcmp(column, "tokens_per_second");
+}
+
+/* FOLDER/log.csv without the columns of times. */
+static char *timeless_log(const char *folder, size_t *bytes) {
+    enum { CELLS = 32 };
+    bool left_out[CELLS] = {0};
+    char path[64], *to;
+    snprintf(path, sizeof path, "%s/log.csv", folder);
+    char *text = file_text(path, NULL), *rest = text, *begin = text;
+    cr_assert(text, "%s is missing", path);
+    bool header = true;
+    to = text;
+    for (char *line; (line = strsep(&rest, "\n")) && *line; header = false) {
+        size_t cell = 0;
+        for (char *word; (word = strsep(&line, ",")); cell++) {
+            cr_assert(cell < CELLS);
+            if (header) left_out[cell] = is_time(word);
+            if (left_out[cell]) continue;
+            size_t length = strlen(word);
+            memmove(to, word, length);
+            to[length] = ',';
+            to += length + 1;
+        }
+    }
+    *bytes = (size_t)(to - begin);
+    return begin;
+}
+
+/* Fails unless both runs left the same. `what` says which they are. */
+static void expect_alike(const char *one, const char *other, const char *what) {
+    static const char *const names[] = {"config.ini",       "model.safetensors",
+                                        "best.safetensors", "checkpoint.safetensors",
+                                        "sample.txt",       "probes.csv"};
+    size_t bytes, other_bytes;
+    const char *log = timeless_log(one, &bytes), *other_log = timeless_log(other, &other_bytes);
+    cr_expect(bytes > 100 && bytes == other_bytes && !memcmp(log, other_log, bytes),
+              "%s: log.csv differs", what);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[2][64];
+        size_t size[2] = {0};
+        snprintf(path[0], sizeof *path, "%s/%s", one, names[i]);
+        snprintf(path[1], sizeof *path, "%s/%s", other, names[i]);
+        const char *text = file_text(path[0], &size[0]), *copy = file_text(path[1], &size[1]);
+        cr_expect(!text == !copy && size[0] == size[1] && (!text || !memcmp(text, copy, size[0])),
+                  "%s: %s differs", what, names[i]);
+    }
+    cr_expect(files_in(one) == files_in(other), "%s: other files", what);
+}
+
+/* Fails unless `count` ranks do with these options what one process does. */
+static void check(int count, int threads, const char *options) {
+    char what[512];
+    snprintf(what, sizeof what, "%d x %d %s", count, threads, options);
+    if (!file_there("one")) expect_done(train("--threads=1 --out=one %s", options));
+    expect_done(ranks(count, "--threads=%d --out=ranks --force %s", threads, options));
+    expect_alike("one", "ranks", what);
+}
+
+/* ---- Ranks, threads, norms, placements ---- */
+
+struct team {
+    char norm[4];
+    int ranks, threads;
+};
+
+ParameterizedTestParameters(ranks, any_number_of_ranks_and_threads) {
+    static struct team teams[] = {
+        {"ln", 1, 1}, {"ln", ALONE, 1}, {"ln", 1, 3}, {"ln", 2, 1},     {"ln", 2, 2}, {"ln", 3, 1},
+        {"ln", 4, 2}, {"ln", 8, 1},     {"bn", 1, 1}, {"bn", ALONE, 1}, {"bn", 1, 3}, {"bn", 2, 1},
+        {"bn", 2, 2}, {"bn", 3, 1},     {"bn", 4, 2}, {"bn", 8, 1},
+    };
+    return cr_make_param_array(struct team, teams, sizeof teams / sizeof *teams);
+}
+
+ParameterizedTest(struct team *team, ranks, any_number_of_ranks_and_threads) {
+    char options[1024];
+    snprintf(options, sizeof options, SMALL "--norm=%s", team->norm);
+    check(team->ranks, team->threads, options);
+}
+
+ParameterizedTestParameters(ranks, every_norm_with_dropout_and_accumulation) {
+    return every_norm();
+}
+
+ParameterizedTest(struct pair *pair, ranks, every_norm_with_dropout_and_accumulation) {
+    char options[1024];
+    snprintf(options, sizeof options,
+             SMALL "--dropout=0.1 --grad-accum=2 --pn-warmup=2 --prepbn-steps=4 %s",
+             pair_options(pair));
+    check(3, 1, options);
+}
+
+static const char *const where[] = {
+    "--norm=ln --placement=post",    "--norm=bn --placement=post",
+    "--norm=ln --placement=siamese", "--norm=bn --placement=siamese",
+    "--norm=ln --placement=admin",   "--norm=bn --placement=admin",
+    "--norm=ln --placement=ngpt",    "--norm=bn --preset=llama --qk-norm=on",
+};
+enum { PLACES = sizeof where / sizeof *where };
+
+ParameterizedTestParameters(ranks, placements) {
+    static int number[PLACES];
+    for (int i = 0; i < PLACES; i++) number[i] = i;
+    return cr_make_param_array(int, number, PLACES);
+}
+
+ParameterizedTest(int *number, ranks, placements) {
+    char options[1024];
+    snprintf(options, sizeof options, SMALL "%s", where[*number]);
+    check(3, 1, options);
+}
+
+/* ---- Batches ---- */
+
+Test(ranks, items_with_pads) {
+    items_put("items.txt", 300);
+    check(3, 1, LINES "--norm=bn");
+    check(8, 1, LINES "--norm=bn");
+}
+
+Test(ranks, items_under_other_norms) {
+    items_put("items.txt", 300);
+    check(3, 1, LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on");
+    check(2, 2, LINES "--norm=prepbn --grad-accum=2 --dropout=0.1 --eval-train=on");
+}
+
+Test(ranks, items_padded_to_the_longest) {
+    items_put("items.txt", 300);
+    check(3, 1, LINES "--norm=bn --pad-to=longest");
+}
+
+Test(ranks, some_have_no_sequences) {
+    check(8, 1, SMALL "--norm=bn --batch-size=20");
+    check(4, 1, SMALL "--norm=bn --batch-size=20");
+}
+
+Test(ranks, items_of_which_some_have_none) {
+    items_put("items.txt", 300);
+    check(8, 1, LINES "--norm=bn --batch-size=40");
+    check(5, 1, LINES "--norm=bn --batch-size=40");
+}
+
+Test(ranks, more_than_sequences) {
+    check(12, 1, SMALL "--norm=bn --batch-size=5");
+}
+
+Test(ranks, one_sequence) {
+    check(3, 1, SMALL "--norm=bn --batch-size=1");
+}
+
+/* ---- What a run measures and keeps ---- */
+
+Test(ranks, probes) {
+    check(3, 1, SMALL "--norm=bn --probe-interval=2");
+    cr_expect(file_there("ranks/probes.csv"));
+    check(2, 2, SMALL "--norm=bn --probe-interval=2");
+}
+
+Test(ranks, best_model) {
+    check(3, 1, SMALL "--norm=bn --keep-best=on --max-iters=8 --eval-interval=2");
+    cr_expect(file_there("ranks/best.safetensors"));
+}
+
+Test(ranks, loss_on_training_part) {
+    check(3, 1, SMALL "--norm=bn --eval-train=on");
+}
+
+Test(ranks, evaluation_prints_the_same) {
+    expect_done(train("--threads=1 --out=one --norm=bn %s", SMALL));
+    struct ending one = train("--threads=1 --evaluate=one");
+    struct ending all = ranks(3, "--threads=1 --evaluate=one");
+    expect_done(one);
+    expect_done(all);
+    cr_expect(*one.out);
+    cr_expect_str_eq(one.out, all.out);
+}
+
+/* ---- Stopped and resumed ---- */
+
+/* No option depends on --max-iters. */
+#define LASTING                                                                                    \
+    SMALL "--norm=bn --dropout=0.1 --schedule=constant --lr-decay-iters=1000 --prepbn-steps=1000 "
+
+Test(ranks, resume_under_other_counts) {
+    expect_done(train("--threads=1 --out=one --probe-interval=2 %s--max-iters=9", LASTING));
+    expect_done(ranks(3, "--threads=1 --out=ranks --probe-interval=2 %s--max-iters=4", LASTING));
+    expect_done(ranks(2, "--threads=2 --resume=ranks --quiet --max-iters=6"));
+    expect_done(ranks(8, "--threads=1 --resume=ranks --quiet --max-iters=7"));
+    expect_done(train("--threads=1 --resume=ranks --quiet --max-iters=8"));
+    expect_done(ranks(1, "--threads=3 --resume=ranks --quiet --max-iters=9"));
+    expect_alike("one", "ranks", "3, 2, 8 ranks, one process and 1 rank");
+}
+
+/* The number of updates that a run has done. */
+static int steps_of(const char *folder) {
+    const char *found = strstr(summary_of(folder), "\"steps\": ");
+    cr_assert(found);
+    return atoi(found + strlen("\"steps\": "));
+}
+
+/* Starts 3 ranks that train for long, sends SIGTERM to `whom` as soon as the log has rows, and
+   resumes on 2 ranks. Each rank writes its process id to a line of ids. */
+static void check_termination(const char *whom) {
+    char command[4096];
+    snprintf(command, sizeof command,
+             "mpirun -n 3 bash -c 'echo $$ >>ids; exec \"$RANKS\" --threads=1 --out=ranks "
+             "%s--max-iters=1000000' &\n"
+             "until [ -e ranks/log.csv ] && [ $(wc -l <ranks/log.csv) -gt 4 ]; do\n"
+             "kill -0 $! || exit 99; sleep 0.02; done\n"
+             "kill -TERM %s; wait $!",
+             LASTING, whom);
+    struct ending ending = bash(command);
+    cr_assert(ending.status == 143, "status %d: %s", ending.status, ending.err);
+    cr_expect(!*ending.err, "%s", ending.err);
+    expect_member("ranks", "exit_reason", "interrupted");
+    int steps = steps_of("ranks");
+    cr_assert(steps >= 3 && steps < 1000000);
+    expect_done(train("--threads=1 --out=one %s--max-iters=%d", LASTING, steps + 3));
+    expect_done(ranks(2, "--threads=1 --resume=ranks --quiet --max-iters=%d", steps + 3));
+    expect_alike("one", "ranks", "stopped and resumed");
+}
+
+Test(ranks, after_a_termination_of_mpirun) {
+    check_termination("$!");
+}
+
+Test(ranks, after_a_termination_of_one_rank) {
+    check_termination("$(sed -n 2p ids)");
+}
+
+/* ---- Messages ---- */
+
+/* Fails unless it ended so, with one line of the program, which is `line`. A library of MPI may add
+   lines of its own. */
+static void expect_end(struct ending ending, int status, const char *line) {
+    char *rest = ending.err, *one;
+    int said = 0, same = 0;
+    cr_expect(ending.status == status, "status %d, not %d", ending.status, status);
+    cr_expect(!*ending.out, "on standard output: %s", ending.out);
+    while ((one = strsep(&rest, "\n"))) {
+        said += !strncmp(one, "train:", 6);
+        same += !strncmp(one, line, strlen(line));
+    }
+    cr_expect(said == 1 && same == 1, "%d lines, %d \"%s\"", said, same, line);
+}
+
+/* Two ranks, each with options of its own. */
+static struct ending pair_of(const char *first, const char *second) {
+    char command[4096];
+    snprintf(command, sizeof command, "exec mpirun -n 1 \"$RANKS\" %s%s : -n 1 \"$RANKS\" %s%s",
+             TINIEST "--out=ranks ", first, TINIEST "--out=ranks ", second);
+    return bash(command);
+}
+
+static void put_texts(void) {
+    corpus_put_tiny("text.txt", 2000);
+    corpus_put_tiny("longer.txt", 2001);
+}
+
+Test(ranks, all_die_with_one_line) {
+    struct ending ending = ranks(3, "--nonsense");
+    expect_refusal(&ending, STATUS_USAGE, "train: --nonsense: no such option");
+    ending = ranks(3, TINIEST "--n-layer=x");
+    expect_refusal(&ending, STATUS_USAGE, "train: --n-layer=x: must be a whole number");
+    ending = ranks(3, TINIEST "missing.txt");
+    expect_refusal(&ending, STATUS_MACHINE,
+                   "train: corpus: missing.txt: No such file or directory");
+    ending = ranks(3, TINIEST "--max-iters=60 --learning-rate=1000 --norm=none --out=ranks "
+                              "--grad-clip=0 --schedule=constant");
+    expect_refusal(&ending, STATUS_DIVERGED, "train: ");
+}
+
+Test(ranks, a_corpus_that_one_cannot_read) {
+    put_texts();
+    expect_end(pair_of("text.txt", "missing.txt"), STATUS_MACHINE,
+               "train: rank 1: corpus: missing.txt: No such file or directory");
+    expect_end(pair_of("missing.txt", "text.txt"), STATUS_MACHINE,
+               "train: corpus: missing.txt: No such file or directory");
+    cr_expect(!file_there("ranks"), "a run folder is left");
+}
+
+Test(ranks, what_differs_names_the_rank) {
+    put_texts();
+    expect_end(pair_of("text.txt", "longer.txt"), STATUS_USAGE,
+               "train: ranks: the corpus of rank 1 is not that of rank 0");
+    expect_end(pair_of("text.txt", "--n-embd=16 text.txt"), STATUS_USAGE,
+               "train: ranks: an option of rank 1 is not that of rank 0");
+    expect_end(bash("cp \"$RANKS\" other && echo >>other && exec mpirun -n 2 \"$RANKS\" " TINIEST
+                    "--out=ranks text.txt : -n 1 ./other " TINIEST "--out=ranks text.txt"),
+               STATUS_USAGE, "train: ranks: the program of rank 2 is not that of rank 0");
+    cr_expect(!file_there("ranks"), "a run folder is left");
+}
+
+Test(ranks, a_run_that_exists) {
+    put_texts();
+    expect_done(ranks(2, TINIEST "--out=ranks text.txt"));
+    expect_done(train(TINIEST "--out=one text.txt"));
+    expect_end(ranks(2, TINIEST "--max-iters=9 --out=ranks text.txt"), STATUS_USAGE,
+               "train: run: ranks: contains a run already");
+    expect_alike("one", "ranks", "the run");
+}

@@ -1,0 +1,213 @@
+/* The order of sums over a batch's parts (parts.h) against the tree as it is defined, by recursion: a
+   node of 2^k parts begins at a multiple of 2^k, the batch's last part ends it early, and its sum is
+   that of its left half plus that of its right half. */
+#include "model/math/parts.h"
+#include "tests/support.h"
+#include <stdlib.h>
+
+enum { MOST = PARTS_MAX + 3, SLOTS = 16 }; // parts; slots that they need, and more
+
+/* ---- The tree ---- */
+
+static struct range half(struct range node, size_t size, bool right, size_t count) {
+    size_t middle = size_min(node.begin + size / 2, count);
+    return right ? (struct range){middle, size_min(node.begin + size, count)}
+                 : (struct range){node.begin, middle};
+}
+
+/* Of at least `count`: what the root would have if no part were missing. */
+static size_t root_size(size_t count) {
+    size_t size = 1;
+    while (size < count) size *= 2;
+    return size;
+}
+
+/* In how few nodes below `node` the parts of `run` fit; and the largest of them that begins where
+   the run begins. */
+static size_t pieces(struct range node, size_t size, struct range run, size_t count,
+                     struct range *first) {
+    if (node.begin >= node.end || node.end <= run.begin || node.begin >= run.end) return 0;
+    if (run.begin <= node.begin && node.end <= run.end) {
+        if (node.begin == run.begin) *first = node;
+        return 1;
+    }
+    return pieces(half(node, size, false, count), size / 2, run, count, first) +
+           pieces(half(node, size, true, count), size / 2, run, count, first);
+}
+
+static size_t pieces_of(size_t begin, size_t end, size_t count, struct range *first) {
+    struct range root = {0, count};
+    return pieces(root, root_size(count), (struct range){begin, end}, count, first);
+}
+
+/* Every run begin .. end - 1 of every number of parts. */
+#define EACH_RUN(count, begin, end)                                                                \
+    for (size_t count = 1; count <= MOST; count++)                                                 \
+        for (size_t begin = 0; begin < count; begin++)                                             \
+            for (size_t end = begin + 1; end <= count; end++)
+
+Test(parts, height_is_the_number_of_subtrees) {
+    EACH_RUN(count, begin, end) {
+        struct range first;
+        size_t want = pieces_of(begin, end, count, &first);
+        size_t got = parts_height(begin, end, count);
+        cr_expect(got == want, "%zu..%zu of %zu: %zu, not %zu", begin, end, count, got, want);
+        cr_expect(count > PARTS_MAX || got <= PARTS_HEIGHT);
+        cr_expect(parts_height(begin, begin, count) == 0);
+    }
+}
+
+Test(parts, subtrees_are_as_large_as_possible) {
+    EACH_RUN(count, begin, end) {
+        struct range first;
+        pieces_of(begin, end, count, &first);
+        size_t got = parts_subtree_end(begin, end, count);
+        cr_expect(got == first.end, "%zu..%zu of %zu: %zu, not %zu", begin, end, count, got,
+                  first.end);
+    }
+}
+
+/* A subtree comes above those that are complete before it, and is merged until no more are left
+   than the run up to its end has. */
+Test(parts, place_of_each_subtree) {
+    EACH_RUN(count, begin, end) {
+        struct range tree = {begin, 0}, first;
+        for (; tree.begin < end; tree.begin = tree.end) {
+            pieces_of(tree.begin, end, count, &first);
+            tree.end = first.end;
+            size_t below = tree.begin > begin ? pieces_of(begin, tree.begin, count, &first) : 0;
+            struct parts_place place = parts_place(begin, tree, count);
+            cr_expect(place.slot == below, "%zu..%zu of %zu", begin, end, count);
+            cr_expect(place.slot + 1 - place.merges == pieces_of(begin, tree.end, count, &first),
+                      "%zu..%zu of %zu: %zu merges", begin, end, count, place.merges);
+            cr_expect(count > PARTS_MAX || place.slot < PARTS_HEIGHT);
+        }
+    }
+}
+
+/* ---- Pieces of a pass ---- */
+
+/* A pass has `rows` rows from row `first` of the batch. */
+static void check_piece(const struct parts *p, size_t row, size_t end) {
+    struct parts_piece piece = parts_piece(p, row, end);
+    size_t count = (p->all + p->each - 1) / p->each, part = (p->first + row) / p->each;
+    bool ends = false, starts = (p->first + row) % p->each == 0;
+    struct range rows = {row, row};
+    for (; rows.end < end && (p->first + rows.end) / p->each == part; rows.end++)
+        ends = p->first + rows.end + 1 == p->all || (p->first + rows.end + 1) % p->each == 0;
+    struct range ignored;
+    size_t slot = part > p->begin ? pieces_of(p->begin, part, count, &ignored) : 0;
+    size_t after = pieces_of(p->begin, part + 1, count, &ignored);
+    cr_expect(piece.rows.begin == rows.begin && piece.rows.end == rows.end);
+    cr_expect(piece.slot == slot && piece.merges == (ends ? slot + 1 - after : 0));
+    cr_expect(piece.from_zero == (starts && slot > 0) && piece.whole == (starts && ends));
+}
+
+Test(parts, piece_of_every_row) {
+    for (size_t all = 1; all <= 23; all++)
+        for (size_t each = 1; each <= all; each++)
+            for (size_t begin = 0; begin * each < all; begin++)
+                for (size_t first = begin * each; first < all; first++) {
+                    struct parts p = {all - first, first, all, each, begin, false};
+                    cr_assert(parts_count(&p) == (all + each - 1) / each);
+                    for (size_t row = 0; row < p.rows; row++)
+                        for (size_t end = row + 1; end <= p.rows; end++) check_piece(&p, row, end);
+                }
+}
+
+/* ---- Sums ---- */
+
+enum { EACH = 3, COLUMNS = 2, SUMMED = 20, ROWS_MOST = SUMMED * EACH }; // rows of a part; parts
+
+struct sum {
+    real of[COLUMNS];
+};
+
+/* By recursion, of the rows (rows,COLUMNS). */
+static struct sum tree_sum(struct range node, size_t size, size_t count, size_t rows,
+                           const real *values) {
+    struct sum sum = {{0}};
+    if (size == 1) {
+        for (size_t n = node.begin * EACH; n < size_min(node.end * EACH, rows); n++)
+            for (size_t c = 0; c < COLUMNS; c++) sum.of[c] += values[n * COLUMNS + c];
+        return sum;
+    }
+    struct range right = half(node, size, true, count);
+    sum = tree_sum(half(node, size, false, count), size / 2, count, rows, values);
+    if (right.begin == right.end) return sum;
+    struct sum other = tree_sum(right, size / 2, count, rows, values);
+    for (size_t c = 0; c < COLUMNS; c++) sum.of[c] += other.of[c];
+    return sum;
+}
+
+/* What a process with the parts of `run` does, in passes of up to `pass` rows: its stack. */
+static void stack_sum(struct range run, size_t rows, size_t pass, const real *values,
+                      const struct param *stack) {
+    const struct range own = {0, COLUMNS};
+    size_t end = size_min(run.end * EACH, rows);
+    memset(stack->grad, 0, SLOTS * stack->stride * sizeof(real));
+    for (size_t first = run.begin * EACH; first < end; first += pass) {
+        struct parts p = {size_min(pass, end - first), first, rows, EACH, run.begin, true};
+        struct parts_piece piece;
+        for (size_t row = 0; row < p.rows; row = piece.rows.end) {
+            piece = parts_piece(&p, row, p.rows);
+            real *sum = parts_start(&piece, stack, own);
+            for (size_t n = row; n < piece.rows.end; n++)
+                for (size_t c = 0; c < COLUMNS; c++) sum[c] += values[(first + n) * COLUMNS + c];
+            parts_end(&piece, stack, own);
+        }
+    }
+}
+
+/* Adds a process's stack to that of all processes, which begins with part 0, as ranks.c does. */
+static void add_stack(struct range run, size_t count, const struct param *stack,
+                      const struct param *all) {
+    struct range tree = run;
+    for (size_t slot = 0; tree.begin < run.end; tree.begin = tree.end, slot++) {
+        tree.end = parts_subtree_end(tree.begin, run.end, count);
+        struct parts_place place = parts_place(0, tree, count);
+        memcpy(param_slot(all, place.slot), param_slot(stack, slot), sizeof(struct sum));
+        struct parts_piece piece = {.slot = place.slot, .merges = place.merges};
+        parts_end(&piece, all, (struct range){0, COLUMNS});
+    }
+}
+
+/* Fails unless the runs 0 .. one - 1, one .. two - 1, and the rest have together the tree's sum. */
+static void check_cut(size_t one, size_t two, size_t rows, const real *values) {
+    const size_t count = (rows + EACH - 1) / EACH;
+    const struct range run[] = {{0, one}, {one, two}, {two, count}};
+    real slots[2][SLOTS * COLUMNS];
+    const struct param stack = {.grad = slots[0], .stride = COLUMNS};
+    const struct param all = {.grad = slots[1], .stride = COLUMNS};
+    struct sum want = tree_sum((struct range){0, count}, root_size(count), count, rows, values);
+    for (size_t pass = 1; pass <= 2 * EACH + 1; pass += 2) { // also ends inside parts
+        for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+            stack_sum(run[i], rows, pass, values, &stack);
+            add_stack(run[i], count, &stack, &all);
+        }
+        cr_expect(!memcmp(slots[1], &want, sizeof want), "%zu rows cut at %zu and %zu", rows, one,
+                  two);
+    }
+}
+
+Test(parts, sum_of_any_runs_is_that_of_the_tree) {
+    real *values = random_reals(ROWS_MOST * COLUMNS, 21);
+    for (size_t rows = 1; rows <= ROWS_MOST; rows++) { // the last part may be smaller
+        size_t count = (rows + EACH - 1) / EACH;
+        for (size_t one = 0; one <= count; one++)
+            for (size_t two = one; two <= count; two++) check_cut(one, two, rows, values);
+    }
+    free(values);
+}
+
+/* Numbers for which another order gives another sum, so that the test above can fail. */
+Test(parts, order_matters_to_these_numbers) {
+    real *values = random_reals(ROWS_MOST * COLUMNS, 21);
+    struct sum tree =
+        tree_sum((struct range){0, SUMMED}, root_size(SUMMED), SUMMED, ROWS_MOST, values);
+    struct sum row_by_row = {{0}};
+    for (size_t n = 0; n < ROWS_MOST; n++)
+        for (size_t c = 0; c < COLUMNS; c++) row_by_row.of[c] += values[n * COLUMNS + c];
+    cr_expect(memcmp(&tree, &row_by_row, sizeof tree));
+    free(values);
+}
