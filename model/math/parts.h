@@ -12,9 +12,9 @@
    The parts depend on the batch alone. So a sum has the same bits for any number of threads, and for
    any number of processes that each have whole parts.
 
-   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. In a
-   process that begins with part 0, part 4 is summed in slot 1 of the stack, over slot 0 with 0..3; part 5 in slot 2. After part 5 slot 2 is
-   added to slot 1, which then has 4..5. A parameter's gradient is slot 0. */
+   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If it
+   begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1, part 5 in
+   slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot 0. */
 #ifndef PARTS_H
 #define PARTS_H
 
