@@ -50,6 +50,17 @@ static struct made made_of(const struct model_config *config, struct batch *batc
     return made;
 }
 
+/* The order of sums over parts changes their last bits only. Float would hide a lost part of a small
+   gradient in the rounding errors of others. */
+static void expect_nearly(struct model_config config, struct batch *batches, size_t most,
+                          const struct made *want) {
+    config.batch_parts = 1;
+    struct made one = made_of(&config, batches, most);
+    double scale = largest(one.count, one.grad);
+    if (in_double()) cr_expect(difference(one.count, one.grad, want->grad) < 1e-10 * scale);
+    free(one.grad);
+}
+
 /* Compares the two ways, and frees the batches. Returns the tokens of a micro-batch. */
 static size_t expect_same(struct model_config config, struct batch *batches, size_t most) {
     config.micro_batch_tokens = 0;
@@ -63,6 +74,7 @@ static size_t expect_same(struct model_config config, struct batch *batches, siz
     cr_expect(got.score.loss == want.score.loss && got.score.targets == want.score.targets &&
               got.score.correct == want.score.correct);
     if (got.rows < want.rows) cr_expect(got.bytes < want.bytes, "%zu", got.bytes);
+    expect_nearly(config, batches, most, &want);
     for (int i = 0; i < 2; i++) batch_free(&batches[i]);
     free(want.grad);
     free(got.grad);
@@ -95,9 +107,10 @@ Test(micro_batch, norms_of_queries_keys_values_and_hidden_units) {
     }
 }
 
-/* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. */
+/* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. Those
+   of 4 positions have more parts than those of a whole block. */
 Test(micro_batch, batches_of_any_length) {
-    enum { MANY = 300, BLOCK = 8 };
+    enum { MANY = 300, BLOCK = 7 };
     for (size_t t = 1; t <= BLOCK; t++) {
         struct model_config config = small_config(norm_index("ln"), 0);
         struct batch batches[] = {make_batch(MANY, t, V, 1), make_batch(MANY - 1, t, V, 2)};
