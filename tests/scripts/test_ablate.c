@@ -147,3 +147,31 @@ Test(ablate, a_slurm_task_does_its_line) {
     expect_status(&ending, STATUS_USAGE);
     expect_part(ending.err, "ablate: a/grid.txt: has no line '5'");
 }
+
+/* With a srun that starts one process, in place of Slurm's. */
+Test(ablate, a_slurm_job_trains_and_continues) {
+    static const char srun[] = "#!/bin/sh\n"
+                               "echo \"srun $1\" >>srun.txt\n"
+                               "shift && exec \"$@\"\n";
+    const char *const none[] = {"train.slurm", "a", NULL};
+    const char *const job[] = {"train.slurm", "a", "--norm=bn", "--checkpoint-interval=2",
+                               RUN,           NULL};
+    char path[8192], here[2048];
+    struct ending ending = process_end(script_start(none), 0);
+    expect_status(&ending, STATUS_USAGE);
+    expect_part(ending.err, "Usage: sbatch ");
+    cr_assert(getcwd(here, sizeof here));
+    snprintf(path, sizeof path, "%s:%s", here, getenv("PATH"));
+    program_put("srun", srun);
+    cr_assert(!symlink(getenv("REAL"), "train"));
+    setenv("PATH", path, 1);
+    setenv("SLURM_JOB_ID", "7", 1);
+    for (int time = 0; time < 2; time++) {
+        ending = process_end(script_start(job), 0);
+        expect_status(&ending, 0);
+        expect_exit_reason("a", "done");
+        cr_expect(!strstr(ending.err, "resuming at step 4") == (time == 0), "%s", ending.err);
+    }
+    cr_expect(held_lines("srun.txt") == 2, "%s", file_text("srun.txt", NULL));
+    expect_part(file_text("a/config.ini", NULL), "\nnorm = bn\n");
+}
