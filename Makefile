@@ -36,7 +36,7 @@ COMPILE  := $(DRIVER) -std=gnu11 -I. $(OPTIMIZE) $(OPENMP) $(WARNINGS) -MMD -MP
 CFLAGS   :=
 LDLIBS   += -lm
 
-SOURCES  := $(wildcard model/*.c model/*/*.c data/*.c data/*/*.c)
+SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
 # Every test runs on floats; those of the mathematics run on doubles too. What dies comes back to

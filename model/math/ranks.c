@@ -1,17 +1,17 @@
-/* See ranks.h. A sum over all ranks is made in two steps: each rank gets a share of the elements of all
-   stacks and adds them in the tree's order; then every rank gets all shares. So the work
-   of adding is shared, and a rank with one subtree sends and receives about twice the size of the model.
+/* See ranks.h; part of the program with MPI=1 only. A sum over all ranks is made in two steps: each rank
+   gets a share of the elements of all stacks and adds them in the tree's order; then every rank gets all
+   shares. So the work of adding is shared, and a rank with one subtree sends and receives about twice
+   the size of the model.
 
-   MPI goes on with what was started only inside its own functions. So each start looks after the
-   exchanges before it. */
-#ifdef MPI
-#    include "model/math/ranks.h"
-#    include "data/die.h"
-#    include "data/memory.h"
-#    include <mpi.h>
-#    include <stdio.h>
-#    include <stdlib.h>
-#    include <unistd.h>
+   MPI goes on with what was started only inside its own functions. So each start of an exchange looks
+   after those before it. */
+#include "model/math/ranks.h"
+#include "data/die.h"
+#include "data/memory.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static int count = 1, number, here = 1;
 static int counts[RANKS_MAX], starts[RANKS_MAX]; // what MPI's functions want to know
@@ -59,14 +59,13 @@ static bool all_die(void) {
     return done;
 }
 
-/* As die_end of die.h. */
+/* die_end of die.h. */
 static void end_all(int status, const char *line) {
     int finalized = 0;
     MPI_Finalized(&finalized);
     bool all = finalized || all_die();
-    if (all && number == 0) fprintf(stderr, "train: %s\n", line);
-    if (!all && number == 0) fprintf(stderr, "train: %s\n", line);
-    if (!all && number > 0) fprintf(stderr, "train: rank %d: %s\n", number, line);
+    if (number == 0) fprintf(stderr, "train: %s\n", line);
+    if (number > 0 && !all) fprintf(stderr, "train: rank %d: %s\n", number, line);
     if (!all) MPI_Abort(MPI_COMM_WORLD, status);
 }
 
@@ -161,7 +160,7 @@ const real *ranks_stacks(const struct parts *parts, const real *stack, size_t si
 }
 
 /* The sum of a range of elements over all ranks, on its way. Several are at the same time. */
-static struct exchange {
+struct exchange {
     struct parts parts;
     real *slots;
     size_t stride;
@@ -174,7 +173,8 @@ static struct exchange {
     size_t requests, requests_size;
     int counts[RANKS_MAX], starts[RANKS_MAX];
     MPI_Request gathering;
-} * *exchanges; // that MPI works on stay where they are
+};
+static struct exchange **exchanges; // pointers, since MPI works on what they point to
 static size_t exchanges_used, exchanges_size;
 
 /* The elements that a rank adds: whole cache lines. */
@@ -223,7 +223,7 @@ static void scatter(struct exchange *e, int first_tag) {
 }
 
 static void add(size_t length, real *to, const real *from) {
-#    pragma omp parallel for simd schedule(static)
+#pragma omp parallel for simd schedule(static) if (length > (1 << 16))
     for (size_t i = 0; i < length; i++) to[i] += from[i];
 }
 
@@ -305,4 +305,3 @@ void ranks_sum_finish(void) {
     exchanges_used = 0;
     profile_lap(PROFILE_RANKS);
 }
-#endif
