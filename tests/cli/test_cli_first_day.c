@@ -74,7 +74,7 @@ Test(first_day, whole_numbers_with_an_exponent) {
 
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
-        {"--batch=3", "(did you mean --batch-size?)"},
+        {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
         {"--bs=3", "(did you mean --block-size, --bn-shards or --batch-size?)"},
         {"--wd=3", "(did you mean --weight-decay?)"},
         {"--layer=3", "(did you mean --n-layer?)"},
