@@ -62,8 +62,8 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and o
    checksum and was changed, it is used and a notice says so, since people may edit it.
    options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
    choices with `sets` set: words of the form "name=value". If argv gives an option twice, the last
-   value counts; but an alias for a value may not contradict another value. Wrong usage dies with status 2 and a message with the option and its range, or a likely
-   name. */
+   value counts; but an alias for a value may not contradict another value. Wrong usage dies with
+   status 2 and a message with the option and its range, or a likely name. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);

@@ -203,7 +203,7 @@ static const struct option rows_after_norms[] = {
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
      .help = "that of attention, with its factors and initial weights; auto: --placement, which "
-             "decides about other norms too. Rows with two streams, and ngpt, cannot be mixed"},
+             "decides about other norms too. Those with two streams, and ngpt, cannot be mixed"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
@@ -239,10 +239,10 @@ static const struct option rows_after_norms[] = {
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE,
      .help = "tokens that go through the model at once; fewer need less memory. 0: the batch, as "
-             "always with probes and norms that pool over sequences"},
+             "always with probes and norms that pool over sequences. Results stay the same"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
-    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "--learning-rate"},
+    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "as --learning-rate"},
     {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
      .needs = "!schedule=constant", .help = "rate after decay; auto: a tenth of --learning-rate"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),

@@ -23,8 +23,8 @@ struct lambda {
     real *factor[2];    // (C) A and B
     real *slope;        // (C) dlambda / dparameter; NULL: 1
     real *f;            // (B,T,C) OUT(projected) before dropout, for backward; NULL: not needed
-    real *sum;    // (row_blocks,C) each row block's part of lambda's gradient, of two sub-layers
-                  // that share lambda the sum of theirs
+    real *sum;    // (row_blocks,C) each row block's part of lambda's gradient; if two sub-layers
+                  // share lambda, the sum of their parts
     real *number; // (row_blocks) the sums of these over C, if lambda is one number
     bool starts, ends; // whether backward starts the sums here, and whether they end here
 };

@@ -151,8 +151,8 @@ static bool adds_below(const struct parts_piece *piece) {
     return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
 }
 
-/* The slot of dW += A x over the piece's rows, in rows `o` and columns `i` of dW, for A (rows of
-   o,rows of the piece) and x (rows of the piece,columns of i). */
+/* The piece's slot of dW += A x in the region `at`, for A (rows of the region,rows of the piece) and
+   x (rows of the piece,columns of the region). */
 static void add_product(const struct linear *linear, const struct parts_piece *piece,
                         struct region at, struct matrix a, struct matrix x) {
     const bool below = adds_below(piece);

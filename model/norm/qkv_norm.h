@@ -5,7 +5,8 @@
    Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
    channels, with one gamma and beta (HS) for all heads; under ln or rms no logit can then exceed
    gamma^2 sqrt(HS). Grouped queries have fewer keys and values: KV heads (attention.h). A norm that
-   pools over tokens pools over the heads too. In gn and pn a head is one group. Over the whole width a token is one row of C channels, as for norms elsewhere.
+   pools over tokens pools over the heads too. In gn and pn a head is one group. Over the whole width
+   a token is one row of C channels, as for norms elsewhere.
 
    With a learned scale, each head's logits are t_h q^ k^ instead of q^ k^ / sqrt(HS), t_h one
    learned number for each head. Attention divides by sqrt(HS), so here
