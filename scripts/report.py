@@ -28,7 +28,7 @@ from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
-from claims.plan import Tuning, grid_line  # noqa: E402
+from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
 from model_file import ModelError  # noqa: E402
 from runs import RunError  # noqa: E402
 
@@ -49,7 +49,8 @@ def options_of(words):
         epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
                         "quick report (minutes)")
-    parser.add_argument("--size", choices=["mini"], help="mini: a trial of the report itself")
+    parser.add_argument("--size", metavar="XS,S", help="with --full: models of these sizes only (XS, S, M); "
+                        "mini alone: a trial of the report itself")
     parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
     parser.add_argument("--claim", metavar="A21", help="what this claim needs only")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
@@ -69,10 +70,16 @@ def options_of(words):
     parser.add_argument("--readme", action="store_true",
                         help="print what was found, as a section for README.md")
     options = parser.parse_args(words)
-    options.level = "mini" if options.size else "full" if options.full else "quick"
+    options.level = "mini" if options.size == "mini" else "full" if options.full else "quick"
+    options.sizes = [name for name in (options.size or "").split(",") if name]
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
-    if options.size and options.full or options.long and not options.full:
-        parser.error("--size=mini goes without --full, and --long with it")
+    if options.size is not None and options.sizes != ["mini"]:
+        for name in options.sizes or [""]:
+            if name not in FULL_SIZES:
+                parser.error(f"--size={options.size}: '{name}' is no size (XS, S, M, or mini alone)")
+    if options.level == "mini" and options.full or not options.full and (
+            options.long or options.size not in (None, "mini")):
+        parser.error("--size=mini goes without --full, other sizes and --long with it")
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
     if options.jobs < 1:
@@ -121,13 +128,13 @@ def corpora_of(options, experiments):
     return labels
 
 
-def plan_all(lab, labels, experiments, options):
+def plan_all(lab, labels, experiments, options, sizes):
     """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
-    the first text is for all experiments; the core ones take every text."""
+    the first text is for all experiments; the core ones take every text. sizes: their names, or none for all."""
     planned, missing, tried = [], {}, []
     for place, label in enumerate(labels):
         for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
-            for size in experiment.sizes(options.level):
+            for size in experiment.sizes(options.level, sizes):
                 size = replace(size, seeds=options.seeds or size.seeds, long=options.long)
                 tuned = Tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
@@ -165,11 +172,11 @@ def run_list(options, lab, path, alone):
         sys.exit(status)
 
 
-def run_missing(options, lab, labels, experiments, alone):
+def run_missing(options, lab, labels, experiments, sizes, alone):
     """Plans and runs until nothing of these experiments is missing."""
     before = None
     while True:
-        _, missing, _ = plan_all(lab, labels, experiments, options)
+        _, missing, _ = plan_all(lab, labels, experiments, options, sizes)
         if not missing:
             return
         path = os.path.join(options.out, "wanted.txt")
@@ -189,10 +196,16 @@ def run_missing(options, lab, labels, experiments, alone):
 
 
 def run_everything(options, lab, labels, experiments):
-    """Runs what is missing, those runs last and alone whose times are measured. Returns the runs."""
+    """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
+    models; last and alone those runs whose times are measured. Returns the runs."""
+    sizes = dict.fromkeys(size.name for one in experiments
+                          for size in one.sizes(options.level, options.sizes))
+    stages = [[name] for name in sizes] if not options.list else [list(sizes)]
     for timed in (False, True) if not options.page else ():
-        run_missing(options, lab, labels, [one for one in experiments if one.timed == timed], timed)
-    planned, _, tried = plan_all(lab, labels, experiments, options)
+        for stage in stages:
+            run_missing(options, lab, labels, [one for one in experiments if one.timed == timed],
+                        stage, timed)
+    planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
     return [*(run for _, _, _, run in planned), *tried]
 
 
@@ -221,7 +234,7 @@ def measured_facts(options, lab, labels, experiments):
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
     if not options.page:
         measure_alone(lab, experiments, say)
-    planned, _, _ = plan_all(lab, labels, EXPERIMENTS, options)  # other experiments may have facts too
+    planned, _, _ = plan_all(lab, labels, EXPERIMENTS, options, None)  # others may have facts too
     if options.page or not asked:
         expect_runs(lab, [run for _, _, _, run in planned])
     return gather(lab, planned, EXPERIMENTS), planned

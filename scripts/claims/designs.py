@@ -29,7 +29,7 @@ def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=No
 
 def norm_runs(size, tuned):
     label = tuned.label
-    norms = NORMS if size.full or size.name == "XS" else NORMS[:size.pick(5, 4, 7)]
+    norms = NORMS if size.name in ("XS", "S") else NORMS[:size.pick(5, 4, 4)]
     for norm in norms:
         yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm},
                           LOSS)
@@ -174,39 +174,46 @@ def future_runs(size, tuned):
     for options, seed in ((options, seed) for options in rows for seed in size.judged()):
         variant = {**{name.replace("bn_", ""): word for name, word in options.items()},
                    "text": "random"}
-        yield run_of(size, lab.RANDOM, {**variant, "batch": 1}, seed, ("learned_leak",), batch_size=1,
-                     block_size=16, n_layer=2, n_embd=size.pick(16, 64, 64),
-                     max_iters=size.pick(20, 4000, 4000), **options)
+        if size.smallest:
+            yield run_of(size, lab.RANDOM, {**variant, "batch": 1}, seed, ("learned_leak",),
+                         batch_size=1, block_size=16, n_layer=2, n_embd=size.pick(16, 64, 64),
+                         max_iters=size.pick(20, 4000, 4000), **options)
         yield run_of(size, lab.RANDOM, {**variant, "batch": 12}, seed, ("learned_leak",),
                      max_iters=size.pick(20, 1000, 4000), **options)
 
 
 def depth_runs(size, tuned):
-    narrow = {"n_embd": size.pick(16, 32, 32), "block_size": size.pick(16, 32, 32)}
-    cells = [(norm, place) for norm in ("ln", "none", "bn") for place in ("pre", "post")
-             if norm != "none" or place == "pre"]
-    for norm, place in cells:
+    for norm, place in DEPTH_CELLS:
         options = {"norm": norm, "placement": place}
         yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
-        for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
-            for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
-                               for seed in size.judged(8, at_least=8)):
-                variant = {**options, "depth": layers, "init": init, "time": "start"}
-                yield run_of(size, tuned.label, variant, seed, ("depth",), n_layer=layers, init=init,
-                             max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
-                             **narrow)
-        for layers in size.pick((2,), (16,), (16, 48)):
-            for warmup in size.pick((0,), (0,), (0, 100, 400)):
-                for seed in size.judged(8, at_least=8):
-                    variant = {**options, "depth": layers, "warmup": warmup}
-                    yield run_of(size, tuned.label, variant, seed, ("ending", "depth"),
-                                 n_layer=layers, warmup_iters=warmup, probe_interval=100,
-                                 max_iters=size.pick(20, 200, 600), eval_iters=8, **options,
-                                 **narrow)
+        if size.smallest:
+            yield from deep_runs(size, tuned.label, options)
     for norm in ("ln", "bn"):
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "off"},
                             {"norm": norm, "final_norm": "off"}, tune={"norm": norm})
         yield from at_tuned(size, tuned.label, tuned, {"norm": norm, "final": "on"}, {"norm": norm})
+
+
+DEPTH_CELLS = [("ln", "pre"), ("ln", "post"), ("none", "pre"), ("bn", "pre"), ("bn", "post")]
+
+
+def deep_runs(size, label, options):
+    """Narrow models of many layers: untrained ones, and some that are trained for a while."""
+    narrow = {"n_embd": size.pick(16, 32, 32), "block_size": size.pick(16, 32, 32)}
+    for layers in size.pick((2,), (4, 48, 100), (4, 16, 48, 100)):
+        for init, seed in ((init, seed) for init in ("xavier", "gpt2")[:size.pick(1, 2, 2)]
+                           for seed in size.judged(8, at_least=8)):
+            variant = {**options, "depth": layers, "init": init, "time": "start"}
+            yield run_of(size, label, variant, seed, ("depth",), n_layer=layers, init=init,
+                         max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
+                         **narrow)
+    for layers in size.pick((2,), (16,), (16, 48)):
+        for warmup, seed in ((warmup, seed) for warmup in size.pick((0,), (0,), (0, 100, 400))
+                             for seed in size.judged(8, at_least=8)):
+            variant = {**options, "depth": layers, "warmup": warmup}
+            yield run_of(size, label, variant, seed, ("ending", "depth"), n_layer=layers,
+                         warmup_iters=warmup, probe_interval=100, max_iters=size.pick(20, 200, 600),
+                         eval_iters=8, **options, **narrow)
 
 
 def outlier_runs(size, tuned):
@@ -252,7 +259,7 @@ def affine_runs(size, tuned):
 def cost_runs(size, tuned):
     short = {"max_iters": 6, "n_layer": 2, "profile": True, "eval_interval": 6, "eval_iters": 1,
              "threads": 1}
-    for repeat in range(1, size.pick(1, 8, 8) + 1):
+    for repeat in range(1, size.pick(1, 8, 8) + 1) if size.smallest else ():
         for norm in ("none", "ln", "rms", "bn"):
             yield run_of(size, tuned.label, {"norm": norm, "width": 128, "length": 64}, repeat,
                          ("profile",), norm=norm, n_embd=128, block_size=64, **short)

@@ -33,7 +33,8 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
     evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself.
-    full: all of it. long: also a pair of long runs at the largest size."""
+    full: all of it. long: also a pair of long runs at the largest size. smallest: of its level; models
+    whose width and depth an experiment fixes by itself are run at this size only."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -43,6 +44,7 @@ class Size:
     small: bool = False
     full: bool = False
     long: bool = False
+    smallest: bool = True
 
     def __getitem__(self, name):
         return self.options[name]
@@ -76,16 +78,18 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # In so few updates the lowest rate is never the best.
 QUICK = replace(XS, rates=XS.rates[1:])
 
-# What a level of the report runs: sizes of the core experiments, and of all others.
+# What a level of the report runs: sizes of the core experiments, and of all others. Seeds fall and rates
+# become fewer as runs become longer.
+FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, smallest=False),
+        replace(M, full=True, seeds=8, smallest=False, tuning=2, rates=M.rates[1:5])]
 LEVELS = {
     "mini": ([MINI], [MINI]),
     "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
                            rates=(1e-3, 1e-2), evaluated=12288)],
               [QUICK]),
-    "full": ([replace(size, full=True, seeds=seeds)
-              for size, seeds in ((XS, 16), (S, 16), (M, 8))],
-             [replace(S, full=True, seeds=8)]),
+    "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
+FULL_SIZES = tuple(size.name for size in FULL)
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,10 @@ class Experiment:
     figure: tuple = ()
     metrics: tuple = field(default=())  # of its table on the page
 
-    def sizes(self, level):
+    def sizes(self, level, names=None):
+        """The sizes of a level, smallest first; names: only those."""
         core, others = LEVELS[level]
-        return core if self.core else others
+        return [size for size in (core if self.core else others) if not names or size.name in names]
 
 
 def run_of(size, label, variant, seed, measures, **options):
