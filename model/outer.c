@@ -9,22 +9,20 @@
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
                                const real *x) {
     struct range own = team_part_rows(pass->rows);
-    size_t C = norm->C;
+    size_t at = own.begin * norm->C;
     norm_statistics(norm, &pass->tokens, x);
-    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
-        norm_forward(norm, &pass->tokens, team_row_block(n, own), y + n * C, x + n * C);
+    if (norm_present(norm)) norm_forward(norm, &pass->tokens, own, y + at, x + at);
 }
 
 /* dx (B,T,C) from dy likewise. Returns dx, or dy if the norm is the identity. */
 static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
                                  real *dy, const real *x) {
     struct range own = team_part_rows(pass->rows);
-    size_t C = norm->C;
+    size_t at = own.begin * norm->C;
     norm_gradient_statistics(norm, &pass->tokens, dy, x);
-    for (size_t n = own.begin; norm_present(norm) && n < own.end; n += ROWS)
-        norm_backward(norm, &pass->tokens, team_row_block(n, own), dx + n * C, dy + n * C,
-                      x + n * C);
-    return norm_present(norm) ? dx : dy;
+    if (!norm_present(norm)) return dy;
+    norm_backward(norm, &pass->tokens, own, dx + at, dy + at, x + at);
+    return dx;
 }
 
 void outer_start_forward(const struct model *m, const struct pass *pass) {

@@ -33,6 +33,13 @@ static void set_initial(struct sublayer *s, const struct sublayer_options *o) {
     s->initial_v = o->heads && !placement->initial_qk ? s->initial : 1;
 }
 
+/* Tokens of a sweep (sublayer_pass.c). A product reads its whole weight for each sweep, and a large
+   weight has left the cache when the next one comes. More tokens read it less often, but their own
+   values need more of the cache. Measured: PERFORMANCE.md. */
+static size_t sweep_rows(size_t C) {
+    return C >= 1024 ? 4 * ROWS : C >= 256 ? 2 * ROWS : ROWS;
+}
+
 /* The learned factor of the sum, if the placement has one. */
 static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
                           const struct layout *layout) {
@@ -103,6 +110,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .E = o->heads ? C + 2 * (C / o->heads) * o->kv_heads
                                          : activation_inputs(o->activation, o->hidden),
                            .H = o->heads ? C : o->hidden,
+                           .sweep = sweep_rows(C),
                            .heads = o->heads,
                            .kv_heads = o->kv_heads,
                            .rope = o->rope,
@@ -153,7 +161,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 }
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t size = ROWS * (s->H + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
+    size_t size = s->sweep * (s->H + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
     const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
     size_t attention = s->heads ? attention_scratch(&of) : 0;
     w->C = s->C;

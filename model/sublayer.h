@@ -25,10 +25,11 @@
 
 struct sublayer {
     size_t C;
-    size_t E, H;                         // widths of what `in` writes and of what `proj` reads
-    size_t heads, kv_heads;              // of attention; 0: this is the MLP
-    struct rope rope;                    // of attention
-    real softcap;                        // of attention's scores, or 0
+    size_t E, H;            // widths of what `in` writes and of what `proj` reads
+    size_t sweep;           // tokens that go through the stages together: whole row blocks
+    size_t heads, kv_heads; // of attention; 0: this is the MLP
+    struct rope rope;       // of attention
+    real softcap;           // of attention's scores, or 0
     const struct activation *activation; // of the MLP
     double a, b, s_factor;
     double initial;       // factor of the initial weights of matrices

@@ -1,8 +1,9 @@
 /* Which thread computes the stages of a sub-layer when.
 
-   Every thread of the team has rows of its own (team.h). It takes them block by block through all
-   stages, so that a block's values are used again while they are in the cache. Threads wait for one
-   another at the start of a stage only where a token needs what other rows gave:
+   Every thread of the team has rows of its own (team.h). It takes them through all stages sweep by
+   sweep: a row block, or several where weights are wide. So a sweep's values are used again while they
+   are in the cache. Threads wait for one another at the start of a stage only where a token needs what
+   other rows gave:
 
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------
@@ -18,7 +19,7 @@
      POST  | POST pools over tokens    | statistics of sum         | their gradients
 
    The stages from one such wait to the next are a segment. If attention is inside a segment, a
-   thread takes its rows sequence by sequence instead of block by block.
+   thread takes its rows sequence by sequence, and each sequence sweep by sweep.
 
    Backward takes each segment slab by slab. After a slab's stages all threads wait and add its part
    to the gradients of the weight matrices, from values that are still in the cache. The sum over
@@ -94,19 +95,19 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
     }
 }
 
-/* The thread's rows, block by block, through the stages first .. last; backward from last down to
+/* The thread's rows, sweep by sweep, through the stages first .. last; backward from last down to
    first. */
 
-static void blocks_forward(const struct sublayer_call *c, int first, int last, struct range own) {
-    for (size_t n = own.begin; n < own.end; n += ROWS)
+static void sweeps_forward(const struct sublayer_call *c, int first, int last, struct range own) {
+    for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
         for (int stage = first; stage <= last; stage++)
-            stage_forward(c, (enum stage)stage, team_row_block(n, own));
+            stage_forward(c, (enum stage)stage, team_rows(n, own, sweep));
 }
 
-static void blocks_backward(const struct sublayer_call *c, int first, int last, struct range own) {
-    for (size_t n = own.begin; n < own.end; n += ROWS)
+static void sweeps_backward(const struct sublayer_call *c, int first, int last, struct range own) {
+    for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
         for (int stage = last; stage >= first; stage--)
-            stage_backward(c, (enum stage)stage, team_row_block(n, own));
+            stage_backward(c, (enum stage)stage, team_rows(n, own, sweep));
 }
 
 /* The next of the thread's rows that are both whole sequences and whole blocks. */
@@ -128,14 +129,14 @@ static void segment_forward(const struct sublayer_call *c, int first, int last, 
     struct range own = team_part_rows(all), rows;
     bool attends = c->s->heads && first < STAGE_PROJ && STAGE_PROJ <= last;
     if (!attends) {
-        blocks_forward(c, first, last, own);
+        sweeps_forward(c, first, last, own);
         return;
     }
     for (size_t n = own.begin; n < own.end; n = rows.end) {
         rows = next_sequences(c, n, own);
-        blocks_forward(c, first, STAGE_INNER, rows);
+        sweeps_forward(c, first, STAGE_INNER, rows);
         stage_attention_forward(c, heads_of(c, rows));
-        blocks_forward(c, STAGE_PROJ, last, rows);
+        sweeps_forward(c, STAGE_PROJ, last, rows);
     }
 }
 
@@ -144,15 +145,15 @@ static void segment_backward(const struct sublayer_call *c, int first, int last,
     struct range own = team_part_rows(all), rows;
     bool attends = s->heads && first <= STAGE_PROJ && STAGE_PROJ < last;
     if (!attends) {
-        blocks_backward(c, first, last, own);
+        sweeps_backward(c, first, last, own);
         return;
     }
     for (size_t n = own.begin; n < own.end; n = rows.end) {
         rows = next_sequences(c, n, own);
         cache_fetch((rows.end - n) * s->E, s->expanded + n * s->E); // forward wrote it, long ago
-        blocks_backward(c, STAGE_OUT, last, rows);
+        sweeps_backward(c, STAGE_OUT, last, rows);
         stage_attention_backward(c, heads_of(c, rows));
-        blocks_backward(c, first, STAGE_PROJ, rows);
+        sweeps_backward(c, first, STAGE_PROJ, rows);
     }
 }
 

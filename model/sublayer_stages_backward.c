@@ -10,17 +10,26 @@ static void keep_proj(const struct sublayer_call *c, size_t n, size_t M) {
                 proj_in_at(c, n));
 }
 
+/* The sums of squares that probe.h reads. */
+static void probe_dy(const struct sublayer_call *c, struct range rows, const real *dy) {
+    for (size_t n = rows.begin; n < rows.end; n += ROWS) {
+        size_t size = count(team_row_block(n, rows)) * c->s->C;
+        const real *at = dy + (n - rows.begin) * c->s->C;
+        c->s->dy_squares[n / ROWS] = row_dot(size, at, at);
+    }
+}
+
 /* dsum = POST'(dy), dout = drop(b dsum + dr) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C, size = count(rows) * s->C;
     const real *dy = c->dy + first;
-    if (c->pass->tokens.probe) s->dy_squares[rows.begin / ROWS] = row_dot(size, dy, dy);
+    if (c->pass->tokens.probe) probe_dy(c, rows, dy);
     const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
                                      offset_or_null(c->w->dsum, first), dy, s->sum + first);
     if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, rows.begin / ROWS, rows, offset_or_null(c->w->dout, first),
-                        dsum, s->x + first, c->drop);
+        lambda_backward(&s->lambda, rows, offset_or_null(c->w->dout, first), dsum, s->x + first,
+                        c->drop);
     if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
     if (s->dual) {
         real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
@@ -128,7 +137,7 @@ static void second_backward(const struct sublayer_call *c, struct range rows) {
     size_t first = rows.begin * s->C;
     if (!s->reads) return;
     const real *djoined = djoined_at(c, rows.begin);
-    real *unused = djoined == c->scratch ? c->scratch + ROWS * s->H : c->scratch;
+    real *unused = djoined == c->scratch ? c->scratch + s->sweep * s->H : c->scratch;
     const real *dsecond = norm_backward(&s->second_norm, &c->pass->tokens, rows, unused, djoined,
                                         s->second_in + first);
     residual_add(count(rows) * s->C, s->dsecond + first, 1, s->dsecond + first, dsecond);

@@ -33,9 +33,9 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
                    const real *x, size_t x_row) {
     size_t C = gain->size;
     const real *p = gain->param.value;
-    real *sum = gain->sums + block * C;
-    memset(sum, 0, C * sizeof(real));
-    for (size_t n = 0; n < M; n++, x += x_row, dy += dy_row)
+    for (size_t n = 0; n < M; n++, x += x_row, dy += dy_row) {
+        real *sum = gain->sums + (block + n / ROWS) * C;
+        if (n % ROWS == 0) memset(sum, 0, C * sizeof(real));
         for (size_t first = 0; first < gain->groups * C; first += C)
 #pragma omp simd
             for (size_t c = 0; c < C; c++) {
@@ -43,6 +43,7 @@ void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, si
                 sum[c] = mul_add(d, x[first + c], sum[c]);
                 dy[first + c] = d * p[c];
             }
+    }
     profile_lap(PROFILE_ELEMENTWISE);
 }
 

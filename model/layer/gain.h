@@ -27,7 +27,7 @@ static inline bool gain_present(const struct gain *gain) {
 void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, const real *x,
                   size_t x_row);
 
-/* In dy, the gradient of y becomes that of x: M <= ROWS tokens, by the calling thread. They are row
+/* In dy, the gradient of y becomes that of x: M tokens, by the calling thread. They start with row
    block number `block`; the gradient of p is kept for gain_gradient(). */
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);

@@ -78,9 +78,10 @@ static void add_token(const struct lambda *l, size_t n, real *sum, real *scratch
     for (size_t c = 0; c < C; c++) sum[c] = mul_add(dsum[c], mul_add(along_x, x[c], f[c]), sum[c]);
 }
 
-void lambda_backward(const struct lambda *l, size_t block, struct range rows, real *dout,
-                     const real *dsum, const real *x, struct dropout drop) {
-    size_t C = l->C;
+/* The same for one row block. */
+static void block_backward(const struct lambda *l, struct range rows, real *dout, const real *dsum,
+                           const real *x, struct dropout drop) {
+    size_t C = l->C, block = rows.begin / ROWS;
     const real *B = l->factor[1];
     real *sum = l->sum + block * C;
     if (l->starts) memset(sum, 0, C * sizeof(real));
@@ -94,6 +95,13 @@ void lambda_backward(const struct lambda *l, size_t block, struct range rows, re
     }
     for (size_t c = 0; l->ends && l->slope && c < C; c++) sum[c] *= l->slope[c];
     if (l->ends && l->number) l->number[block] = row_sum(C, sum);
+}
+
+void lambda_backward(const struct lambda *l, struct range rows, real *dout, const real *dsum,
+                     const real *x, struct dropout drop) {
+    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * l->C)
+        block_backward(l, team_row_block(n, rows), l->f ? dout + at : NULL, dsum + at, x + at,
+                       drop);
     profile_lap(PROFILE_ELEMENTWISE);
 }
 

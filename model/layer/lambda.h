@@ -43,14 +43,14 @@ static inline bool lambda_scales_branch(const struct lambda *lambda) {
 /* After a change of lambda, and before a barrier; by every thread of the team. */
 void lambda_prepare(const struct lambda *lambda);
 
-/* sum (rows,C) = A x + B drop(f), for a block of rows; x and f point to the block's first row. */
+/* sum (rows,C) = A x + B drop(f), for some rows; x and f point to the first of them. */
 void lambda_forward(const struct lambda *lambda, struct range rows, real *sum, const real *x,
                     const real *f, struct dropout drop);
 
-/* The part of lambda's gradient of row block number `block`, and
-   dout (rows,C) = drop(B dsum), unless B = 1. x points to the block's first row. */
-void lambda_backward(const struct lambda *lambda, size_t block, struct range rows, real *dout,
-                     const real *dsum, const real *x, struct dropout drop);
+/* The part of lambda's gradient of each row block of `rows`, and
+   dout (rows,C) = drop(B dsum), unless B = 1. dsum and x point to the first of the rows. */
+void lambda_backward(const struct lambda *lambda, struct range rows, real *dout, const real *dsum,
+                     const real *x, struct dropout drop);
 
 /* dx (rows,C) = A dsum + dbranch. */
 void lambda_backward_stream(const struct lambda *lambda, struct range rows, real *dx,

@@ -124,7 +124,9 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
     size_t in = linear->in, out = linear->out;
     matmul(M, in, out, matrix_of(dy, out), linear_weight(linear), matrix_of(dx, in),
            matrix_zeros());
-    if (linear->bias_sums) sum_rows(M, out, linear->bias_sums + block * out, dy);
+    for (size_t m = 0; linear->bias_sums && m < M; m += ROWS)
+        sum_rows(size_min(ROWS, M - m), out, linear->bias_sums + (block + m / ROWS) * out,
+                 dy + m * out);
     profile_lap(PROFILE_INPUT);
 }
 
@@ -170,6 +172,16 @@ static void end_piece(const struct linear *linear, struct parts_piece piece, str
                   (struct range){o * linear->in + own.i.begin, o * linear->in + own.i.end});
 }
 
+/* Other threads computed most of these rows, so they are in the caches of other processors. */
+static void fetch_operands(struct region own, struct range rows, const real *dy, size_t dy_row,
+                           const real *x, size_t x_row) {
+    if (omp_get_num_threads() == 1) return;
+    for (size_t n = 0; n < rows.end - rows.begin; n++) {
+        cache_fetch(own.o.end - own.o.begin, dy + n * dy_row);
+        cache_fetch(own.i.end - own.i.begin, x + n * x_row);
+    }
+}
+
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, const real *dy, size_t dy_row, const real *x) {
     struct region own = own_region(linear);
@@ -178,6 +190,7 @@ void linear_weight_gradient(const struct linear *linear, const struct parts *par
         piece = parts_piece(parts, row, rows.end);
         const real *dy_at = dy + (row - rows.begin) * dy_row + own.o.begin;
         const real *x_at = x + (row - rows.begin) * linear->in + own.i.begin;
+        fetch_operands(own, piece.rows, dy_at, dy_row, x_at, linear->in);
         add_product(linear, &piece, own, matrix_transposed(matrix_of(dy_at, dy_row)),
                     matrix_of(x_at, linear->in));
         end_piece(linear, piece, own);

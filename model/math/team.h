@@ -95,9 +95,14 @@ static inline size_t team_row_blocks(size_t N) {
     return (N + ROWS - 1) / ROWS;
 }
 
-/* The row block that starts at `begin`, cut off where the rows `own` end. */
+/* `count` rows from `begin` on, cut off where the rows `own` end. */
+static inline struct range team_rows(size_t begin, struct range own, size_t count) {
+    return (struct range){begin, own.end - begin < count ? own.end : begin + count};
+}
+
+/* The row block that starts at `begin`. */
 static inline struct range team_row_block(size_t begin, struct range own) {
-    return (struct range){begin, own.end - begin < ROWS ? own.end : begin + ROWS};
+    return team_rows(begin, own, ROWS);
 }
 
 #endif

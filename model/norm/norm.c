@@ -105,21 +105,31 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
 
 const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
+    const size_t C = norm->C;
     if (!norm->kind->forward) return x;
-    norm->kind->forward(norm, tokens, rows, y, x);
+    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * C)
+        norm->kind->forward(norm, tokens, team_row_block(n, rows), y + at, x + at);
     profile_lap(PROFILE_NORM);
     return y;
 }
 
-const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                          real *dx, const real *dy, const real *x) {
-    if (!norm->kind->backward) return dy;
+/* The same for one row block, whose part of the parameters' gradients is kept. */
+static void block_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                           real *dx, const real *dy, const real *x) {
     real *sum[NORM_TENSORS] = {0};
     for (int i = 0; norm->kind->param[i].name; i++) {
         sum[i] = norm->sum[i] + rows.begin / ROWS * norm_param_size(norm, i);
         memset(sum[i], 0, norm_param_size(norm, i) * sizeof(real));
     }
     norm->kind->backward(norm, tokens, rows, dx, dy, x, sum);
+}
+
+const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                          real *dx, const real *dy, const real *x) {
+    const size_t C = norm->C;
+    if (!norm->kind->backward) return dy;
+    for (size_t n = rows.begin, at = 0; n < rows.end; n += ROWS, at += ROWS * C)
+        block_backward(norm, tokens, team_row_block(n, rows), dx + at, dy + at, x + at);
     profile_lap(PROFILE_NORM);
     return dx;
 }

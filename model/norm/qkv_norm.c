@@ -103,31 +103,18 @@ const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part
     const struct qkv_columns *at = &qkv->at[part];
     const struct tokens as = as_rows(qkv, part, tokens);
     const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    const size_t C = at->width / at->rows; // of the norm
-    const real *x = qkv->raw[part] + rows.begin * at->width;
-    if (!norm_present(&qkv->norm[part])) return x;
-    for (size_t n = all.begin; n < all.end; n += ROWS) {
-        const size_t i = (n - all.begin) * C;
-        norm_forward(&qkv->norm[part], &as, team_row_block(n, all), y + i, x + i);
-    }
-    return y;
+    return norm_forward(&qkv->norm[part], &as, all, y, qkv->raw[part] + rows.begin * at->width);
 }
 
-/* Its backward: from dy (ROWS,width). */
+/* Its backward: from dy (rows,width). */
 static const real *differentiated(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *dx,
                                   const real *dy) {
     const struct qkv_columns *at = &qkv->at[part];
     const struct tokens as = as_rows(qkv, part, tokens);
     const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    const size_t C = at->width / at->rows; // of the norm
-    const real *x = qkv->raw[part] + rows.begin * at->width;
-    if (!norm_present(&qkv->norm[part])) return dy;
-    for (size_t n = all.begin; n < all.end; n += ROWS) {
-        const size_t i = (n - all.begin) * C;
-        norm_backward(&qkv->norm[part], &as, team_row_block(n, all), dx + i, dy + i, x + i);
-    }
-    return dx;
+    return norm_backward(&qkv->norm[part], &as, all, dx, dy,
+                         qkv->raw[part] + rows.begin * at->width);
 }
 
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
@@ -171,21 +158,22 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
     }
 }
 
-/* The sums of dt over a block, from u (rows,C) and dq^ in the columns of `block` (rows,E). */
+/* The sums of dt over each row block, from u (rows,C) and dq^ in the columns of `block` (rows,E). */
 static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, const real *u,
                                const real *block) {
     const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = C / heads;
-    real *sum = qkv->scale_sum + rows.begin / ROWS * heads; // (NH)
-    memset(sum, 0, heads * sizeof(real));
-    for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E)
+    for (size_t n = rows.begin; n < rows.end; n++, u += C, block += qkv->E) {
+        real *sum = qkv->scale_sum + n / ROWS * heads; // (NH)
+        if (n % ROWS == 0) memset(sum, 0, heads * sizeof(real));
         for (size_t h = 0; h < heads; h++)
             sum[h] += sqrt_real((real)HS) * row_dot(HS, u + h * HS, block + h * HS);
+    }
 }
 
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *const dnormed[QKV_PARTS], real *scratch) {
     const size_t M = rows.end - rows.begin;
-    real *gathered = scratch + ROWS * qkv->at[QKV_Q].width;
+    real *gathered = scratch + M * qkv->at[QKV_Q].width;
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         if (!qkv->raw[i]) continue;
         if (is_scaled(qkv, i))

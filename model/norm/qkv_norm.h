@@ -73,7 +73,7 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 
 /* Replaces q, k and v of a block of rows (rows,E) by q^, k^ and v^. */
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
-                      real *block, real *scratch); // (ROWS,C)
+                      real *block, real *scratch); // (rows,C)
 
 /* The norm of q, k or v of a block of tokens `rows`, computed from raw[part]: u, without the
    learned scale. In y (rows,width), which it returns; or in raw[part] itself, if the norm is the
@@ -90,7 +90,7 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
 /* Replaces the gradients of q^, k^ and v^ in a block (rows,E) by those of q, k and v. */
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                        real *block, real *const dnormed[QKV_PARTS],
-                       real *scratch); // (2,ROWS,C)
+                       real *scratch); // (2,rows,C)
 
 /* Adds the blocks' sums to the parameters' gradients. Called after a barrier. */
 void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts);

@@ -108,6 +108,35 @@ Test(cli, the_same_bits_for_any_number_of_threads) {
         }
 }
 
+/* Wide models take several row blocks at once through a sub-layer, if a thread has as many: here one
+   thread does, and of eight each has one row block. */
+Test(cli, the_same_bits_in_sweeps_of_several_row_blocks) {
+    static const char *const kinds[] = {
+        "--norm=ln --postln --dropout=0.1",
+        "--norm=bn --qk-norm=bn --act=relu",
+        "--norm=rms --placement=ngpt",
+        "--norm=prepbn --placement=siamese --ffn-norm=gn",
+        "--norm=ln --placement=layerscale --dropout=0.1 --qk-norm=ln --qk-scale=learned",
+        "--norm=rms --placement=rezero --preset=llama",
+    };
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
+        for (int threads = 1; threads <= 8; threads += 7) {
+            char options[320];
+            snprintf(options, sizeof options,
+                     "%s --threads=%d --n-layer=1 --n-embd=256 --n-head=4 --block-size=40 "
+                     "--batch-size=6 --max-iters=3 --probe-interval=2 --out=%d-%d text.txt",
+                     kinds[kind], threads, kind, threads);
+            run(options);
+            if (threads == 1) continue;
+            char one[16], eight[16];
+            snprintf(one, sizeof one, "%d-1", kind);
+            snprintf(eight, sizeof eight, "%d-8", kind);
+            expect_same_log(one, eight);
+            expect_same_file(one, eight, "model.safetensors");
+            expect_same_file(one, eight, "probes.csv");
+        }
+}
+
 Test(cli, another_seed_is_another_run) {
     run("--out=a text.txt");
     run("--seed=2 --out=b text.txt");
