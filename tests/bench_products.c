@@ -112,7 +112,8 @@ static double time_product(struct product p, double seconds, double *error) {
     size_t in = p.linear.in, out = p.linear.out;
     struct linear *l = &p.linear;
     struct arena arena = {0};
-    l->weight = (struct param){.value = random_reals(in * out, 1), .grad = random_reals(in * out, 2)};
+    l->weight =
+        (struct param){.value = random_reals(in * out, 1), .grad = random_reals(in * out, 2)};
     attach(&p, in, out, &arena);
     arena_allocate(&arena, "a product");
     attach(&p, in, out, &arena);
