@@ -69,6 +69,8 @@ def options_of(words):
     parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
     parser.add_argument("--readme", action="store_true",
                         help="print what was found, as a section for README.md")
+    parser.add_argument("--publish", metavar="DIR", help="also write what a repository keeps of a report: facts, list "
+                        "of runs, verdicts, page, pictures")
     options = parser.parse_args(words)
     options.level = "mini" if options.size == "mini" else "full" if options.full else "quick"
     options.sizes = [name for name in (options.size or "").split(",") if name]
@@ -82,6 +84,8 @@ def options_of(words):
         parser.error("--size=mini goes without --full, other sizes and --long with it")
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
+    if options.publish and options.facts:
+        parser.error("--publish goes without --facts, which have no runs")
     if options.jobs < 1:
         parser.error("--jobs: must be at least 1")
     if options.seeds is not None and not 2 <= options.seeds <= 100:
@@ -225,7 +229,7 @@ def progress_of(what):
 
 
 def measured_facts(options, lab, labels, experiments):
-    """(facts, plan): runs what is missing and measures it."""
+    """(facts, plan, runs that were tuned with): runs what is missing and measures it."""
     asked = {}
     for run in run_everything(options, lab, labels, experiments):  # a run is measured once, for all who ask
         one = asked.setdefault(lab.name_of(run), run)
@@ -234,10 +238,10 @@ def measured_facts(options, lab, labels, experiments):
     measure_all(lab, list(asked.values()), options.jobs, say, progress_of("measuring"))
     if not options.page:
         measure_alone(lab, experiments, say)
-    planned, _, _ = plan_all(lab, labels, EXPERIMENTS, options, None)  # others may have facts too
+    planned, _, tried = plan_all(lab, labels, EXPERIMENTS, options, None)  # others may have facts too
     if options.page or not asked:
         expect_runs(lab, [run for _, _, _, run in planned])
-    return gather(lab, planned, EXPERIMENTS), planned
+    return gather(lab, planned, EXPERIMENTS), planned, tried
 
 
 def expect_runs(lab, runs):
@@ -272,11 +276,11 @@ def report(options, parser):
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out)))
     if not given:
         lab.check_program()
-    facts, planned = (given, []) if given else measured_facts(options, lab, labels, experiments)
+    facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, labels, experiments)
     if not facts.index:
         raise LabError(f"{options.facts or options.out}: has no facts" +
                        ("" if given else " (the same command without --page measures some)"))
-    return summary.conclude(options, lab, facts, planned)
+    return summary.conclude(options, lab, facts, planned, tried)
 
 
 def main():

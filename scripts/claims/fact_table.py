@@ -40,10 +40,11 @@ def seed_order(seed):
 class Facts:
     """Rows as an index: {(experiment, corpus, size): {(metric, variant): {seed: value}}}.
 
-    recipe is the value of `rate` that is read where a rule says rate=tuned."""
+    recipe is the value of `rate` that is read where a rule says rate=tuned. asked: what series() was asked
+    for."""
 
     def __init__(self, rows=(), recipe=RECIPES[0]):
-        self.index, self.recipe = {}, recipe
+        self.index, self.recipe, self.asked = {}, recipe, set()
         for row in rows:
             self.add(*row)
 
@@ -59,8 +60,14 @@ class Facts:
     def with_recipe(self, recipe):
         """The same facts, read at another learning rate."""
         other = Facts(recipe=recipe)
-        other.index = self.index
+        other.index, other.asked = self.index, self.asked
         return other
+
+    def that_were_read(self):
+        """The facts that series() was asked for so far: the others changed nothing."""
+        return Facts((*key, variant, seed, metric, value) for key, group in self.index.items()
+                     for (metric, variant), series in group.items() if (key, metric, variant) in self.asked
+                     for seed, value in series.items())
 
     def experiments(self):
         return {experiment for experiment, _, _ in self.index}
@@ -72,7 +79,9 @@ class Facts:
         """{seed: value}, empty if this was not measured."""
         if self.recipe != RECIPES[0]:
             variant = variant.replace(f"rate={RECIPES[0]}", f"rate={self.recipe}")
-        return self.index.get((experiment, *cell), {}).get((metric, variant_text(variant)), {})
+        key, variant = (experiment, *cell), variant_text(variant)
+        self.asked.add((key, metric, variant))
+        return self.index.get(key, {}).get((metric, variant), {})
 
     def variants(self, experiment, cell, metric):
         """The variants for which a metric was measured."""

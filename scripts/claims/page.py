@@ -20,7 +20,7 @@ from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UN
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
-# Filled by make(): holm, {(quantity, cell): adjusted p}, and the pictures of all experiments.
+# Filled by with_pictures(): holm, {(quantity, cell): adjusted p}, and the pictures of all experiments.
 Contents = namedtuple("Contents", "facts judged younger level lab planned holm pictures", defaults=[None, ()])
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
@@ -228,11 +228,15 @@ def readers_of(rows):
     return found
 
 
-def make(contents):
-    """The page as text."""
-    judged = contents.judged
-    contents = contents._replace(holm=holm_of(judged), pictures=[
+def with_pictures(contents):
+    """With the pictures of all experiments, and what Holm's correction makes of the readings."""
+    return contents._replace(holm=holm_of(contents.judged), pictures=[
         one for experiment in EXPERIMENTS for one in pictures_of(experiment, contents.facts)])
+
+
+def make(contents):
+    """The page as text, of contents with_pictures()."""
+    judged = contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["surprise"]]

@@ -8,6 +8,7 @@ import os
 import sys
 
 from claims import claims, findings, page, words
+from claims.publish import grid_text, publish
 from claims.fact_table import FactError, facts_text, write_whole
 from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
                           rule_is_younger)
@@ -113,8 +114,8 @@ def readme_section(contents, where):
         "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
 
 
-def conclude(options, lab, facts, planned):
-    """Writes everything and returns the exit status."""
+def conclude(options, lab, facts, planned, tried):
+    """Writes everything and returns the exit status. tried: the runs that were tuned with."""
     folder = options.out
     write_whole(os.path.join(folder, "facts.csv"), facts_text(facts))
     registered = register(os.path.join(folder, "rules.csv"), facts)
@@ -123,7 +124,12 @@ def conclude(options, lab, facts, planned):
     write_whole(os.path.join(folder, "verdicts.csv"), verdicts_text(judged))
     path = os.path.join(folder, "report.html")
     contents = page.Contents(facts, judged, younger, options.level, lab, planned)
-    write_whole(path, page.make(contents))
+    contents = page.with_pictures(contents)
+    text = page.make(contents)
+    write_whole(path, text)
+    if options.publish:
+        publish(options.publish, facts, grid_text(lab, planned, tried), verdicts_text(judged), text,
+                [(one["name"], one["svg"]) for one in contents.pictures])
     older = page.older_text(lab, planned)
     if older:
         print(f"report: {older}", file=sys.stderr)

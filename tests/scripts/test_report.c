@@ -94,6 +94,22 @@ static void report_is_drawn(void) {
                 "cmp <(grep ^E15, elsewhere/facts.csv) <(grep ^E15, first/facts.csv)");
 }
 
+/* What a repository keeps: from its facts follow the same verdicts, and its list has every run. */
+static void report_is_published(void) {
+    expect_done(
+        "cd first && mkdir -p p/figures && touch p/figures/old.svg && "
+        "$SCRIPTS/report.py --size=mini --out=r --page --publish=p >out && "
+        "cmp report.html p/report.html && cmp verdicts.csv p/verdicts.csv && "
+        "[ ! -e p/figures/old.svg ] && [ $(wc -l <p/facts.csv) -lt $(wc -l <facts.csv) ] && "
+        "[ $(grep -c '<figure id' report.html) = $(ls p/figures | wc -l) ]");
+    expect_done("cd first && $SCRIPTS/report.py --facts=p/facts.csv --out=again >out && "
+                "cmp verdicts.csv again/verdicts.csv");
+    expect_done(
+        "cd first && cmp <(cut -d' ' -f1 p/grid.txt) <(ls r/ablation/runs | LC_ALL=C sort) && "
+        "read -r name words <p/grid.txt && eval \"$TRAIN $words --out=run\" >out 2>&1 && "
+        "cmp run/model.safetensors r/ablation/runs/$name/model.safetensors");
+}
+
 /* A whole report; its repetition, which runs and measures nothing; what draws it again; and a second one
    that is killed on its way and started again: the same facts, except for times (E12), and with the first
    one's times the same bytes. */
@@ -108,6 +124,7 @@ Test(report, miniature) {
         "&& cmp before after && for i in report.html facts.csv verdicts.csv measured.jsonl; do "
         "cmp $i r/$i || exit 1; done && ! grep measuring messages");
     report_is_drawn();
+    report_is_published();
     report_start("second");
     expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
                 "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
@@ -259,6 +276,7 @@ Test(report, bad_input) {
         {2, "report.py --full --size=XS,L",
          "--size=XS,L: 'L' is no size (XS, S, M, or mini alone)"},
         {2, "report.py --full --size=", "--size=: '' is no size"},
+        {2, "report.py --publish=p --facts=f.csv", "--publish goes without --facts"},
         {2, "report.py --list --page", "--list: with --page or --facts nothing is run"},
         {1, "report.py --size=mini --out=short.txt", "short.txt: is not a folder"},
         {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},

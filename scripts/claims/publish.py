@@ -1,0 +1,34 @@
+"""What of a report is kept in the repository: enough to redo every verdict and picture, and every run.
+
+    facts.csv      the facts that a verdict, a table or a picture of the page reads, every seed
+    grid.txt       every run of the report, for `scripts/ablate.sh --grid`
+    verdicts.csv   the verdicts
+    report.html    the page
+    figures/       its pictures, a file each
+"""
+import os
+
+from claims.fact_table import facts_text, write_whole
+from claims.plan import grid_line
+
+
+def grid_text(lab, planned, tried):
+    """A line for each run that the facts rest on, tuning runs included, each once."""
+    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
+    return "".join(grid_line(name, run, lab.paths) + "\n" for name, run in sorted(runs.items())
+                   if lab.records.first.get(name) or lab.ended(run))
+
+
+def publish(folder, facts, grid, verdicts, page, pictures):
+    """Writes the files to a folder. facts: after all have read them; pictures: [(name, SVG)]."""
+    figures = os.path.join(folder, "figures")
+    os.makedirs(figures, exist_ok=True)
+    wanted = {f"{name}.svg": svg for name, svg in pictures}
+    for name in os.listdir(figures):
+        if name.endswith(".svg") and name not in wanted:
+            os.remove(os.path.join(figures, name))
+    for name, svg in wanted.items():
+        write_whole(os.path.join(figures, name), svg + "\n")
+    for name, text in (("facts.csv", facts_text(facts.that_were_read())), ("grid.txt", grid),
+                       ("verdicts.csv", verdicts), ("report.html", page)):
+        write_whole(os.path.join(folder, name), text)
