@@ -263,7 +263,7 @@ Test(report, bad_input) {
         {2, "report.py --only=,", "--only=,: names no experiment (there are E1 to E19)"},
         {2, "report.py --claim=Z1", "--claim=Z1: no such claim"},
         {2, "report.py --claim=N3", "no experiment decides it"},
-        {2, "report.py --size=huge", "invalid choice: 'huge'"},
+        {2, "report.py --size=huge", "'huge' is no size"},
         {2, "report.py --jobs=0", "--jobs: must be at least 1"},
         {1, "report.py --only=E3 --out=x",
          "data/corpora has no text (make data gets some, or --corpus=FILE)"},
