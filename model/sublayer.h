@@ -155,6 +155,11 @@ static inline size_t ring_rows(size_t threads) {
     return 2 * slab_rows(threads);
 }
 
+/* The wider of what `proj` reads and of the stream. */
+static inline size_t sublayer_widest(const struct sublayer *s) {
+    return s->H > s->C ? s->H : s->C;
+}
+
 /* What PRE reads, (B,T,C). */
 static inline const real *sublayer_branch(const struct sublayer *s) {
     return s->reads ? s->joined : s->x;

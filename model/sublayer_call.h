@@ -24,7 +24,7 @@ static inline size_t count(struct range rows) {
 /* Where a value is stored. If only the next stage reads it, one sweep in the thread's scratch is
    enough:
 
-     (sweep,H), (sweep,C), and where there is FFN two more (sweep,H)
+     (sweep,the wider of H and C), (sweep,C), and where there is FFN two more (sweep,H)
 
    A buffer has all tokens if a norm pools over them, if attention comes in between, or if backward
    reads it. Attention overwrites the thread's scratch. */
@@ -34,7 +34,8 @@ static inline real *inner_at(const struct sublayer_call *c, size_t n) { // (M,H)
 }
 
 static inline real *projected_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    return c->s->projected ? c->s->projected + n * c->s->C : c->scratch + c->s->sweep * c->s->H;
+    return c->s->projected ? c->s->projected + n * c->s->C
+                           : c->scratch + c->s->sweep * sublayer_widest(c->s);
 }
 
 static inline real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M,H)
@@ -43,7 +44,7 @@ static inline real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M
 
 static inline real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,C)
     bool kept = sublayer_keeps_dnormed(c->s);
-    return kept ? c->w->dnormed + n * c->s->C : c->scratch + c->s->sweep * c->s->H;
+    return kept ? c->w->dnormed + n * c->s->C : c->scratch + c->s->sweep * sublayer_widest(c->s);
 }
 
 static inline real *djoined_at(const struct sublayer_call *c, size_t n) { // (M,C)
@@ -53,7 +54,7 @@ static inline real *djoined_at(const struct sublayer_call *c, size_t n) { // (M,
 
 static inline real *ffn_scratch(const struct sublayer_call *c,
                                 size_t i) { // (sweep,H) of FFN, i is 0 or 1
-    return c->scratch + c->s->sweep * ((1 + i) * c->s->H + c->s->C);
+    return c->scratch + c->s->sweep * (sublayer_widest(c->s) + c->s->C + i * c->s->H);
 }
 
 /* Recomputed values are kept in a ring of two slabs; row n of the batch is row n % ring. The

@@ -137,7 +137,7 @@ static void second_backward(const struct sublayer_call *c, struct range rows) {
     size_t first = rows.begin * s->C;
     if (!s->reads) return;
     const real *djoined = djoined_at(c, rows.begin);
-    real *unused = djoined == c->scratch ? c->scratch + s->sweep * s->H : c->scratch;
+    real *unused = djoined == c->scratch ? c->scratch + s->sweep * sublayer_widest(s) : c->scratch;
     const real *dsecond = norm_backward(&s->second_norm, &c->pass->tokens, rows, unused, djoined,
                                         s->second_in + first);
     residual_add(count(rows) * s->C, s->dsecond + first, 1, s->dsecond + first, dsecond);
