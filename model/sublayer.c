@@ -161,7 +161,8 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
 }
 
 void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s, size_t T) {
-    size_t size = s->sweep * (sublayer_widest(s) + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
+    size_t size =
+        s->sweep * (sublayer_widest(s) + s->C + (norm_present(&s->ffn_norm) ? 2 * s->H : 0));
     const struct attention of = {.T = T, .C = s->C, .NH = s->heads, .softcap = s->softcap};
     size_t attention = s->heads ? attention_scratch(&of) : 0;
     w->C = s->C;

@@ -1,9 +1,9 @@
 /* Which thread computes the stages of a sub-layer when.
 
    Every thread of the team has rows of its own (team.h). It takes them through all stages sweep by
-   sweep: a row block, or several where weights are wide. So a sweep's values are used again while they
-   are in the cache. Threads wait for one another at the start of a stage only where a token needs what
-   other rows gave:
+   sweep: a row block, or several where weights are wide. So a sweep's values are used again while
+   they are in the cache. Threads wait for one another at the start of a stage only where a token
+   needs what other rows gave:
 
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------

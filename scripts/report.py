@@ -29,6 +29,7 @@ from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # n
                           measure_alone)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
+from claims.publish import expect_published  # noqa: E402
 from model_file import ModelError  # noqa: E402
 from runs import RunError  # noqa: E402
 
@@ -49,8 +50,8 @@ def options_of(words):
         epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
                         "quick report (minutes)")
-    parser.add_argument("--size", metavar="XS,S", help="with --full: models of these sizes only (XS, S, M); "
-                        "mini alone: a trial of the report itself")
+    parser.add_argument("--size", metavar="XS,S", help="with --full: models of these sizes only (XS, S, M; "
+                        "deep and timed ones are among XS); mini alone: a trial of the report itself")
     parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
     parser.add_argument("--claim", metavar="A21", help="what this claim needs only")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
@@ -72,25 +73,32 @@ def options_of(words):
     parser.add_argument("--publish", metavar="DIR", help="also write what a repository keeps of a report: facts, list "
                         "of runs, verdicts, page, pictures")
     options = parser.parse_args(words)
-    options.level = "mini" if options.size == "mini" else "full" if options.full else "quick"
-    options.sizes = [name for name in (options.size or "").split(",") if name]
+    options.sizes = None if options.size is None else options.size.split(",")
+    options.level = "mini" if options.sizes == ["mini"] else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
-    if options.size is not None and options.sizes != ["mini"]:
-        for name in options.sizes or [""]:
-            if name not in FULL_SIZES:
-                parser.error(f"--size={options.size}: '{name}' is no size (XS, S, M, or mini alone)")
-    if options.level == "mini" and options.full or not options.full and (
-            options.long or options.size not in (None, "mini")):
-        parser.error("--size=mini goes without --full, other sizes and --long with it")
+    expect_sizes(options, parser)
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
-    if options.publish and options.facts:
-        parser.error("--publish goes without --facts, which have no runs")
+    if options.publish and (options.facts or options.list or options.only or options.claim):
+        parser.error("--publish takes a whole report: without --facts, --list, --only and --claim")
     if options.jobs < 1:
         parser.error("--jobs: must be at least 1")
     if options.seeds is not None and not 2 <= options.seeds <= 100:
         parser.error("--seeds: must be from 2 to 100")
     return options, parser
+
+
+def expect_sizes(options, parser):
+    sizes = [] if options.level == "mini" else options.sizes or []
+    for name in sizes:
+        if name not in FULL_SIZES:
+            parser.error(f"--size={options.size}: '{name}' is no size (XS, S, M, or mini alone)")
+    if options.level == "mini" and options.full:
+        parser.error("--size=mini goes without --full")
+    if (sizes or options.long) and not options.full:
+        parser.error(f"--{'size' if sizes else 'long'} needs --full")
+    if options.long and sizes and FULL_SIZES[-1] not in sizes:
+        parser.error(f"--long: size {FULL_SIZES[-1]} has the long runs, and --size leaves it out")
 
 
 def chosen(options, parser):
@@ -109,7 +117,10 @@ def chosen(options, parser):
     for name in names:
         if name not in BY_ID:
             parser.error(f"--only={options.only}: no experiment {name} (there are E1 to E19)")
-    return [one for one in EXPERIMENTS if not names or one.id in names]
+    found = [one for one in EXPERIMENTS if not names or one.id in names]
+    if not any(one.sizes(options.level, options.sizes) for one in found):
+        parser.error(f"--size={options.size}: {', '.join(names)} has no run of this size")
+    return found
 
 
 def corpora_of(options, experiments):
@@ -268,6 +279,8 @@ def take_folder(folder):
 def report(options, parser):
     given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
     experiments, labels = chosen(options, parser), {}
+    if options.publish:
+        expect_published(options.publish)
     if not given:
         labels = corpora_of(options, experiments)
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))

@@ -78,7 +78,7 @@ static void add_token(const struct lambda *l, size_t n, real *sum, real *scratch
     for (size_t c = 0; c < C; c++) sum[c] = mul_add(dsum[c], mul_add(along_x, x[c], f[c]), sum[c]);
 }
 
-/* The same for one row block. */
+/* lambda_backward() of one row block. */
 static void block_backward(const struct lambda *l, struct range rows, real *dout, const real *dsum,
                            const real *x, struct dropout drop) {
     size_t C = l->C, block = rows.begin / ROWS;

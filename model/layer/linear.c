@@ -176,10 +176,8 @@ static void end_piece(const struct linear *linear, struct parts_piece piece, str
 static void fetch_operands(struct region own, struct range rows, const real *dy, size_t dy_row,
                            const real *x, size_t x_row) {
     if (omp_get_num_threads() == 1) return;
-    for (size_t n = 0; n < rows.end - rows.begin; n++) {
-        cache_fetch(own.o.end - own.o.begin, dy + n * dy_row);
-        cache_fetch(own.i.end - own.i.begin, x + n * x_row);
-    }
+    cache_fetch_rows(rows.end - rows.begin, own.o.end - own.o.begin, dy, dy_row);
+    cache_fetch_rows(rows.end - rows.begin, own.i.end - own.i.begin, x, x_row);
 }
 
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,

@@ -55,8 +55,8 @@ void linear_forward_shared(const struct linear *linear, size_t M, real *y, const
 /* The W of dx = dy W, for a product of its own. */
 struct matrix linear_weight(const struct linear *linear);
 
-/* dx (M,in) = dy (M,out) W, by the calling thread. The M tokens start with row block number `block`;
-   the sum of dy over each row block is kept for linear_bias_gradient(). */
+/* dx (M,in) = dy (M,out) W, by the calling thread. The M tokens start with row block number
+   `block`; the sum of dy over each row block is kept for linear_bias_gradient(). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
 /* Copies the operands of the weight gradient, dy (M,out) and x (M,in), of tokens that the calling

@@ -56,7 +56,7 @@ struct norm_tensor {
 enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
 
 /* A kind of norm. Every thread of the team (team.h) calls its functions. forward and backward work
-   on one block of rows at a time: y, x, dx and dy point to the block's first row. */
+   on one row block at a time: y, x, dx and dy point to the block's first row. */
 struct norm_kind {
     const char *name;      // as in --norm=NAME, config files and folders
     const char *full_name; // a synonym for --norm, or NULL

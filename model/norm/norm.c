@@ -113,7 +113,7 @@ const real *norm_forward(const struct norm *norm, const struct tokens *tokens, s
     return y;
 }
 
-/* The same for one row block, whose part of the parameters' gradients is kept. */
+/* norm_backward() of one row block, whose part of the parameters' gradients is kept. */
 static void block_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                            real *dx, const real *dy, const real *x) {
     real *sum[NORM_TENSORS] = {0};

@@ -158,7 +158,8 @@ void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct token
     }
 }
 
-/* The sums of dt over each row block, from u (rows,C) and dq^ in the columns of `block` (rows,E). */
+/* The sums of dt over each row block, from u (rows,C) and dq^ in the columns of `block`
+   (rows,E). */
 static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, const real *u,
                                const real *block) {
     const size_t C = qkv->at[QKV_Q].width, heads = qkv->at[QKV_Q].heads, HS = C / heads;

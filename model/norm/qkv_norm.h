@@ -71,11 +71,11 @@ void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *bl
 /* Computes what must be known of all tokens, after qkv_norm_keep() of all of them. */
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens);
 
-/* Replaces q, k and v of a block of rows (rows,E) by q^, k^ and v^. */
+/* Replaces q, k and v of some rows, `block` (rows,E), by q^, k^ and v^. */
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch); // (rows,C)
 
-/* The norm of q, k or v of a block of tokens `rows`, computed from raw[part]: u, without the
+/* The norm of q, k or v of the tokens `rows`, computed from raw[part]: u, without the
    learned scale. In y (rows,width), which it returns; or in raw[part] itself, if the norm is the
    identity. */
 const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,

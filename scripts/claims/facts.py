@@ -198,6 +198,7 @@ def gather(lab, planned, experiments):
     add_over_rates(facts)
     add_regret(facts)
     add_canaries(facts)
+    facts.asked.clear()  # what verdicts and the page read counts
     return facts
 
 

@@ -171,7 +171,7 @@ def what_was_run(contents):
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for _, names in sizes.values() for name in names)
         rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
-    rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers in facts.csv"))
+    rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers"))
     rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
                  f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows

@@ -78,14 +78,14 @@ MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, 
 # In so few updates the lowest rate is never the best.
 QUICK = replace(XS, rates=XS.rates[1:])
 
-# What a level of the report runs: sizes of the core experiments, and of all others. Seeds fall and rates
-# become fewer as runs become longer.
+# What a level of the report runs: sizes of the core experiments, and of all others. The
+# largest has fewer seeds and rates.
 FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, smallest=False),
         replace(M, full=True, seeds=8, smallest=False, tuning=2, rates=M.rates[1:5])]
 LEVELS = {
     "mini": ([MINI], [MINI]),
     "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
-                           rates=(1e-3, 1e-2), evaluated=12288)],
+                           rates=(1e-3, 1e-2), evaluated=12288, smallest=False)],
               [QUICK]),
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
@@ -111,9 +111,9 @@ class Experiment:
     metrics: tuple = field(default=())  # of its table on the page
 
     def sizes(self, level, names=None):
-        """The sizes of a level, smallest first; names: only those."""
+        """The sizes of a level, smallest first; names: only those, None for all."""
         core, others = LEVELS[level]
-        return [size for size in (core if self.core else others) if not names or size.name in names]
+        return [size for size in (core if self.core else others) if names is None or size.name in names]
 
 
 def run_of(size, label, variant, seed, measures, **options):

@@ -1,7 +1,8 @@
-"""What of a report is kept in the repository: enough to redo every verdict and picture, and every run.
+"""What of a report is kept in the repository: enough to redo every verdict, and the command of every run.
 
     facts.csv      the facts that a verdict, a table or a picture of the page reads, every seed
-    grid.txt       every run of the report, for `scripts/ablate.sh --grid`
+    grid.txt       every run of the report, as `scripts/ablate.sh --grid` takes them; texts and initial weights
+                   in its lines are those that report.py makes in its folder
     verdicts.csv   the verdicts
     report.html    the page
     figures/       its pictures, a file each
@@ -9,14 +10,27 @@
 import os
 
 from claims.fact_table import facts_text, write_whole
+from claims.lab import LabError
 from claims.plan import grid_line
+
+
+def expect_published(folder):
+    """Refuses a folder that has other things in it than a report."""
+    names = os.listdir(folder) if os.path.isdir(folder) else [] if not os.path.exists(folder) else [folder]
+    if names and not {"verdicts.csv", "grid.txt"} <= set(names):
+        raise LabError(f"{folder}: is not a published report (another --publish)")
+
+
+def is_known(lab, run):
+    return lab.ended(run) or any(lab.records.find(lab.name_of(run), measure) is not None
+                                 for measure in run.measures)
 
 
 def grid_text(lab, planned, tried):
     """A line for each run that the facts rest on, tuning runs included, each once."""
     runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
     return "".join(grid_line(name, run, lab.paths) + "\n" for name, run in sorted(runs.items())
-                   if lab.records.first.get(name) or lab.ended(run))
+                   if is_known(lab, run))
 
 
 def publish(folder, facts, grid, verdicts, page, pictures):

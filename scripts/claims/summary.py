@@ -127,15 +127,15 @@ def conclude(options, lab, facts, planned, tried):
     contents = page.with_pictures(contents)
     text = page.make(contents)
     write_whole(path, text)
-    if options.publish:
-        publish(options.publish, facts, grid_text(lab, planned, tried), verdicts_text(judged), text,
-                [(one["name"], one["svg"]) for one in contents.pictures])
     older = page.older_text(lab, planned)
     if older:
         print(f"report: {older}", file=sys.stderr)
     failed = claims.failed_canaries(judged)
     part = options.only or options.claim or options.facts
     unknown = [] if part else claims.unmeasured_canaries(judged)
+    if options.publish and not failed and not unknown:
+        publish(options.publish, facts, grid_text(lab, planned, tried), verdicts_text(judged), text,
+                [(one["name"], one["svg"]) for one in contents.pictures])
     if options.readme and not failed and not unknown:
         print(readme_section(contents, path))
         return 0

@@ -108,8 +108,8 @@ Test(cli, the_same_bits_for_any_number_of_threads) {
         }
 }
 
-/* Wide models take several row blocks at once through a sub-layer, if a thread has as many: here one
-   thread does, and of eight each has one row block. */
+/* Wide models take several row blocks at once through a sub-layer, if a thread has as many. One
+   thread has here, and of eight each has one row block. */
 Test(cli, the_same_bits_in_sweeps_of_several_row_blocks) {
     static const char *const kinds[] = {
         "--norm=ln --postln --dropout=0.1",
@@ -118,12 +118,13 @@ Test(cli, the_same_bits_in_sweeps_of_several_row_blocks) {
         "--norm=prepbn --placement=siamese --ffn-norm=gn",
         "--norm=ln --placement=layerscale --dropout=0.1 --qk-norm=ln --qk-scale=learned",
         "--norm=rms --placement=rezero --preset=llama",
+        "--norm=ln --placement=hybrid --n-embd=1024",
     };
     for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
         for (int threads = 1; threads <= 8; threads += 7) {
             char options[320];
             snprintf(options, sizeof options,
-                     "%s --threads=%d --n-layer=1 --n-embd=256 --n-head=4 --block-size=40 "
+                     "--n-embd=256 %s --threads=%d --n-layer=1 --n-head=4 --block-size=40 "
                      "--batch-size=6 --max-iters=3 --probe-interval=2 --out=%d-%d text.txt",
                      kinds[kind], threads, kind, threads);
             run(options);

@@ -96,18 +96,18 @@ static void report_is_drawn(void) {
 
 /* What a repository keeps: from its facts follow the same verdicts, and its list has every run. */
 static void report_is_published(void) {
-    expect_done(
-        "cd first && mkdir -p p/figures && touch p/figures/old.svg && "
-        "$SCRIPTS/report.py --size=mini --out=r --page --publish=p >out && "
-        "cmp report.html p/report.html && cmp verdicts.csv p/verdicts.csv && "
-        "[ ! -e p/figures/old.svg ] && [ $(wc -l <p/facts.csv) -lt $(wc -l <facts.csv) ] && "
-        "[ $(grep -c '<figure id' report.html) = $(ls p/figures | wc -l) ]");
+    expect_done("cd first && for i in 1 2; do $SCRIPTS/report.py --size=mini --out=r --page "
+                "--publish=p >out && touch p/figures/old$i.svg || exit 1; done && "
+                "[ ! -e p/figures/old1.svg ] && rm p/figures/old2.svg && "
+                "cmp report.html p/report.html && cmp verdicts.csv p/verdicts.csv && "
+                "[ $(wc -l <p/facts.csv) -lt $(wc -l <facts.csv) ] && "
+                "[ $(grep -c '<figure id' report.html) = $(ls p/figures | wc -l) ]");
     expect_done("cd first && $SCRIPTS/report.py --facts=p/facts.csv --out=again >out && "
                 "cmp verdicts.csv again/verdicts.csv");
-    expect_done(
-        "cd first && cmp <(cut -d' ' -f1 p/grid.txt) <(ls r/ablation/runs | LC_ALL=C sort) && "
-        "read -r name words <p/grid.txt && eval \"$TRAIN $words --out=run\" >out 2>&1 && "
-        "cmp run/model.safetensors r/ablation/runs/$name/model.safetensors");
+    expect_done("cd first && cmp <(cut -d' ' -f1 p/grid.txt) "
+                "<(ls r/ablation/runs | LC_ALL=C sort) && "
+                "read -r name words <p/grid.txt && eval \"$TRAIN $words --out=run\" >out 2>&1 && "
+                "cmp run/model.safetensors r/ablation/runs/$name/model.safetensors");
 }
 
 /* A whole report; its repetition, which runs and measures nothing; what draws it again; and a second one
@@ -271,12 +271,17 @@ Test(report, bad_input) {
          "report: nosuch.txt: No such file or directory"},
         {1, "report.py --corpus=short.txt --out=x", "short.txt: 9 characters are too few"},
         {2, "report.py --size=mini --full", "--size=mini goes without --full"},
-        {2, "report.py --long", "other sizes and --long with it"},
-        {2, "report.py --size=XS", "other sizes and --long with it"},
+        {2, "report.py --long", "--long needs --full"},
+        {2, "report.py --size=XS", "--size needs --full"},
+        {2, "report.py --full --size=XS --long", "--long: size M has the long runs"},
+        {2, "report.py --full --size=M --only=E3", "--size=M: E3 has no run of this size"},
+        {2, "report.py --full --size=mini,", "'mini' is no size"},
         {2, "report.py --full --size=XS,L",
          "--size=XS,L: 'L' is no size (XS, S, M, or mini alone)"},
         {2, "report.py --full --size=", "--size=: '' is no size"},
-        {2, "report.py --publish=p --facts=f.csv", "--publish goes without --facts"},
+        {2, "report.py --publish=p --facts=f.csv", "--publish takes a whole report"},
+        {2, "report.py --publish=p --only=E3", "--publish takes a whole report"},
+        {1, "report.py --size=mini --publish=else", "else: is not a published report"},
         {2, "report.py --list --page", "--list: with --page or --facts nothing is run"},
         {1, "report.py --size=mini --out=short.txt", "short.txt: is not a folder"},
         {2, "report.py --seeds=1", "--seeds: must be from 2 to 100"},
