@@ -25,6 +25,7 @@ import check_report_page
 import check_report_statistics
 from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
+from claims.looked_into import LOOKED_INTO
 from claims.fact_table import FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
 from claims.rules import (FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, UNMEASURED, Claim, above,
@@ -354,6 +355,13 @@ def check_needs(folder):
         check(not lacking, claim.id, "reads what nothing makes:", sorted(lacking)[:2])
 
 
+def check_looked_into():
+    for name, (text, command) in LOOKED_INTO.items():
+        claim = claims.find(name)
+        check(claim is not None and claim.id == name, "no claim", name, "was looked into")
+        check(text.endswith(".") and command.startswith(("./train ", "scripts/")), name, "has no command")
+
+
 def list_commands():
     """A line for each command that differs from the others by more than its seed, with no updates."""
     seen = set()
@@ -374,7 +382,7 @@ def main():
     if sys.argv[1:] == ["--commands"]:
         return list_commands()
     for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_recipe,
-                check_quantities, check_instruments, check_rates, check_tables):
+                check_quantities, check_instruments, check_rates, check_tables, check_looked_into):
         one()
     check_records(".")
     check_facts_file(".")

@@ -15,6 +15,7 @@ from claims import claims, figures, findings, inference, links, registered, word
 from claims.experiments import EXPERIMENTS
 from claims.facts import older_runs
 from claims.findings import estimate_text, number
+from claims.looked_into import LOOKED_INTO
 from claims.plan import grid_line
 from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
@@ -75,6 +76,7 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised, "caveats": verdict.caveats,
+            "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
             "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
