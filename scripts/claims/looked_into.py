@@ -7,6 +7,11 @@ LOOKED_INTO = {
            "(1.09 of them in Post-LN, 0.90 and 0.99 in Pre-LN, at XS). What remains at the best rates is steadier "
            "gradients.",
            "scripts/report.py --full --size=XS --claim=A7"),
+    "B19": ("The share of a step is as small as said; the exponent over the channels is not 1. The arithmetic doubles "
+            "with the channels, but the time grew 2.6, 2.7 and 2.1 times from 64 to 512 with 12 sequences, and 4.4, "
+            "1.3 and 2.4 times with a single one: a step where values leave a level of the cache, at a width that "
+            "depends on the batch (Intel Xeon, medians of five).",
+            "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
     "F12": ("It is not the width: in untrained Post-LN models of 100 layers the first layer's gradient "
             "(mlp.c_proj.weight in probes.csv) over the last one's was 0.5 and 0.02 with 32 channels, and 3.4 and "
             "0.7 with 128 (two seeds each, xavier). The ratio varies by orders of magnitude between seeds, and in "
