@@ -148,7 +148,7 @@ static void set_block(struct model_config *config, int block) {
     config->activation = activation_index(block == BLOCK_LLAMA   ? "swiglu"
                                           : block == BLOCK_GEMMA ? "geglu-tanh"
                                                                  : "relu2");
-    if (block == BLOCK_OTHER) config->ffn_width = 5; // narrower than the stream
+    if (block == BLOCK_OTHER) config->ffn_width = 10;
     if (block == BLOCK_GEMMA) config->attn_softcap = 0.5, config->logit_softcap = 4;
 }
 
@@ -178,7 +178,7 @@ const char *pair_options(const struct pair *pair) {
         [BLOCK_GEMMA] = " --position=rope --rope-theta=20 --act=geglu-tanh --n-kv-head=1 "
                         "--attn-softcap=0.5 --logit-softcap=4",
         [BLOCK_OTHER] = " --position=sinusoidal --act=relu2 --n-kv-head=1 --head=untied "
-                        "--ffn-width=5",
+                        "--ffn-width=10",
     };
     static char options[256];
     snprintf(options, sizeof options, "--norm=%s --placement=%s%s%s", norm_kinds[pair->norm]->name,
@@ -196,14 +196,12 @@ static bool is_listed(const char *const *names, const char *name) {
 /* Appends the blocks other than GPT-2's; ngpt cannot group queries. Returns the number of pairs. */
 static int add_blocks(struct pair *pair, int count) {
     const int ln = norm_index("ln"), ngpt = (int)(placement_find("ngpt") - placements);
-    const int siamese = (int)(placement_find("siamese") - placements);
     for (int block = BLOCK_GPT2 + 1; block < BLOCKS; block++) {
         for (int inner = INNER_NONE; inner <= INNER_WIDTH; inner++) {
             pair[count++] = (struct pair){ln, 0, inner, block};
             pair[count++] = (struct pair){norm_index("bn"), 0, inner, block};
         }
         if (block == BLOCK_LLAMA) pair[count++] = (struct pair){ln, ngpt, INNER_NONE, block};
-        if (block == BLOCK_OTHER) pair[count++] = (struct pair){ln, siamese, INNER_NONE, block};
     }
     return count;
 }

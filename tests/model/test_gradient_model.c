@@ -126,17 +126,12 @@ static double direction_value(void *context) {
     return model_value(&c->whole);
 }
 
-ParameterizedTestParameters(gradient_model, model_of_many_tokens) {
-    return every_row();
-}
-
-ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
+static void check_many_tokens(struct model_config config) {
     enum {
         SEQUENCES = 36,
         LENGTH = 37,
         TOKENS = SEQUENCES * LENGTH
     }; // more than the 1024 that the head takes at once
-    struct model_config config = pair_config(pair);
     unsigned char valid[TOKENS];
     config.block_size = LENGTH;
     config.dropout = 0.1;
@@ -186,6 +181,22 @@ ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
     c.whole.batch.valid = NULL;
     batch_free(&c.whole.batch);
     model_free(model);
+}
+
+ParameterizedTestParameters(gradient_model, model_of_many_tokens) {
+    return every_row();
+}
+
+ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
+    check_many_tokens(pair_config(pair));
+}
+
+/* An MLP that is narrower than the stream: values of both widths share the threads' scratch. */
+Test(gradient_model, siamese_of_many_tokens_with_a_narrow_mlp) {
+    struct model_config config =
+        small_config(norm_index("ln"), (int)(placement_find("siamese") - placements));
+    config.ffn_width = config.n_embd / 2;
+    check_many_tokens(config);
 }
 
 Test(gradient_model, batchnorm_by_position) {
