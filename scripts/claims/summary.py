@@ -110,7 +110,8 @@ def readme_section(contents, where):
         f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
         "over paired seeds; verdicts hold at these sizes).", "",
         *(f"- {sentence}" for sentence in sentences), "",
-        f"`make report` measures this again and writes `{where}`: every claim with its rule, numbers and "
+        f"`make report{' REPORT=--full' * (contents.level == 'full')}` measures this again and writes `{where}`: "
+        "every claim with its rule, numbers and "
         "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
 
 
