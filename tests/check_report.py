@@ -25,8 +25,8 @@ import check_report_page
 import check_report_statistics
 from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
-from claims.looked_into import LOOKED_INTO
 from claims.fact_table import FactError, Facts, facts_text, read_facts
+from claims.looked_into import LOOKED_INTO
 from claims.probes import ridge_r2
 from claims.rules import (FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, UNMEASURED, Claim, above,
                           all_of, any_of, below, exact, judge, no, within)
