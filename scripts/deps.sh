@@ -79,7 +79,7 @@ python3-ipykernel           notebook  python:ipykernel                python3-ip
 say() { echo "deps: $*" >&2; }
 
 has() { # has KIND:NAME
-    local name=${1#*:} python
+    local name=${1#*:}
     case $1 in
     command:cc) command -v "${compiler[0]}" ;;
     command:*) command -v "$name" ;;
@@ -101,13 +101,25 @@ has() { # has KIND:NAME
             "$([ "$name" = -fsanitize=fuzzer ] || echo 'int main(void) { return 0; }')" |
             "${1%%:*}" "$name" -x c - -o /dev/null
         ;;
-    python:*) # Debian's packages serve Debian's Python, which need not be the first on PATH
-        for python in ${PYTHON:-/usr/bin/python3 python3}; do
-            "$python" -c "from importlib.util import find_spec as f; exit(not f('$name'))" && return
-        done
-        return 1
+    python:*)
+        # A program needs all its modules in one Python. Debian's packages serve /usr/bin/python3, which need
+        # not be the first on PATH.
+        # shellcheck disable=SC2086 # modules are words
+        if [ -n "${PYTHON:-}" ]; then
+            has_modules "$PYTHON" "$name"
+        else
+            has_modules python3 $modules || has_modules /usr/bin/python3 "$name"
+        fi
         ;;
     esac >/dev/null 2>&1
+}
+
+has_modules() { # has_modules PYTHON NAME...
+    "$1" -c 'import sys, importlib.util as u; sys.exit(None in map(u.find_spec, sys.argv[1:]))' "${@:2}"
+}
+
+is_wanted() { # is_wanted GROUPS NAME
+    case $wanted in *" ${1%,*} "* | *" ${1#*,} "* | *" $2 "*) ;; *) return 1 ;; esac
 }
 
 wanted=" $* "
@@ -115,6 +127,9 @@ case $wanted in
 *' --help '* | *' -h '*) usage && exit 0 ;;
 '  ') wanted=' build test ' ;;
 esac
+modules=$(while read -r package group probe _; do
+    case $probe in python:*) ! is_wanted "$group" "${package%%,*}" || echo "${probe#*:}" ;; esac
+done <<<"$table")
 
 known=' '
 missing='' packages='' native='' unpackaged='' xcode=''
@@ -133,7 +148,7 @@ while read -r package group probe fedora arch homebrew; do
     [ -n "$package" ] || continue
     name=${package%%,*}
     known="$known${group//,/ } $name "
-    case $wanted in *" ${group%,*} "* | *" ${group#*,} "* | *" $name "*) ;; *) continue ;; esac
+    is_wanted "$group" "$name" || continue
     case "$missing " in *" $name "*) continue ;; esac
     if has "$probe"; then continue; fi
     missing="$missing $name"
