@@ -70,7 +70,7 @@ XS = Size("XS", {"n-layer": 2, "n-head": 4, "n-embd": 32, "block-size": 32, "bat
 S = Size("S", {"n-layer": 4, "n-head": 4, "n-embd": 64, "block-size": 64, "batch-size": 12,
                "max-iters": 1000, "warmup-iters": 100}, evaluated=49152)
 M = Size("M", {"n-layer": 4, "n-head": 4, "n-embd": 128, "block-size": 64, "batch-size": 12,
-               "max-iters": 2000, "warmup-iters": 100}, evaluated=0)
+               "max-iters": 2000, "warmup-iters": 100}, evaluated=98304)
 MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, "batch-size": 4,
                      "max-iters": 20, "warmup-iters": 2},
             rates=(1e-3, 1e-2), seeds=2, tuning=1, evaluated=512, small=True)
