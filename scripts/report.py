@@ -28,6 +28,7 @@ from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
+from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
 from claims.publish import expect_published  # noqa: E402
 from model_file import ModelError  # noqa: E402
@@ -65,8 +66,10 @@ def options_of(words):
     parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="draw what is there and run nothing; runs that have ended are measured "
-                        "if they are not yet")
+    parser.add_argument("--page", action="store_true", help="draw what is there and run nothing; runs that have "
+                        "ended are measured if they are not yet")
+    parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report "
+                        "(its measured.jsonl, or measured.jsonl.gz of a published one); these runs are not run again")
     parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
     parser.add_argument("--readme", action="store_true",
                         help="print what was found, as a section for README.md")
@@ -79,6 +82,8 @@ def options_of(words):
     expect_sizes(options, parser)
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
+    if options.other and options.facts:
+        parser.error("--continue: with --facts nothing is measured")
     if options.publish and (options.facts or options.list or options.only or options.claim):
         parser.error("--publish takes a whole report: without --facts, --list, --only and --claim")
     if options.jobs < 1:
@@ -150,7 +155,8 @@ def plan_all(lab, labels, experiments, options, sizes):
     for place, label in enumerate(labels):
         for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
             for size in experiment.sizes(options.level, sizes):
-                size = replace(size, seeds=options.seeds or size.seeds, long=options.long)
+                size = replace(size, seeds=options.seeds or size.seeds,
+                               long=options.long and size.name == FULL_SIZES[-1])
                 tuned = Tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
@@ -187,6 +193,25 @@ def run_list(options, lab, path, alone):
         sys.exit(status)
 
 
+def expect_same_numbers(options, lab, runs):
+    """Repeats one of the runs whose measurements are taken over. Another compiler or vector width, or a program
+    that has changed, gives other numbers, which must not be mixed with these."""
+    run = next((run for run in runs if lab.records.is_taken_over(lab.name_of(run), "ending")), None)
+    if run is None:
+        return
+    name = lab.name_of(run)
+    if not lab.ended(run):
+        path = os.path.join(options.out, "wanted.txt")
+        write_list(lab, {name: run}, path)
+        run_list(options, lab, path, False)
+    here, there = ending(lab, lab.folder_of(run), run), lab.records.find(name, "ending")
+    for what in ("build", "val_loss"):
+        a, b = (f"{values[what]:.9g}" for values in (there, here))  # the digits of facts.csv
+        if a != b:
+            raise LabError(f"--continue={options.other}: {name} has another {what} there ({a}) than here ({b}), so "
+                           "its program computes other numbers")
+
+
 def run_missing(options, lab, labels, experiments, sizes, alone):
     """Plans and runs until nothing of these experiments is missing."""
     before = None
@@ -213,6 +238,9 @@ def run_missing(options, lab, labels, experiments, sizes, alone):
 def run_everything(options, lab, labels, experiments):
     """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
     models; last and alone those runs whose times are measured. Returns the runs."""
+    planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
+    if not options.page and not options.list:
+        expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
     sizes = dict.fromkeys(size.name for one in experiments
                           for size in one.sizes(options.level, options.sizes))
     stages = [[name] for name in sizes] if not options.list else [list(sizes)]
@@ -286,7 +314,7 @@ def report(options, parser):
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
-    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out)))
+    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other))
     if not given:
         lab.check_program()
     facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, labels, experiments)

@@ -139,6 +139,14 @@ def check_limits():
     check(figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34, "other metrics")
 
 
+def check_rows_outside():
+    """A row all of whose runs are outside of a picture says where they are."""
+    facts = planted(S={**{f"n{number}": 0.01 * number for number in range(12)}, "dyt": 1.2})
+    axes = Figure().add_subplot()
+    figures.dots(axes, facts, "E1", ("text", "S"), {"kind": "dots", "metric": "val_loss", "where": {}})
+    check([text.get_text() for text in axes.texts] == ["3.2 →"], "texts", axes.texts)
+
+
 def check_links():
     """A claim leads to the pictures that show what it reads, first to that of the cell that decides."""
     facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
@@ -160,7 +168,7 @@ def check_links():
 
 def main():
     for one in (check_sentences, check_open, check_mixed, check_words, check_asked, check_surprises, check_limits,
-                check_links):
+                check_rows_outside, check_links):
         one()
     print("\n".join(failures) if failures else "the report's sentences: all checks passed")
     return 1 if failures else 0

@@ -236,22 +236,23 @@ def check_records(folder):
              {"run": "b", "measure": "ending", "source": "00000000", "values": {"val_loss": 2}},
              {"run": facts_module.ALONE_RUN + "E13", "measure": "variances",
               "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []}]
-    published, own = (os.path.join(folder, name) for name in ("published.jsonl", "own.jsonl"))
-    with open(published, "w", encoding="utf-8") as file:
+    other, own = (os.path.join(folder, name) for name in ("other.jsonl", "own.jsonl"))
+    with open(other, "w", encoding="utf-8") as file:
         file.write("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
-    records = facts_module.Records(own, (published,))
-    check(records.find("a", "ending") == {"val_loss": 1}, "a published measurement")
+    records = facts_module.Records(own, other)
+    check(records.find("a", "ending") == {"val_loss": 1}, "another report's measurement")
     check(len(records.known) == 1, "other lines were taken:", records.known)
     records.keep("d", "ending", {"val_loss": 3}, "first")
-    again = facts_module.Records(own, (published,))
-    check(len(again.known) == 2, "one's own measurement")
+    again = facts_module.Records(own, other)
+    check([again.is_taken_over(run, "ending") for run in "ad"] == [True, False], "one's own measurement")
+    check([json.loads(line)["run"] for line in again.text({"a", "d", "z"}).splitlines()] == ["a", "d"], "for another")
     check([again.is_of_another(run, "ending", program) for run, program in
            (("d", "first"), ("d", "second"), ("a", "second"))] == [False, True, False], "another program")
     again.keep("d", "ending", {"val_loss": 3}, "second")
-    for one in again, facts_module.Records(own, (published,)):
+    for one in again, facts_module.Records(own, other):
         check([one.is_older(run, program) for run, program in (("d", "first"), ("d", "second"), ("a", "second"),
                ("e", "first"))] == [False, True, False, False], "runs of another program", one.first)
-    for path in (published, own):
+    for path in (other, own):
         os.remove(path)
 
 

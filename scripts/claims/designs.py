@@ -7,7 +7,6 @@ variant, or None as long as it is not known. A variant is judged at its tuned ra
 from claims import lab
 from claims.plan import DEFAULT_RATE, reliable_first, run_of
 
-NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")
 LOSS = ("ending", "curve", "steadiness")
 
 
@@ -29,10 +28,8 @@ def at_tuned(size, label, tuned, variant, options, measures=("ending",), tune=No
 
 def norm_runs(size, tuned):
     label = tuned.label
-    norms = NORMS if size.name in ("XS", "S") else NORMS[:size.pick(5, 4, 4)]
-    for norm in norms:
-        yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm},
-                          LOSS)
+    for norm in size.norms:
+        yield from judged(size, label, tuned, {"norm": norm}, {"norm": norm}, LOSS)
     for seed in size.judged():
         yield run_of(size, label, {"norm": "none", "placement": "post", "rate": "default"}, seed,
                      ("ending",), norm="none", placement="post")
@@ -42,12 +39,12 @@ def norm_runs(size, tuned):
     for norm in ("none", "ln"):  # each with the better of two initializations
         rates = {init: tuned(size, norm=norm, init=init) for init in ("gpt2", "xavier")}
         yield from best_init(size, label, tuned, norm, rates)
-    for norm in ("ln", "bn") if size.name == "M" and size.long else ():
+    for norm in ("ln", "bn") if size.long else ():
         rate = tuned(size, norm=norm)
         for seed in size.judged(2) if rate is not None else ():
             yield run_of(size, label, {"norm": norm, "updates": LONG}, seed, ("ending", "curve"),
                          norm=norm, learning_rate=rate, max_iters=LONG)
-    if size.name in ("XS", "mini"):
+    if size.smallest:
         yield from edge_runs(size, label)
         for norm in ("none", "ln", "bn"):
             for width in WIDTHS if size.full else WIDTHS[::2]:

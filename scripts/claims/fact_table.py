@@ -113,10 +113,10 @@ def facts_text(facts):
 
 
 def write_whole(path, text):
-    """Writes a file that a reader sees as the old or as the new one."""
+    """Writes a file that a reader sees as the old or as the new one. text: may be bytes."""
     temporary = path + ".tmp"
-    with open(temporary, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
+    with open(temporary, "wb") as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -2,14 +2,15 @@
 
 FOLDER/measured.jsonl has a line for each measured run and measure: the run's name, the measure, a checksum
 of the source that measures, one of the program, the values. A run's name contains a checksum of its options
-and its text, so such a line is valid on any machine: published/measured.jsonl, beside this file, is read
-like one's own. A run of which everything wanted is known is not run again. If its folder is here and ./train
-is another program now, it is measured again; what needs no run is measured with one's own program only.
-A kill loses at most the line under way.
+and its text, so such a line is valid wherever the program computes the same numbers: another report's file can
+be read like one's own (--continue). A run of which everything wanted is known is not run again. If its folder
+is here and ./train is another program now, it is measured again; what needs no run is measured with one's own
+program only. A kill loses at most the line under way.
 """
 import ast
 from concurrent.futures import ThreadPoolExecutor
 import functools
+import gzip
 import inspect
 import json
 import math
@@ -22,7 +23,7 @@ import model_file
 import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
-from claims.fact_table import RECIPES, Facts, seed_order, variant_options, variant_text
+from claims.fact_table import RECIPES, FactError, Facts, seed_order, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.plan import Rate
@@ -30,7 +31,6 @@ from claims.quantities import rate_rows, stable_rates
 from runs import RunError
 
 ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
-PUBLISHED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "published", "measured.jsonl")
 EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"
@@ -65,37 +65,45 @@ def alone_name(lab, experiment):
 
 class Records:
     """known: {(run, measure): {metric: value}}, kept in a file. programs: {(run, measure): checksum of the
-    program} of one's own. first: {run: checksum of the program that measured it first}."""
+    program} of one's own. first: {run: checksum of the program that measured it first}. other: the file of another
+    report, whose measurements are taken over."""
 
-    def __init__(self, path, others=(PUBLISHED,)):
+    def __init__(self, path, other=None):
         self.path, self.known, self.programs, self.first = path, {}, {}, {}
         self.lock = threading.Lock()
         self.sources = {name: source_of(measure)
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
-        for one in others:
-            self.read(one)
+        if other:
+            self.read(other)
         for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
             del self.known[key]  # what needs no run is measured with one's own program
         self.programs.clear(), self.first.clear()
-        self.read(path)
+        if os.path.exists(path):
+            self.read(path)
 
     def read(self, path):
-        if not os.path.exists(path):
-            return
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                try:
-                    record = json.loads(line)
-                    key = record["run"], record["measure"]
-                    self.first.setdefault(key[0], record.get("program"))
-                    if record["source"] == self.sources.get(key[1]):
-                        self.known[key] = record["values"]
-                        self.programs[key] = record.get("program")
-                except (ValueError, KeyError, TypeError):
-                    continue  # the line that a kill left incomplete
+        for line in lines_of(path):
+            try:
+                record = json.loads(line)
+                key = record["run"], record["measure"]
+                self.first.setdefault(key[0], record.get("program"))
+                if record["source"] == self.sources.get(key[1]):
+                    self.known[key] = record["values"]
+                    self.programs[key] = record.get("program")
+            except (ValueError, KeyError, TypeError):
+                continue  # the line that a kill left incomplete
 
     def find(self, run, measure):
         return self.known.get((run, measure))
+
+    def is_taken_over(self, run, measure):
+        """Whether another report measured it, and this one did not."""
+        return (run, measure) in self.known and (run, measure) not in self.programs
+
+    def text(self, runs):
+        """The lines of these runs for another report, in an order that depends on them only."""
+        return "".join(json.dumps({"run": run, "measure": measure, "source": self.sources[measure], "values": values})
+                       + "\n" for (run, measure), values in sorted(self.known.items()) if run in runs)
 
     def is_of_another(self, run, measure, program):
         """Whether it was measured in this folder by another program."""
@@ -115,6 +123,15 @@ class Records:
                 if file.tell() and not ends_with_newline(self.path):
                     file.write("\n")
                 file.write(line + "\n")
+
+
+def lines_of(path):
+    """The lines of a file, which may be compressed."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a file of measurements'}") from None
 
 
 def ends_with_newline(path):

@@ -65,8 +65,8 @@ def draw_estimate(axes, estimate, place, colour, upright):
 
 def view_limits(axes, values, along, cut=True):
     """Limits that show the seeds; cut: except for those far outside (Tukey's outer fences: three times the
-    distance of the quartiles beyond them), as losses of runs that failed; long intervals run out of the picture. Returns what is to be said
-    of the values left out."""
+    distance of the quartiles beyond them), as losses of runs that failed; long intervals run out of the
+    picture. Returns what is to be said of the values left out."""
     first, third = np.percentile(values, [25, 75])
     fence = 3 * (third - first)
     near = [value for value in values if first - fence <= value <= third + fence] if fence and cut else values
@@ -83,7 +83,7 @@ def dots(axes, facts, experiment, cell, spec):
     as all of KINDS."""
     rows = list(matching(facts, experiment, cell, spec).items())[:ROWS_MAX]
     fixed = [name for name, value in spec["where"].items() if value is not True]
-    shown, values = [], []
+    shown, values, places = [], [], []
     for place, (variant, options) in enumerate(rows):
         estimate, missing = finite_estimate(facts, experiment, cell, spec["metric"], variant)
         label = label_of(options, fixed) or variant
@@ -92,6 +92,7 @@ def dots(axes, facts, experiment, cell, spec):
             values += estimate.seeds.values()
             shown.append((label, estimate.value))
         rows[place] = f"{label} ({missing} diverged)" if missing else label
+        places.append((place, estimate))
     axes.set_yticks(range(len(rows)), [literal(label) for label in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(axis="y", color="0.92")
@@ -99,10 +100,22 @@ def dots(axes, facts, experiment, cell, spec):
     height, outside = 0.7 + 0.24 * len(rows), ""
     if values:
         outside = view_limits(axes, values, "x", spec["metric"] in LOSSES)
+        draw_rows_outside(axes, places)
         if spec["metric"] in LOSSES:
             draw_margin(axes.axvspan, dict(shown).get("ln"))
             height += perplexity_axis(axes.secondary_xaxis, "top", shown, values)
     return shown, height, outside
+
+
+def draw_rows_outside(axes, rows):
+    """An arrow and the mean, in the rows all of whose seeds are outside of the picture. rows: [(place, estimate)]"""
+    low, high = axes.get_xlim()
+    for place, estimate in rows:
+        if estimate is not None and not any(low <= value <= high for value in estimate.seeds.values()):
+            right = estimate.value > high
+            text = f"{estimate.value:.3g} →" if right else f"← {estimate.value:.3g}"
+            axes.text(0.99 if right else 0.01, place, text, transform=axes.get_yaxis_transform(),
+                      ha="right" if right else "left", va="center", fontsize=8)
 
 
 def draw_margin(span, middle):

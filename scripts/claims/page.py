@@ -143,25 +143,34 @@ def experiment_row(experiment, contents):
             "tables": [table_of(facts, experiment, cell) for cell in facts.cells(experiment.id)]}
 
 
+# The runs of a size: a Size; names of planned and of measured runs; {(run, measure)} without values; the fewest
+# and the most seeds of a variant.
+Coverage = namedtuple("Coverage", "size planned done empty seeds")
+
+
+def coverage(contents):
+    """{name of a size: Coverage}"""
+    lab, found, seeds = contents.lab, {}, {}
+    for experiment, size, label, run in contents.planned:
+        one, name = found.setdefault(size.name, Coverage(size, set(), set(), set(), [])), lab.name_of(run)
+        values = [lab.records.find(name, measure) for measure in run.measures]
+        one.planned.add(name)
+        one.done.update([] if None in values else [name])
+        one.empty.update((name, measure) for measure, known in zip(run.measures, values) if known == {})
+        seeds.setdefault(size.name, {}).setdefault((experiment.id, label, run.variant), set()).add(run.seed)
+    return {name: one._replace(seeds=sorted({min(map(len, seeds[name].values())), max(map(len, seeds[name].values()))}))
+            for name, one in found.items()}
+
+
 def what_was_run(contents):
     """[(name, text)]"""
-    facts, lab = contents.facts, contents.lab
-    sizes = {}
-    for _, size, _, run in contents.planned:
-        sizes.setdefault(size.name, (size, set()))[1].add(lab.name_of(run))
-    done, empty = set(), {}
-    for _, size, _, run in contents.planned:
-        found = [lab.records.find(lab.name_of(run), measure) for measure in run.measures]
-        done |= set() if None in found else {lab.name_of(run)}
-        empty.setdefault(size.name, set()).update(
-            (lab.name_of(run), measure) for measure, values in zip(run.measures, found) if values == {})
+    facts, lab, sizes = contents.facts, contents.lab, coverage(contents)
     rows = [("Level", words.LEVELS[contents.level])]
-    for name, (size, names) in sizes.items():
-        options = ", ".join(f"{key} {value}" for key, value in size.options.items())
-        rows.append((f"Size {name}", f"{len(names)} runs planned, {len(names & done)} measured"
-                     f"{without_values(empty[name])}: "
-                     f"{options}; {size.seeds} judged seeds or more, "
-                     f"{size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in size.rates)}"))
+    for name, one in sizes.items():
+        options = ", ".join(f"{key} {value}" for key, value in one.size.options.items())
+        rows.append((f"Size {name}", f"{len(one.planned)} runs planned, {len(one.done)} measured"
+                     f"{without_values(one.empty)}: {options}; {' to '.join(map(str, one.seeds))} judged seeds, "
+                     f"{one.size.tuning} for tuning; rates {', '.join(f'{rate:g}' for rate in one.size.rates)}"))
     for label in sorted({label for _, _, label, _ in contents.planned}):
         rows.append((f"Text {label}", f"{len(lab.text(label))} characters, {len(set(lab.text(label)))} "
                      f"different, CRC-32 {lab.checksum(label):08x}, entropy of the frequencies "
@@ -169,14 +178,24 @@ def what_was_run(contents):
     rows.append(("Program", ", ".join([" ".join(lab.call("--version").split()), *commit(), *builds(contents)])))
     older = older_text(lab, contents.planned)
     rows += [("Older runs", older)] if older else []
+    taken = len(taken_over(contents))
+    rows += [("Taken over", words.TAKEN_OVER.format(taken))] if taken else []
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
-        seconds = lab.seconds(name for _, names in sizes.values() for name in names)
+        seconds = lab.seconds(name for one in sizes.values() for name in one.planned)
         rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers"))
     rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
                  f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows
+
+
+def taken_over(contents):
+    """The names of the planned runs of which all was measured by another report."""
+    lab = contents.lab
+    known = [(lab.name_of(run), measure) for _, _, _, run in contents.planned for measure in run.measures]
+    own = {name for name, measure in known if not lab.records.is_taken_over(name, measure)}
+    return {name for name, _ in known} - own
 
 
 def older_text(lab, planned):

@@ -17,6 +17,7 @@ from claims.fact_table import variant_text
 from run_options import WATCHING
 
 DEFAULT_RATE = 1e-3
+NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compares
 # Options of experiments at ./train's own values.
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
@@ -32,14 +33,15 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 @dataclass(frozen=True)
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
-    evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report itself.
-    full: all of it. long: also a pair of long runs at the largest size. smallest: of its level; models
-    whose width and depth an experiment fixes by itself are run at this size only."""
+    norms: of E1. evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report
+    itself. full: all of it. long: also a pair of long runs. smallest: of its level; models whose width,
+    depth or rate an experiment fixes by itself are run at this size only."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
     seeds: int = 5
     tuning: int = 4
+    norms: tuple = NORMS
     evaluated: int = 12288
     small: bool = False
     full: bool = False
@@ -73,7 +75,7 @@ M = Size("M", {"n-layer": 4, "n-head": 4, "n-embd": 128, "block-size": 64, "batc
                "max-iters": 2000, "warmup-iters": 100}, evaluated=98304)
 MINI = Size("mini", {"n-layer": 1, "n-head": 2, "n-embd": 16, "block-size": 16, "batch-size": 4,
                      "max-iters": 20, "warmup-iters": 2},
-            rates=(1e-3, 1e-2), seeds=2, tuning=1, evaluated=512, small=True)
+            rates=(1e-3, 1e-2), seeds=2, tuning=1, norms=NORMS[:5], evaluated=512, small=True)
 
 # In so few updates the lowest rate is never the best.
 QUICK = replace(XS, rates=XS.rates[1:])
@@ -81,11 +83,12 @@ QUICK = replace(XS, rates=XS.rates[1:])
 # What a level of the report runs: sizes of the core experiments, and of all others. The
 # largest has fewer seeds and rates.
 FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, smallest=False),
-        replace(M, full=True, seeds=8, smallest=False, tuning=2, rates=M.rates[1:5])]
+        replace(M, full=True, seeds=8, smallest=False, tuning=2, rates=M.rates[1:5],
+                norms=NORMS[:4])]
 LEVELS = {
     "mini": ([MINI], [MINI]),
     "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
-                           rates=(1e-3, 1e-2), evaluated=12288, smallest=False)],
+                           rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288, smallest=False)],
               [QUICK]),
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }

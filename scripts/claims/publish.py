@@ -1,12 +1,15 @@
-"""What of a report is kept in the repository: enough to redo every verdict, and the command of every run.
+"""What of a report is kept in the repository: enough to redo every verdict, the command of every run, and what
+another report needs to continue.
 
     facts.csv      the facts that a verdict, a table or a picture of the page reads, every seed
+    measured.jsonl.gz  all that was measured of runs, for `scripts/report.py --continue`
     grid.txt       every run of the report, as `scripts/ablate.sh --grid` takes them; texts and initial weights
                    in its lines are those that report.py makes in its folder
     verdicts.csv   the verdicts
     report.html    the page
     figures/       its pictures, a file each
 """
+import gzip
 import os
 
 from claims.fact_table import facts_text, write_whole
@@ -26,15 +29,16 @@ def is_known(lab, run):
                                  for measure in run.measures)
 
 
-def grid_text(lab, planned, tried):
-    """A line for each run that the facts rest on, tuning runs included, each once."""
-    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
-    return "".join(grid_line(name, run, lab.paths) + "\n" for name, run in sorted(runs.items())
-                   if is_known(lab, run))
+def lists_of_runs(lab, planned, tried):
+    """{file: text} of the runs that the facts rest on, tuning runs included: their commands, and what was measured."""
+    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)] if is_known(lab, run)}
+    lines = [grid_line(name, run, lab.paths) + "\n" for name, run in sorted(runs.items())]
+    return {"grid.txt": "".join(lines),
+            "measured.jsonl.gz": gzip.compress(lab.records.text(runs).encode(), mtime=0)}
 
 
-def publish(folder, facts, grid, verdicts, page, pictures):
-    """Writes the files to a folder. facts: after all have read them; pictures: [(name, SVG)]."""
+def publish(folder, facts, texts, pictures):
+    """Writes the files to a folder. facts: after all have read them; texts: {file: text}; pictures: [(name, SVG)]."""
     figures = os.path.join(folder, "figures")
     os.makedirs(figures, exist_ok=True)
     wanted = {f"{name}.svg": svg for name, svg in pictures}
@@ -43,6 +47,5 @@ def publish(folder, facts, grid, verdicts, page, pictures):
             os.remove(os.path.join(figures, name))
     for name, svg in wanted.items():
         write_whole(os.path.join(figures, name), svg + "\n")
-    for name, text in (("facts.csv", facts_text(facts.that_were_read())), ("grid.txt", grid),
-                       ("verdicts.csv", verdicts), ("report.html", page)):
+    for name, text in {**texts, "facts.csv": facts_text(facts.that_were_read())}.items():
         write_whole(os.path.join(folder, name), text)

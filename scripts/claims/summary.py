@@ -8,7 +8,7 @@ import os
 import sys
 
 from claims import claims, findings, page, words
-from claims.publish import grid_text, publish
+from claims.publish import lists_of_runs, publish
 from claims.fact_table import FactError, facts_text, write_whole
 from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
                           rule_is_younger)
@@ -105,10 +105,12 @@ def readme_section(contents, where):
     sentences = told_first(contents)[:README_LINES - len(asked)] + asked
     theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
     tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
+    runs = ", ".join(f"{len(one.done)} of {len(one.planned)} at {name}"
+                     for name, one in page.coverage(contents).items())
     return "\n".join([
         "## What we found", "",
         f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
-        "over paired seeds; verdicts hold at these sizes).", "",
+        f"over paired seeds; verdicts hold at these sizes; runs measured: {runs}).", "",
         *(f"- {sentence}" for sentence in sentences), "",
         f"`make report{' REPORT=--full' * (contents.level == 'full')}` measures this again and writes `{where}`: "
         "every claim with its rule, numbers and "
@@ -135,7 +137,8 @@ def conclude(options, lab, facts, planned, tried):
     part = options.only or options.claim or options.facts
     unknown = [] if part else claims.unmeasured_canaries(judged)
     if options.publish and not failed and not unknown:
-        publish(options.publish, facts, grid_text(lab, planned, tried), verdicts_text(judged), text,
+        publish(options.publish, facts, {**lists_of_runs(lab, planned, tried), "report.html": text,
+                                         "verdicts.csv": verdicts_text(judged)},
                 [(one["name"], one["svg"]) for one in contents.pictures])
     if options.readme and not failed and not unknown:
         print(readme_section(contents, path))

@@ -9,6 +9,7 @@ ARTICLES = "Five articles, A to F (there is no E), explain why Transformers use 
 
 OLDER = "{} of {} runs were made by another program than this one, and measured again with this one. Another " \
         "--out runs them anew."
+TAKEN_OVER = "{} runs were measured by another report (--continue); one of them was repeated here, with the same loss"
 
 # {claim: {verdict: sentence}}; {estimate} is the deciding quantity with its interval.
 MINUTE = {

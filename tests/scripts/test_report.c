@@ -78,7 +78,7 @@ Test(report, commands_are_accepted) {
         "--out=run >out 2>&1 || { echo \"$words\"; cat out; exit 1; }; done <commands");
 }
 
-/* --page gives the same bytes, and refuses another text. What was measured elsewhere is taken as it is. */
+/* --page gives the same bytes, and refuses another text. */
 static void report_is_drawn(void) {
     expect_done("cd first && $SCRIPTS/report.py --size=mini --out=r --page >out && cmp report.html "
                 "r/report.html");
@@ -87,11 +87,23 @@ static void report_is_drawn(void) {
         "! $SCRIPTS/report.py --size=mini --out=r --page --corpus=else.txt 2>messages && "
         "grep -q '^report: r: its runs are of another text or size' messages && "
         "cmp report.html r/report.html");
-    expect_done("cp -r $SCRIPTS copy && mkdir -p copy/claims/published && "
-                "cp first/measured.jsonl copy/claims/published && "
-                "copy/report.py --size=mini --only=E15 --out=elsewhere >out && [ ! -e "
-                "elsewhere/ablation ] && "
-                "cmp <(grep ^E15, elsewhere/facts.csv) <(grep ^E15, first/facts.csv)");
+}
+
+/* Another report continues a published one: it repeats a single run, and refuses if that has another loss. */
+static void report_is_continued(void) {
+    expect_done(
+        "$SCRIPTS/report.py --size=mini --only=E15 --continue=first/p/measured.jsonl.gz --out=next "
+        ">out && "
+        "[ $(ls next/ablation/runs | wc -l) = 1 ] && grep -q '<dt>Taken over' next/report.html && "
+        "cmp <(grep ^E15, next/facts.csv) <(grep ^E15, first/facts.csv)");
+    expect_done("gzip -dc first/p/measured.jsonl.gz | sed -E 's/\"val_loss\": "
+                "[0-9.]+/\"val_loss\": 1/' >false.jsonl; "
+                "! $SCRIPTS/report.py --size=mini --only=E15 --continue=false.jsonl --out=next "
+                "2>messages && "
+                "grep -q 'has another val_loss there (1) than here' messages");
+    expect_done("head -c 999 first/p/measured.jsonl.gz >cut.gz; "
+                "! $SCRIPTS/report.py --size=mini --continue=cut.gz --out=next 2>messages && "
+                "grep -q '^report: cut.gz: not a file of measurements' messages");
 }
 
 /* What a repository keeps: from its facts follow the same verdicts, and its list has every run. */
@@ -125,6 +137,7 @@ Test(report, miniature) {
         "cmp $i r/$i || exit 1; done && ! grep measuring messages");
     report_is_drawn();
     report_is_published();
+    report_is_continued();
     report_start("second");
     expect_done("cd second; for ((i = 0; i < 2000; i++)); do "
                 "ended=$(find r/ablation/runs -name summary.json 2>/dev/null | wc -l); "
@@ -281,6 +294,9 @@ Test(report, bad_input) {
         {2, "report.py --full --size=", "--size=: '' is no size"},
         {2, "report.py --publish=p --facts=f.csv", "--publish takes a whole report"},
         {2, "report.py --publish=p --only=E3", "--publish takes a whole report"},
+        {2, "report.py --continue=m --facts=f.csv", "--continue: with --facts nothing is measured"},
+        {1, "report.py --size=mini --continue=nosuch --out=y",
+         "report: nosuch: No such file or directory"},
         {1, "report.py --size=mini --publish=else", "else: is not a published report"},
         {2, "report.py --list --page", "--list: with --page or --facts nothing is run"},
         {1, "report.py --size=mini --out=short.txt", "short.txt: is not a folder"},
