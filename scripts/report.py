@@ -8,6 +8,7 @@ Everything is resumable: the same command continues after a kill, and what is kn
 """
 import argparse
 from dataclasses import replace
+import math
 import os
 import signal
 import subprocess
@@ -206,7 +207,7 @@ def expect_same_numbers(options, lab, runs):
         run_list(options, lab, path, False)
     here, there = ending(lab, lab.folder_of(run), run), lab.records.find(name, "ending")
     for what in ("build", "val_loss"):
-        a, b = (f"{values[what]:.9g}" for values in (there, here))  # the digits of facts.csv
+        a, b = (f"{values.get(what, math.nan):.9g}" for values in (there, here))  # the digits of facts.csv
         if a != b:
             raise LabError(f"--continue={options.other}: {name} has another {what} there ({a}) than here ({b}), so "
                            "its program computes other numbers")
