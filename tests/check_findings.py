@@ -49,8 +49,8 @@ def told(facts, says, meant=None):
 def check_sentences():
     facts = planted(S={"bn": 0.3, "rms": 0.001})
     word, outcome, text = told(facts, above(A_TO_B, 0.1))
-    check(word == TRUE and text == "Validation loss (BatchNorm) less that of LayerNorm: 0.3 nats [0.2957, "
-          "0.3043], 6 seeds, S, above 0.1.", text)
+    check(word == TRUE and text == "Validation loss (BatchNorm) less that of LayerNorm: 0.3 nats [0.296, "
+          "0.304], 6 seeds, text, S, above 0.1.", text)
     word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
     check(word == FALSE and text.endswith(", within ±0.02."), "below a not", text)
     again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
@@ -123,6 +123,7 @@ def check_surprises():
             (FALSE, FALSE, 0, False), (IMPRECISE, IMPRECISE, 1, False), (IMPRECISE, FALSE, 0, True),
             (IMPRECISE, TRUE, 1, True), ("open", TRUE, 1, False), (TRUE, UNDECIDED, 0.5, False)):
         claim = Claim("T", "", "", expected)
+        check(findings.is_surprise(claim, Verdict(UNDECIDED, says=0, meant=0.5)) == (expected == TRUE), "says fails")
         check(findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected, word, meant)
 
 

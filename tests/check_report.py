@@ -167,25 +167,6 @@ def check_kleene():
     check(value(any_of(leaves[HOLDS], missing), facts) == HOLDS, "true or not measured")
 
 
-def check_recipe():
-    facts = Facts()
-    for rate, mean in (("tuned", 0.0), ("default", 0.5)):
-        for seed, noise in enumerate((-1e-3, 1e-3, -5e-4, 5e-4), 1):
-            facts.add("E", "text", "S", f"norm=a rate={rate}", seed, "val_loss", 2 + mean + noise)
-            facts.add("E", "text", "S", f"norm=b rate={rate}", seed, "val_loss", 2.0)
-    claim = Claim("T", "", "", "open", says=above(
-        quantities.difference("E", "val_loss", "norm=a", "norm=b", at="rate=tuned"), 0.02))
-    check(judge(claim, facts).word == IMPRECISE, "a verdict that depends on the rate")
-    check("learning rate" in judge(claim, facts).why, "why", judge(claim, facts))
-    for seed in 1, 2, 3, 4:  # what is imprecise at tuned rates says so if it is false at the default rate
-        facts.add("E", "text", "S", "norm=c rate=tuned", seed, "val_loss", 1.9 + 1e-4 * (seed % 2))
-        facts.add("E", "text", "S", "norm=c rate=default", seed, "val_loss", 2.5)
-    lower = quantities.difference("E", "val_loss", "norm=c", "norm=b", at="rate=tuned")
-    found = judge(Claim("T", "", "", "open", says=below(lower, -1), meant=below(lower, -0.02)), facts)
-    check(found.word == IMPRECISE and found.caveats == ("At the default rate it is false.",) and
-          "weaker sense holds" in found.why, "two recipes", found)
-
-
 def check_quantities():
     facts = Facts()
     for seed in (1, 2, 3):
@@ -382,8 +363,8 @@ def list_commands():
 def main():
     if sys.argv[1:] == ["--commands"]:
         return list_commands()
-    for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_recipe,
-                check_quantities, check_instruments, check_rates, check_tables, check_looked_into):
+    for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_quantities,
+                check_instruments, check_rates, check_tables, check_looked_into):
         one()
     check_records(".")
     check_facts_file(".")

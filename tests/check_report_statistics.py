@@ -7,8 +7,8 @@ from claims import caveats, claims, experiments, facts as facts_module, lab, pla
 from claims.claims_a import TINY
 from claims.fact_table import Facts
 from claims.instruments import dynamic_range
-from claims.rules import (TRUE, Claim, above, all_of, any_of, below, exact, in_some_cell, judge, no,
-                          within)
+from claims.rules import (HOLDS, IMPRECISE, TRUE, Claim, above, all_of, any_of, below, exact,
+                          in_some_cell, judge, no, within)
 
 failures = []
 
@@ -39,6 +39,7 @@ def check_tuning():
             (((2.5, 2.5), (math.inf, math.inf), (2.2, math.inf)), 1e-3)):
         rate = plan.Tuning("text", Losses(dict(zip(size.rates, losses))))(size, norm="ln")
         check(rate == best and rate.at_end() == (best != 1e-2), "tuned", losses, rate)
+        check(rate.is_safer == (losses[2] == (2.2, 2.4) and best == 1e-2), "passed over", losses)
     own, other = (plan.run_of(size, "text", "norm=ln", 1, ("ending",), norm=norm, learning_rate=rate)
                   for norm in ("ln", "bn"))
     check(rate.is_of(own) and not rate.is_of(other), "whose rate it is")
@@ -149,8 +150,35 @@ def check_dynamic_range():
     check(abs(dynamic_range(rows) - 10.9 / 1.1) < 1e-9, "dynamic range", dynamic_range(rows))
 
 
+def check_recipe():
+    facts = Facts()
+    for rate, mean in (("tuned", 0.0), ("default", 0.5)):
+        for seed, noise in enumerate((-1e-3, 1e-3, -5e-4, 5e-4), 1):
+            facts.add("E", "text", "S", f"norm=a rate={rate}", seed, "val_loss", 2 + mean + noise)
+            facts.add("E", "text", "S", f"norm=b rate={rate}", seed, "val_loss", 2.0)
+    claim = Claim("T", "", "", "open", says=above(
+        quantities.difference("E", "val_loss", "norm=a", "norm=b", at="rate=tuned"), 0.02))
+    check(judge(claim, facts).word == IMPRECISE, "a verdict that depends on the rate")
+    check("learning rate:" in judge(claim, facts).why, "why", judge(claim, facts))
+    check([one.value for one in judge(claim, facts).default] == [HOLDS], "outcomes at the default rate")
+    for seed in 1, 2, 3, 4:
+        for norm in "a", "b":
+            facts.add("E", "text", "S", f"norm={norm} recipe=best", seed, "val_loss", 2.0)
+    best = judge(Claim("T", "", "", "open", says=above(
+        quantities.difference("E", "val_loss", "norm=a", "norm=b", at="recipe=best"), 0.02)), facts)
+    check(best.word == IMPRECISE and "rate and initialization:" in best.why, "the better of two", best)
+    for seed in 1, 2, 3, 4:  # what is imprecise at tuned rates says so if it is false at the default rate
+        facts.add("E", "text", "S", "norm=c rate=tuned", seed, "val_loss", 1.9 + 1e-4 * (seed % 2))
+        facts.add("E", "text", "S", "norm=c rate=default", seed, "val_loss", 2.5)
+    lower = quantities.difference("E", "val_loss", "norm=c", "norm=b", at="rate=tuned")
+    found = judge(Claim("T", "", "", "open", says=below(lower, -1), meant=below(lower, -0.02)), facts)
+    check(found.word == IMPRECISE and found.caveats == ("At the default rate it is false.",) and
+          "weaker sense holds" in found.why, "two recipes", found)
+
+
 def faults():
     """The checks that fail."""
-    for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range):
+    for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range,
+                check_recipe):
         one()
     return failures

@@ -39,7 +39,8 @@ CLAIMS_D = [
           note="The radius is sqrt(C), and the values sum to 0."),
     Claim("D13", "LayerNorm makes embeddings of characters with similar use similar", "D, claim 13", "open",
           says=above(value("E16", "similarity_gain", "norm=ln"), 0.05),
-          meant=above(value("E16", "similarity_gain", "norm=ln"), 0)),
+          meant=above(value("E16", "similarity_gain", "norm=ln"), 0),
+          note="BatchNorm raises it far more: see the numbers of E16."),
     Claim("N16", "LayerNorm's outputs get rarer away from a sphere", "D", "open",
           says=below(value("E16", "radius_cv", "norm=ln"), 0.1),
           meant=below(geometric("E16", "radius_cv_ratio", "norm=ln"), 1),
@@ -63,8 +64,13 @@ CLAIMS_D = [
     Claim("F12", "With Post-LN and about 100 layers gradients vanish", "F, claim 12", "imprecise",
           says=any_of(*[below(geometric("E8", "gradient_ratio_start", f"{DEEP} init={init} time=start"),
                               0.01) for init in ("gpt2", "xavier")]),
-          meant=below(geometric("E8", "gradient_ratio_end",
-                                "norm=ln placement=post depth=16 warmup=0"), 0.1)),
+          meant=any_of(*[below(geometric("E8", "gradient_ratio_end", f"norm=ln placement=post depth=16 warmup=0{init}"),
+                               0.1) for init in ("", " init=xavier")]),
+          note="The ratio is that of the first layer's gradient to the last one's (mlp.c_proj.weight). It does not see "
+          "gradients that are small in the middle only.",
+          revised="After a full report: the trained models had GPT-2's initial weights only, with which "
+          "scripts/xiong.sh finds no such effect at the end of a run. With Xavier's it does (scripts/PAPERS.md), so "
+          "models with these were added."),
     Claim("F14", "Pre-LN needs no norm before the head (the article's diagram has none)",
           "F, claim 14", "false",
           says=within(difference("E8", "val_loss", "final=off", "final=on", at="norm=ln"), DELTA),
@@ -87,7 +93,8 @@ CLAIMS_D = [
           note="The golden numbers of the tests are PyTorch's; here the formula is in numpy."),
     Claim("N9", "BatchNorm with statistics for each time step is troublesome and does badly",
           "F, BatchNorm's faults", "open",
-          says=above(difference("E15", "val_loss", "axis=batch", "axis=batch+time", at="norm=bn"), DELTA)),
+          says=above(difference("E15", "val_loss", "axis=batch", "axis=batch+time", at="norm=bn"), DELTA),
+          note="Both at the rate that was tuned for statistics over batch and time."),
     Claim("N10", "The softmax of (1000, 5, 2) is one-hot and has no gradient; that of (1.1, 1.2, 0.9) is "
           "mild", "F, section 6", "true",
           says=all_of(exact(value("E11", "jacobian_trace", "softmax=large"), 0, 0),

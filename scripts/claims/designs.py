@@ -4,6 +4,8 @@ A function takes (size, tuned) and yields runs; tuned(size, **options) is the be
 variant, or None as long as it is not known. A variant is judged at its tuned rate and at ./train's own
 ("default"). Measures are those of measures.py and instruments.py, by name.
 """
+import itertools
+
 from claims import lab
 from claims.plan import DEFAULT_RATE, reliable_first, run_of
 
@@ -204,13 +206,14 @@ def deep_runs(size, label, options):
             yield run_of(size, label, variant, seed, ("depth",), n_layer=layers, init=init,
                          max_iters=1, probe_interval=1, eval_interval=1, eval_iters=1, **options,
                          **narrow)
-    for layers in size.pick((2,), (16,), (16, 48)):
-        for warmup, seed in ((warmup, seed) for warmup in size.pick((0,), (0,), (0, 100, 400))
-                             for seed in size.judged(8, at_least=8)):
-            variant = {**options, "depth": layers, "warmup": warmup}
-            yield run_of(size, label, variant, seed, ("ending", "depth"), n_layer=layers,
-                         warmup_iters=warmup, probe_interval=100, max_iters=size.pick(20, 200, 600),
-                         eval_iters=8, **options, **narrow)
+    trained = [(layers, warmup, {}) for layers in size.pick((2,), (16,), (16, 48))
+               for warmup in size.pick((0,), (0,), (0, 100, 400))]
+    trained += [(size.pick(2, 16, 16), 0, {"init": "xavier"})] if options["norm"] == "ln" else []
+    for (layers, warmup, init), seed in itertools.product(trained, size.judged(8, at_least=8)):
+        variant = {**options, "depth": layers, "warmup": warmup, **init}
+        yield run_of(size, label, variant, seed, ("ending", "depth"), n_layer=layers,
+                     warmup_iters=warmup, probe_interval=100, max_iters=size.pick(20, 200, 600),
+                     eval_iters=8, **options, **init, **narrow)
 
 
 def outlier_runs(size, tuned):

@@ -14,6 +14,8 @@ import os
 COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
 NO_SEED = "-"
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
+AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
+SIZES = ("mini", "XS", "S", "S (220 steps)", "M")
 
 
 class FactError(Exception):
@@ -35,6 +37,12 @@ def variant_options(variant):
 
 def seed_order(seed):
     return (0, int(seed)) if seed.isdigit() else (1, 0)
+
+
+def cell_order(cell):
+    """Small models first."""
+    corpus, size = cell
+    return SIZES.index(size) if size in SIZES else len(SIZES), size, corpus
 
 
 class Facts:
@@ -73,12 +81,12 @@ class Facts:
         return {experiment for experiment, _, _ in self.index}
 
     def cells(self, experiment):
-        return sorted((corpus, size) for name, corpus, size in self.index if name == experiment)
+        return sorted(((corpus, size) for name, corpus, size in self.index if name == experiment), key=cell_order)
 
     def series(self, experiment, cell, metric, variant):
         """{seed: value}, empty if this was not measured."""
-        if self.recipe != RECIPES[0]:
-            variant = variant.replace(f"rate={RECIPES[0]}", f"rate={self.recipe}")
+        for tuned in AT_BEST if self.recipe != RECIPES[0] else ():
+            variant = variant.replace(tuned, f"rate={self.recipe}")
         key, variant = (experiment, *cell), variant_text(variant)
         self.asked.add((key, metric, variant))
         return self.index.get(key, {}).get((metric, variant), {})

@@ -220,12 +220,13 @@ def gather(lab, planned, experiments):
 
 
 def tuning_of(run):
-    """Of a run at a tuned rate: whether that is an end of the grid, and whether it is that of another
-    variant."""
+    """Of a run at a tuned rate: what is wrong with it, 1 each. It is an end of the grid, or that of another variant,
+    or another rate with a lower mean was passed over."""
     rate = run.options.get("learning-rate")
     if not isinstance(rate, Rate):
         return {}
-    return {"rate_at_end": float(rate.at_end()), "rate_of_another": float(not rate.is_of(run))}
+    flags = {"rate_at_end": rate.at_end(), "rate_of_another": not rate.is_of(run), "rate_is_safer": rate.is_safer}
+    return {name: 1.0 for name, is_set in flags.items() if is_set}
 
 
 def add_regret(facts):

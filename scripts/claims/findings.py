@@ -40,7 +40,7 @@ def number(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    return (f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}").replace("-", "−")
 
 
 def estimate_text(outcome):
@@ -69,11 +69,20 @@ def signs(reading, sign=True):
 
 
 def first_with(value, reading, outcomes):
-    """The first outcome that pulls the reading towards this value, intervals before exact values."""
+    """The first outcome that pulls the reading towards this value, intervals before exact values; of its cells
+    the one that is nearest to the threshold."""
     wanted = signs(reading)
     found = [one for one in outcomes
              if (one.value if wanted.get(one.reading, True) else 1 - one.value) == value]
-    return min(found, key=lambda one: one.reading.form == "exact", default=None)
+    first = min(found, key=lambda one: one.reading.form == "exact", default=None)
+    same = [one for one in found if one.reading is first.reading] if first else []
+    return min(same, key=distance, default=None)
+
+
+def distance(outcome):
+    """From a threshold to the nearest end of the interval: how narrowly it is decided."""
+    return min((abs(end - m) for m in outcome.reading.thresholds()
+                for end in (outcome.estimate.low, outcome.estimate.high)), default=0.0)
 
 
 def failing(claim, verdict):
@@ -104,10 +113,10 @@ def telling(claim, verdict):
 
 
 def is_surprise(claim, verdict):
-    """Whether the verdict reverses what was expected. What was expected is about `says`; it is about
-    `meant` too where "imprecise" was expected."""
+    """Whether the verdict reverses what was expected, or what was expected fails while a weaker sense is open.
+    What was expected is about `says`; it is about `meant` too where "imprecise" was expected."""
     if claim.expected == TRUE:
-        return verdict.word in (FALSE, IMPRECISE)
+        return verdict.word in (FALSE, IMPRECISE) or verdict.word == UNDECIDED and verdict.says == FAILS
     if claim.expected == FALSE:
         return verdict.word == TRUE or \
             verdict.word == IMPRECISE and verdict.meant != HOLDS and not is_mixed(verdict)
@@ -158,8 +167,8 @@ def against(outcome):
 
 
 def measured(outcome):
-    """What was measured, how much it is, and at which size."""
-    size = f", {outcome.cell[1]}" if outcome.cell[1] != "-" else ""
+    """What was measured, how much it is, and of which text and size."""
+    size = f", {', '.join(outcome.cell)}" if outcome.cell[1] != "-" else ""
     return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}{size}"
 
 

@@ -13,11 +13,12 @@ import jinja2
 
 from claims import claims, figures, findings, inference, links, registered, words
 from claims.experiments import EXPERIMENTS
+from claims.fact_table import cell_order
 from claims.facts import older_runs
 from claims.findings import estimate_text, number
 from claims.looked_into import LOOKED_INTO
 from claims.plan import grid_line
-from claims.rules import (DECIDED, FAILS, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+from claims.rules import (DECIDED, FAILS, FALSE, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
@@ -27,6 +28,7 @@ Contents = namedtuple("Contents", "facts judged younger level lab planned holm p
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
           "not tested": "·"}
 TABLE_ROWS = 90
+AGAIN = {"mini": "scripts/report.py --size=mini", "quick": "scripts/report.py", "full": "scripts/report.py --full"}
 
 
 def reading_word(value):
@@ -76,7 +78,7 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised, "caveats": verdict.caveats,
-            "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
+            "default": outcome_rows(verdict.default, {}), "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
             "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
@@ -86,9 +88,18 @@ def claim_row(claim, contents):
 
 
 def sizes_of(verdict):
-    """"at XS, S", after a verdict that rests on trained models."""
-    sizes = sorted({one.cell[1] for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"})
-    return f"at {', '.join(sizes)}" if sizes and verdict.word != UNMEASURED else ""
+    """"at XS, S", after a verdict that rests on trained models; "fails at XS, open at S" of what decides it if
+    that came out differently."""
+    cells = [one.cell for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"]
+    if not cells or verdict.word == UNMEASURED:
+        return ""
+    deciding = verdict.weaker if verdict.word == FALSE and verdict.weaker else verdict.cells
+    groups = {}
+    for cell in sorted(set(cells), key=cell_order):
+        groups.setdefault(deciding.get(cell), {})[cell[1]] = None
+    if verdict.word not in (FALSE, UNDECIDED) or len(groups) < 2 or None in groups:
+        return f"at {', '.join(dict.fromkeys(size for group in groups.values() for size in group))}"
+    return ", ".join(f"{reading_word(value)} at {', '.join(group)}" for value, group in groups.items())
 
 
 def table_of(facts, experiment, cell):
@@ -267,7 +278,7 @@ def make(contents):
         loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
-        level=contents.level, claims=rows, by_word=by_word, surprises=surprises,
+        level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
         minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],

@@ -156,11 +156,12 @@ def grid_line(name, run, paths):
 
 
 class Rate(float):
-    """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it."""
+    """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it. is_safer:
+    whether another one has a lower mean, which was passed over because its tuning seeds disagree."""
 
-    def __new__(cls, rate, grid, tried):
+    def __new__(cls, rate, grid, tried, is_safer=False):
         found = super().__new__(cls, rate)
-        found.grid, found.tried = tuple(grid), tried
+        found.grid, found.tried, found.is_safer = tuple(grid), tried, is_safer
         return found
 
     def at_end(self):
@@ -209,4 +210,5 @@ class Tuning:
         if None in found.values():
             return None
         best = min(found, key=lambda rate: (found[rate], rate))
-        return Rate(best, rates, self.run(size, best, FIRST_TUNING_SEED, **options))
+        is_safer = found[best][1] > min(mean for _, mean in found.values())
+        return Rate(best, rates, self.run(size, best, FIRST_TUNING_SEED, **options), is_safer)

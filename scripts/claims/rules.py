@@ -20,8 +20,8 @@ A claim is written down twice: what it `says`, and what is `meant` if one is cha
     fails   fails, or none  false
     open, or fails and meant is open: not decided;  None: not measured
 
-A claim read at tuned learning rates is judged at the default rate too. Where the verdicts contradict each
-other, it is imprecise: it depends on the rate. Equivalence: Lakens 2017. The criterion as data: Lakens and
+A claim read at tuned learning rates, or at the better of two initializations, is judged at the default ones
+too. Where the verdicts contradict each other, it is imprecise: it depends on the recipe. Equivalence: Lakens 2017. The criterion as data: Lakens and
 DeBruine 2021.
 """
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ import math
 import zlib
 
 from claims import caveats, needed
-from claims.fact_table import RECIPES, variant_text
+from claims.fact_table import RECIPES, AT_BEST, cell_order, variant_text
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
 TRUE, IMPRECISE, FALSE = "true", "imprecise", "false"
@@ -52,7 +52,7 @@ class Reading:
 
     def cells(self, facts):
         """The cells in which a leaf was measured."""
-        return sorted({cell for leaf in self.leaves() for cell in leaf.measured(facts)})
+        return sorted({cell for leaf in self.leaves() for cell in leaf.measured(facts)}, key=cell_order)
 
     def judge(self, facts):
         """(value, {cell: value})."""
@@ -312,6 +312,7 @@ class Verdict:
     seeds_needed: int = None
     caveats: tuple = ()  # sentences: what to know of the rates behind it
     weaker: dict = field(default_factory=dict)  # of `meant`: {cell: value}
+    default: list = field(default_factory=list)  # outcomes of both at the default recipe, if they are others
 
 
 def word_of(says, meant, cells, weaker):
@@ -339,19 +340,27 @@ def judge(claim, facts):
     if claim.out:
         return Verdict(UNTESTED, why=claim.out)
     word, says, meant, cells, weaker = judge_once(claim, facts)
-    why, known = why_of(word, meant, cells, weaker, claim), []
-    if any(f"rate={RECIPES[0]}" in need[2] for need in claim.needs()):
-        other = judge_once(claim, facts.with_recipe(RECIPES[1]))[0]
+    why, known, default = why_of(word, meant, cells, weaker, claim), [], []
+    if any(tuned in need[2] for need in claim.needs() for tuned in AT_BEST):
+        at_default = facts.with_recipe(RECIPES[1])
+        other, default = judge_once(claim, at_default)[0], outcomes(claim, at_default)
+        what = "rate and initialization" if any(AT_BEST[1] in need[2] for need in claim.needs()) else "rate"
         if other != word and other in DECIDED and word in (TRUE, FALSE):
-            why = f"Depends on the learning rate: {word} at tuned rates, {other} at the default rate."
+            why = f"Depends on the learning {what}: {word} at the best, {other} at the default."
             word = IMPRECISE
         elif other != word and other in DECIDED:
-            known = [f"At the default rate it is {other}."]
+            known = [f"At the default {what} it is {other}."]
     known += caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
     return Verdict(word, says, meant, cells, said, intended, why.strip(),
-                   seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker)
+                   seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker, default)
+
+
+def outcomes(claim, facts):
+    """Of the leaves of both readings, each once."""
+    return list({(one.reading.text(), one.cell): one for reading in (claim.says, claim.meant) if reading
+                 for one in reading.outcomes(facts)}.values())
 
 
 def cell_name(cell):
