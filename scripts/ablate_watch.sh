@@ -100,10 +100,11 @@ left() { # the remaining time
 }
 
 # Reads the records of the runs in $pending, prints which have ended, and shows the progress. results.csv
-# is written again after TABLE_SECONDS or more, since Python needs 0.2 to 0.5 s of a processor for it.
-TABLE_SECONDS=10 outdated='' table_due=0
+# is written again after TABLE_SECONDS or more: Python needs 0.2 to 0.5 s of a processor for it, and many
+# seconds in a folder of thousands of runs. So it rests TABLE_RESTS times as long as it took.
+TABLE_SECONDS=10 TABLE_RESTS=50 outdated='' table_due=0
 look() {
-    local i word a b news=() still=()
+    local i word a b start news=() still=()
     since=()
     for i in "${pending[@]}"; do
         word=''
@@ -119,8 +120,9 @@ look() {
     for i in "${news[@]}"; do say_ended $i; done
     [ ${#news[@]} -eq 0 ] || outdated=1
     if [ -n "$outdated" ] && [ "$SECONDS" -ge "$table_due" ]; then
+        start=$SECONDS
         write_results
-        outdated='' table_due=$((SECONDS + TABLE_SECONDS))
+        outdated='' table_due=$((SECONDS + TABLE_SECONDS + TABLE_RESTS * (SECONDS - start)))
     fi
     [ ! -t 2 ] || [ ${#pending[@]} -eq 0 ] || [ -n "$interrupted" ] ||
         live "$((total - ${#pending[@]})) of $total runs have ended, ${#since[@]} under way, $(left) left"
