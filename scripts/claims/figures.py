@@ -3,6 +3,7 @@ course of training. Seeds are points, the interval is 99 % (none of two seeds, w
 and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
 the same bytes. And the small interval beside a verdict.
 """
+from dataclasses import replace
 import io
 import math
 import re
@@ -22,12 +23,14 @@ from looks import COLOURS, literal
 ROWS_MAX = 24
 LABEL_WIDTH = 34          # characters of an upright label, about the height of a picture
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
-ORDER = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in", "pre", "post")
+NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
+PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
+RATIOS = ("stream_growth_start", "gradient_ratio_start", "gradient_ratio_end")  # on logarithmic axes
 
 
 def colour_of(value):
     """The same colour for the same norm in every picture."""
-    return COLOURS[ORDER.index(value) % len(COLOURS)] if value in ORDER else COLOURS[-2]
+    return COLOURS[NORMS.index(value)] if value in NORMS else PLACES.get(value, COLOURS[-2])
 
 
 def matching(facts, experiment, cell, spec):
@@ -47,7 +50,15 @@ def finite_estimate(facts, experiment, cell, metric, variant):
     """The estimate over the seeds whose values are finite, and the number of the others."""
     series = facts.series(experiment, cell, metric, variant)
     finite = {seed: value for seed, value in series.items() if math.isfinite(value)}
-    return over_seeds(finite), len(series) - len(finite)
+    estimate = geometric_mean(finite) if metric in RATIOS else over_seeds(finite)
+    return estimate, len(series) - len(finite)
+
+
+def geometric_mean(values):
+    """Over seeds, with its interval; values: positive ones."""
+    estimate = over_seeds({seed: math.log(value) for seed, value in values.items()})
+    return estimate and replace(estimate, value=math.exp(estimate.value), low=math.exp(estimate.low),
+                                high=math.exp(estimate.high), seeds=values)
 
 
 def draw_estimate(axes, estimate, place, colour, upright):
@@ -72,7 +83,8 @@ def view_limits(axes, values, along, cut=True):
     near = [value for value in values if first - fence <= value <= third + fence] if fence and cut else values
     low, high = min(near), max(near)
     room = (0.25 if len(near) == len(values) else 0.1) * (high - low) or abs(high) * 0.05 or 0.1
-    (axes.set_xlim if along == "x" else axes.set_ylim)(low - room, high + room)
+    least = max(low - room, 0) if low >= 0 else low - room
+    (axes.set_xlim if along == "x" else axes.set_ylim)(least, high + room)
     far = [value for value in values if not low <= value <= high]
     ends = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(far), max(far)))) if far else ""
     return f" Outside of the picture: {len(far)} of {len(values)} runs, {ends}." if far else ""
@@ -116,6 +128,19 @@ def draw_rows_outside(axes, rows):
             text = f"{estimate.value:.3g} →" if right else f"← {estimate.value:.3g}"
             axes.text(0.99 if right else 0.01, place, text, transform=axes.get_yaxis_transform(),
                       ha="right" if right else "left", va="center", fontsize=8)
+
+
+def draw_points_outside(axes, groups):
+    """An arrow and the mean where that is above or below the picture. groups: {line: [(x, estimate)]}"""
+    low, high = axes.get_ylim()
+    for place, (name, points) in enumerate(sorted(groups.items())):
+        for x, estimate in points:
+            if not low <= estimate.value <= high:
+                above = estimate.value > high
+                axes.annotate(f"{estimate.value:.3g} {'↑' if above else '↓'}", (x, above),
+                              xycoords=axes.get_xaxis_transform(), xytext=(0, (-9 if above else 9) * (place + 1)),
+                              textcoords="offset points", ha="center", va="center", fontsize=8,
+                              color=colour_of(name))
 
 
 def draw_margin(span, middle):
@@ -174,8 +199,12 @@ def lines(axes, facts, experiment, cell, spec):
     axes.set_xlabel(literal(words_of(spec["x"])))
     axes.set_ylabel(literal(textwrap.fill(words_of(spec["metric"]), LABEL_WIDTH)))
     if values:
-        outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
-        axes.legend(fontsize=8)
+        if spec["metric"] in RATIOS:
+            axes.set_yscale("log")
+        else:
+            outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
+            draw_points_outside(axes, groups)
+        axes.legend(fontsize=8, loc="upper center" if outside else "best")
         if spec["metric"] in LOSSES:
             perplexity_axis(axes.secondary_yaxis, "right", shown, values)
     return shown, 2.8, outside
@@ -233,10 +262,10 @@ def picture(facts, experiment, cell, spec, name):
         return None
     figure.set_size_inches(6.4, height)
     figure.set_layout_engine("constrained")
-    axes.set_title(f"{cell[0]}, {cell[1]}", fontsize=9, loc="left")
     low, high = (choose(shown, key=lambda pair: pair[1]) for choose in (min, max))
     what = " − ".join(spec["pair"]) + " (nats)" if "pair" in spec else words_of(spec["metric"])
     where = "".join(f", {key} {value}" for key, value in spec["where"].items() if value and value is not True)
+    axes.set_title(literal(f"{cell[0]}, {cell[1]}{where}"), fontsize=9, loc="left")
     sentence = f"{what}{where}, {cell[0]}, {cell[1]}: lowest {low[0]} ({low[1]:.4g}), " \
                f"highest {high[0]} ({high[1]:.4g}).{outside}"
     return svg_text(figure, name, sentence), sentence

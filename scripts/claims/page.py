@@ -286,5 +286,5 @@ def make(contents):
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
-        younger=sorted(contents.younger), objections=words.OBJECTIONS, articles=words.ARTICLES,
+        younger=sorted(contents.younger), objections=words.OBJECTIONS, glossary=words.GLOSSARY, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers_of(rows))
