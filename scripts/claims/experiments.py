@@ -116,7 +116,7 @@ EXPERIMENTS = [
         "channels, length, norm; repetitions in turns, on one thread, with nothing beside them.",
         "Times of this machine and this program; only exponents and fractions are judged.",
         designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),
-                                                         lines("length", "log2_linear", width=128)),
+                                                         lines("length", "log2_linear", norm="ln", width=128)),
         metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
     Experiment(
         "E13", "Algorithms for the variance",
