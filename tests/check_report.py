@@ -210,13 +210,14 @@ def check_instruments():
 
 def check_records(folder):
     """What was measured elsewhere is taken as it is if the measure is the same, except for what needs no
-    run; a line that a kill left incomplete is none."""
+    run and for times; a line that a kill left incomplete is none."""
     known = {name: facts_module.source_of(measure)
              for name, measure in facts_module.ALL_MEASURES.items()}
     lines = [{"run": "a", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
              {"run": "b", "measure": "ending", "source": "00000000", "values": {"val_loss": 2}},
              {"run": facts_module.ALONE_RUN + "E13", "measure": "variances",
-              "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []}]
+              "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []},
+             {"run": "a", "measure": "profile", "source": known["profile"], "values": {"norm_ms": 1}}]
     other, own = (os.path.join(folder, name) for name in ("other.jsonl", "own.jsonl"))
     with open(other, "w", encoding="utf-8") as file:
         file.write("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')

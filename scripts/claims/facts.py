@@ -5,7 +5,7 @@ of the source that measures, one of the program, the values. A run's name contai
 and its text, so such a line is valid wherever the program computes the same numbers: another report's file can
 be read like one's own (--continue). A run of which everything wanted is known is not run again. If its folder
 is here and ./train is another program now, it is measured again; what needs no run is measured with one's own
-program only. A kill loses at most the line under way.
+program only, and times on one's own machine. A kill loses at most the line under way.
 """
 import ast
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +35,7 @@ EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
+TIMED = "profile"                # times, which another machine has to measure itself
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
 HELPERS = (model_file, run_folders, probes)  # modules that measures use
 
@@ -75,8 +76,8 @@ class Records:
                         for name, measure in {**ALL_MEASURES, **ALONE}.items()}
         if other:
             self.read(other)
-        for key in [key for key in self.known if key[0].startswith(ALONE_RUN)]:
-            del self.known[key]  # what needs no run is measured with one's own program
+        for key in [key for key in self.known if key[0].startswith(ALONE_RUN) or key[1] == TIMED]:
+            del self.known[key]  # what needs no run is measured with one's own program, times on one's own machine
         self.programs.clear(), self.first.clear()
         if os.path.exists(path):
             self.read(path)
@@ -103,7 +104,8 @@ class Records:
     def text(self, runs):
         """The lines of these runs for another report, in an order that depends on them only."""
         return "".join(json.dumps({"run": run, "measure": measure, "source": self.sources[measure], "values": values})
-                       + "\n" for (run, measure), values in sorted(self.known.items()) if run in runs)
+                       + "\n" for (run, measure), values in sorted(self.known.items())
+                       if run in runs and measure != TIMED)
 
     def is_of_another(self, run, measure, program):
         """Whether it was measured in this folder by another program."""
