@@ -127,9 +127,13 @@ case $wanted in
 *' --help '* | *' -h '*) usage && exit 0 ;;
 '  ') wanted=' build test ' ;;
 esac
-modules=$(while read -r package group probe _; do
-    case $probe in python:*) ! is_wanted "$group" "${package%%,*}" || echo "${probe#*:}" ;; esac
-done <<<"$table")
+wanted_modules() {
+    local package group probe
+    while read -r package group probe _; do
+        [ "${probe%%:*}" != python ] || ! is_wanted "$group" "${package%%,*}" || echo "${probe#*:}"
+    done <<<"$table"
+}
+modules=$(wanted_modules)
 
 known=' '
 missing='' packages='' native='' unpackaged='' xcode=''

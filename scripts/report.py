@@ -8,7 +8,6 @@ Everything is resumable: the same command continues after a kill, and what is kn
 """
 import argparse
 from dataclasses import replace
-import math
 import os
 import signal
 import subprocess
@@ -27,7 +26,7 @@ from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
-                          measure_alone)
+                          measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
@@ -83,8 +82,10 @@ def options_of(words):
     expect_sizes(options, parser)
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
-    if options.other and options.facts:
+    if options.other is not None and options.facts:
         parser.error("--continue: with --facts nothing is measured")
+    if options.other == "":
+        parser.error("--continue=: names no file")
     if options.publish and (options.facts or options.list or options.only or options.claim):
         parser.error("--publish takes a whole report: without --facts, --list, --only and --claim")
     if options.jobs < 1:
@@ -162,8 +163,9 @@ def plan_all(lab, labels, experiments, options, sizes):
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
                 tried += tuned.wanted
+                waiting = waiting_seeds(lab, runs)
                 for run in [*tuned.wanted, *runs]:
-                    if is_missing(lab, run):
+                    if is_missing(lab, run, waiting):
                         missing.setdefault(lab.name_of(run), run)
     return planned, missing, tried
 
@@ -195,22 +197,39 @@ def run_list(options, lab, path, alone):
 
 
 def expect_same_numbers(options, lab, runs):
-    """Repeats one of the runs whose measurements are taken over. Another compiler or vector width, or a program
-    that has changed, gives other numbers, which must not be mixed with these."""
-    run = next((run for run in runs if lab.records.is_taken_over(lab.name_of(run), "ending")), None)
-    if run is None:
-        return
+    """Of the runs whose measurements are taken over, repeats the first of each norm that is not here. Another compiler
+    or vector width, or a program that has changed, gives other numbers, which must not be mixed with these."""
+    taken = [run for run in runs if any(lab.records.is_taken_over(lab.name_of(run), measure)
+                                        for measure in run.measures)]
+    if not taken:
+        raise LabError(f"--continue={options.other}: has nothing of these runs (it is of other texts or sizes, or was "
+                       "measured with other code)")
+    some = {}
+    for run in taken if not options.page else ():
+        if lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):
+            some.setdefault(run.options["norm"], run)
+    if some:
+        path = os.path.join(options.out, "wanted.txt")
+        write_list(lab, {lab.name_of(run): run for run in some.values()}, path)
+        run_list(options, lab, path, False)
+    for run in some.values():
+        expect_same_ending(options, lab, run)
+
+
+def expect_same_ending(options, lab, run):
+    """Keeps the measurement of a run that was repeated, if it is the one that was taken over."""
     name = lab.name_of(run)
     if not lab.ended(run):
-        path = os.path.join(options.out, "wanted.txt")
-        write_list(lab, {name: run}, path)
-        run_list(options, lab, path, False)
+        raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
+                       f"{options.out}/ablate.log)")
     here, there = ending(lab, lab.folder_of(run), run), lab.records.find(name, "ending")
-    for what in ("build", "val_loss"):
-        a, b = (f"{values.get(what, math.nan):.9g}" for values in (there, here))  # the digits of facts.csv
-        if a != b:
-            raise LabError(f"--continue={options.other}: {name} has another {what} there ({a}) than here ({b}), so "
-                           "its program computes other numbers")
+    if here["build"] != there["build"]:
+        raise LabError(f"--continue={options.other}: is by another compiler or vector width than {lab.train}")
+    a, b = (f"{values['val_loss']:.9g}" for values in (there, here))  # the digits of facts.csv
+    if a != b:
+        raise LabError(f"--continue={options.other}: {name} ended at {a} there and at {b} here, so the program "
+                       "computes other numbers")
+    lab.records.keep(name, "ending", here, program_of(lab.train))
 
 
 def run_missing(options, lab, labels, experiments, sizes, alone):
@@ -240,7 +259,7 @@ def run_everything(options, lab, labels, experiments):
     """Runs what is missing: small models first, so whatever has run when somebody stops is a report of smaller
     models; last and alone those runs whose times are measured. Returns the runs."""
     planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
-    if not options.page and not options.list:
+    if options.other and not options.list:
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
     sizes = dict.fromkeys(size.name for one in experiments
                           for size in one.sizes(options.level, options.sizes))

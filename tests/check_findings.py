@@ -12,7 +12,7 @@ system_python.require("check_findings", "report", "numpy", "scipy.stats", "matpl
 
 from matplotlib.figure import Figure
 
-from claims import claims, figures, findings, links, words
+from claims import claims, figures, findings, links, page, words
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
 from claims.rules import (FALSE, IMPRECISE, TRUE, UNDECIDED, Claim, Verdict, above, all_of, exact, judge, no,
@@ -140,6 +140,18 @@ def check_limits():
     check(figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34, "other metrics")
 
 
+def check_cells():
+    """Where cells differ, each is said to be what it is; a ratio's mean is the geometric one."""
+    claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
+    found = page.sizes_of(judge(claim, planted(S={"bn": -0.3}, XS={"bn": 0.019})))
+    check(found == "open in text, XS; fails in text, S", found)
+    found = page.sizes_of(judge(claim, planted(S={"bn": 0.3}, XS={"bn": 0.3})))
+    check(found == "at XS, S", found)
+    mean = figures.geometric_mean({"1": 1.0, "2": 4.0, "3": 0.0})
+    check(abs(mean.value - 2) < 1e-12 and mean.n == 2, "geometric mean", mean)
+    check([findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"], "digits")
+
+
 def check_rows_outside():
     """A row all of whose runs are outside of a picture says where they are."""
     facts = planted(S={**{f"n{number}": 0.01 * number for number in range(12)}, "dyt": 1.2})
@@ -169,7 +181,7 @@ def check_links():
 
 def main():
     for one in (check_sentences, check_open, check_mixed, check_words, check_asked, check_surprises, check_limits,
-                check_rows_outside, check_links):
+                check_cells, check_rows_outside, check_links):
         one()
     print("\n".join(failures) if failures else "the report's sentences: all checks passed")
     return 1 if failures else 0

@@ -211,26 +211,28 @@ def check_instruments():
 def check_records(folder):
     """What was measured elsewhere is taken as it is if the measure is the same, except for what needs no
     run and for times; a line that a kill left incomplete is none."""
+    ending = {"val_loss": 1, "trained": 1, "build": 1}
     known = {name: facts_module.source_of(measure)
              for name, measure in facts_module.ALL_MEASURES.items()}
-    lines = [{"run": "a", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
-             {"run": "b", "measure": "ending", "source": "00000000", "values": {"val_loss": 2}},
+    lines = [{"run": "a", "measure": "ending", "source": known["ending"], "values": ending},
+             {"run": "b", "measure": "ending", "source": "00000000", "values": ending},
              {"run": facts_module.ALONE_RUN + "E13", "measure": "variances",
               "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []},
+             {"run": "e", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
              {"run": "a", "measure": "profile", "source": known["profile"], "values": {"norm_ms": 1}}]
     other, own = (os.path.join(folder, name) for name in ("other.jsonl", "own.jsonl"))
     with open(other, "w", encoding="utf-8") as file:
         file.write("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
     records = facts_module.Records(own, other)
-    check(records.find("a", "ending") == {"val_loss": 1}, "another report's measurement")
+    check(records.find("a", "ending") == ending, "another report's measurement")
     check(len(records.known) == 1, "other lines were taken:", records.known)
-    records.keep("d", "ending", {"val_loss": 3}, "first")
+    records.keep("d", "ending", ending, "first")
     again = facts_module.Records(own, other)
     check([again.is_taken_over(run, "ending") for run in "ad"] == [True, False], "one's own measurement")
     check([json.loads(line)["run"] for line in again.text({"a", "d", "z"}).splitlines()] == ["a", "d"], "for another")
     check([again.is_of_another(run, "ending", program) for run, program in
            (("d", "first"), ("d", "second"), ("a", "second"))] == [False, True, False], "another program")
-    again.keep("d", "ending", {"val_loss": 3}, "second")
+    again.keep("d", "ending", ending, "second")
     for one in again, facts_module.Records(own, other):
         check([one.is_older(run, program) for run, program in (("d", "first"), ("d", "second"), ("a", "second"),
                ("e", "first"))] == [False, True, False, False], "runs of another program", one.first)

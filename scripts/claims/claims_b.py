@@ -95,8 +95,9 @@ CLAIMS_B = [
                         ((WIDTH, "length=64"), (LENGTH, "width=128"))
                         for reading, bound in ((above, 0.85), (below, 1.15))]),
           meant=below(value("E12", "norm_share", "norm=ln width=128 length=64"), 0.1),
-          revised="After a full report: the claim says two things, and the rule had no weaker sense in which the second, "
-          "that the cost is small, would count by itself. The verdict was false, for an exponent over the channels."),
+          revised="After a full report: the claim says two things, and the rule had no weaker sense in which the "
+          "second, that the cost is small, would count by itself. The verdict was false, for an exponent over the "
+          "channels."),
     Claim("B21", "The matrix products cost time proportional to the square of the length",
           "B, claim 21", "false",
           says=above(exponent("log2_linear", LENGTH, "width=128"), 1.5),
@@ -131,8 +132,8 @@ CLAIMS_B = [
                       no(exact(value("E2", "reread_errors", "norm=bn"), 0, 0))),
           meant=no(within(value("E2", "own_gap", "norm=bn"), DELTA)),
           note="A gap within the margin contradicts it. Generation by running statistics computes what "
-          "the whole forward pass does. In batches of 12 sequences; with accumulated batches of a single one the gap is "
-          "nats wide (grad-accum in the numbers of E19)."),
+          "the whole forward pass does. In batches of 12 sequences: batches of a single one, accumulated, are "
+          "in the numbers of E19 (parts=12)."),
     Claim("C12 F16 F18", "Attention is very sensitive to scale: a saturated softmax kills the gradient",
           "C, claim 12; F, claims 16 and 18", "true",
           says=all_of(above(value("E9", "saturated_outlier", "norm=none"), 0.1),

@@ -35,6 +35,7 @@ EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05
+ENDING = {"val_loss", "trained", "build"}  # what every measurement of a run's end has
 TIMED = "profile"                # times, which another machine has to measure itself
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
 HELPERS = (model_file, run_folders, probes)  # modules that measures use
@@ -88,8 +89,9 @@ class Records:
                 record = json.loads(line)
                 key = record["run"], record["measure"]
                 self.first.setdefault(key[0], record.get("program"))
-                if record["source"] == self.sources.get(key[1]):
-                    self.known[key] = record["values"]
+                values = record["values"]
+                if record["source"] == self.sources.get(key[1]) and (key[1] != "ending" or ENDING <= set(values)):
+                    self.known[key] = values
                     self.programs[key] = record.get("program")
             except (ValueError, KeyError, TypeError):
                 continue  # the line that a kill left incomplete
@@ -149,9 +151,15 @@ def wanted(lab, run):
             lab.records.is_of_another(name, measure, program) and lab.ended(run)]
 
 
-def is_missing(lab, run):
-    """Whether the run has to be run: it is not there, and something of it is not known."""
-    return (wanted(lab, run) or not run.measures) and not lab.ended(run)
+def waiting_seeds(lab, runs):
+    """The seeds of an experiment's runs whose measures need other runs too, and are not known."""
+    return {run.seed for run in runs if set(wanted(lab, run)) & set(WAITING)}
+
+
+def is_missing(lab, run, waiting):
+    """Whether the run has to be run: it is not there, and something of it is not known. A run of which nothing is
+    measured is one that others need; waiting: waiting_seeds()."""
+    return bool(wanted(lab, run) if run.measures else run.seed in waiting) and not lab.ended(run)
 
 
 def older_runs(lab, planned):

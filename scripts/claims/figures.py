@@ -3,7 +3,6 @@ course of training. Seeds are points, the interval is 99 % (none of two seeds, w
 and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
 the same bytes. And the small interval beside a verdict.
 """
-from dataclasses import replace
 import io
 import math
 import re
@@ -17,7 +16,7 @@ from claims import words
 from claims.fact_table import variant_options
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.links import course_variants, fits
-from claims.quantities import LOSSES, over_seeds
+from claims.quantities import LOSSES, exponential, over_seeds
 from looks import COLOURS, literal
 
 ROWS_MAX = 24
@@ -25,7 +24,7 @@ LABEL_WIDTH = 34          # characters of an upright label, about the height of 
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
 PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
-RATIOS = ("stream_growth_start", "gradient_ratio_start", "gradient_ratio_end")  # on logarithmic axes
+RATIOS = ("stream_growth_start", "gradient_ratio_start")  # on logarithmic axes
 
 
 def colour_of(value):
@@ -55,10 +54,8 @@ def finite_estimate(facts, experiment, cell, metric, variant):
 
 
 def geometric_mean(values):
-    """Over seeds, with its interval; values: positive ones."""
-    estimate = over_seeds({seed: math.log(value) for seed, value in values.items()})
-    return estimate and replace(estimate, value=math.exp(estimate.value), low=math.exp(estimate.low),
-                                high=math.exp(estimate.high), seeds=values)
+    """Over seeds, with its interval, of values above 0."""
+    return exponential(over_seeds({seed: math.log(value) for seed, value in values.items() if value > 0}))
 
 
 def draw_estimate(axes, estimate, place, colour, upright):

@@ -40,7 +40,12 @@ def number(value):
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return (f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}").replace("-", "−")
+    return (f"{value:.0f}" if 999.5 <= abs(value) < 1e6 else f"{value:.3g}").replace("-", "−")
+
+
+def threshold(value):
+    """A number of a rule, with all its digits."""
+    return f"{value:g}".replace("-", "−")
 
 
 def estimate_text(outcome):
@@ -157,12 +162,11 @@ def plain(quantity):
 def against(outcome):
     """How the value lies to what the reading asks for: "above 0.1", "not above 0.1"."""
     leaf = outcome.reading
-    asked = {"above": f"above {number(leaf.low)}", "below": f"below {number(leaf.high)}",
-             "within": f"within ±{number(leaf.high)}"}.get(leaf.form)
+    low, high = threshold(leaf.low), threshold(leaf.high)
+    asked = {"above": f"above {low}", "below": f"below {high}", "within": f"within ±{high}"}.get(leaf.form)
     if asked is None:
-        asked = f"exactly {number(leaf.low)}" if leaf.low == leaf.high else \
-            f"at least {number(leaf.low)}" if leaf.high == math.inf else \
-            f"from {number(leaf.low)} to {number(leaf.high)}"
+        asked = f"exactly {low}" if leaf.low == leaf.high else \
+            f"at least {low}" if leaf.high == math.inf else f"from {low} to {high}"
     return {HOLDS: "", FAILS: "not ", OPEN: "open whether "}[outcome.value] + asked
 
 

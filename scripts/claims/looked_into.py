@@ -2,32 +2,37 @@
 sentences and the command that shows it. {claim: (sentences, command)}"""
 
 LOOKED_INTO = {
-    "A7": ("What looks like speed follows from the learning rate: at ./train's own rate LayerNorm reaches the last "
-           "loss without a norm in less than two thirds of the steps, and at each one's best rate it needs as many "
-           "(1.09 of them in Post-LN, 0.90 and 0.99 in Pre-LN, at XS). What remains at the best rates is steadier "
-           "gradients.",
-           "scripts/report.py --full --size=XS --claim=A7"),
-    "B19": ("The share of a step is as small as said; the exponent over the channels is not 1. The arithmetic doubles "
-            "with the channels, but the time grew 2.6, 2.7 and 2.1 times from 64 to 512 with 12 sequences, and 4.4, "
-            "1.3 and 2.4 times with a single one: a step where values leave a level of the cache, at a width that "
-            "depends on the batch (Intel Xeon, medians of five).",
-            "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
-    "D1": ("It depends on stage and placement. In models of 4 layers and 64 channels, text against shuffled text, two seeds: "
-           "in the first 300 updates the means of Pre-LN's norms fluctuate 0.6 to 0.8 times as much and the variances 0.7 "
-           "to 0.8 times, from the 500th on 2.5 to 2.6 and 1.1 times, and in Post-LN then 2.8 to 3.6 and 1.9 times; the "
-           "rule reads Pre-LN and the mean of a whole run.",
-           "./train --norm=bn --placement=pre --n-embd=64 --max-iters=1001 --eval-interval=500 --eval-iters=20 "
-           "--probe-interval=20 TEXT  # tid_mean and tid_var in probes.csv"),
-    "F12": ("It is not the width: in untrained Post-LN models of 100 layers the first layer's gradient "
-            "(mlp.c_proj.weight in probes.csv) over the last one's was 0.5 and 0.02 with 32 channels, and 3.4 and "
-            "0.7 with 128 (two seeds each, xavier). The ratio varies by orders of magnitude between seeds, and in "
-            "the middle layers gradients are smaller than at both ends.",
-            "./train --norm=ln --postln --n-layer=100 --n-embd=128 --block-size=32 --init=xavier --max-iters=1 "
-            "--probe-interval=1 --eval-interval=1 --eval-iters=1 TEXT"),
-    "N1": ("Some of the tuned rates are ends of the short grid of this axis, so rates of one step more were tried "
-           "on Shakespeare: at 16 channels 0.1 is better without a norm (2.46 instead of 2.48), and at 64 no other "
-           "rate is better. Without a norm the difference from LayerNorm still grows by 0.06 nats for each doubling "
-           "of the width, and BatchNorm's by 0.04 (means of four seeds).",
-           "./train --norm=none --n-embd=16 --learning-rate=1e-1 --n-layer=2 --block-size=32 --max-iters=400 "
-           "--eval-interval=400 --eval-iters=32 TEXT"),
+    "A7": (
+        "What looks like speed follows from the learning rate: at ./train's own rate LayerNorm reaches the "
+        "last loss without a norm in less than two thirds of the steps, and at each one's best rate it needs "
+        "as many (1.09 of them in Post-LN, 0.90 and 0.99 in Pre-LN, at XS). What remains at the best rates is "
+        "steadier gradients.",
+        "scripts/report.py --full --size=XS --claim=A7"),
+    "B19": (
+        "The share of a step is as small as said; the exponent over the channels is not 1. The arithmetic "
+        "doubles with the channels, but the time grew 2.6, 2.7 and 2.1 times from 64 to 512 with 12 "
+        "sequences, and 4.4, 1.3 and 2.4 times with a single one: a step where values leave a level of the "
+        "cache, at a width that depends on the batch (Intel Xeon, medians of five).",
+        "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
+    "D1": (
+        "It depends on stage and placement. In models of 4 layers and 64 channels, text against shuffled "
+        "text, two seeds: in the first 300 updates the means of Pre-LN's norms fluctuate 0.6 to 0.8 times as "
+        "much and the variances 0.7 to 0.8 times, from the 500th on 2.5 to 2.6 and 1.1 times, and in Post-LN "
+        "then 2.8 to 3.6 and 1.9 times; the rule reads Pre-LN and the mean of a whole run.",
+        "./train --norm=bn --placement=pre --n-embd=64 --max-iters=1001 --eval-interval=500 --eval-iters=20 "
+        "--probe-interval=20 TEXT  # tid_mean and tid_var in probes.csv"),
+    "F12": (
+        "It is not the width: in untrained Post-LN models of 100 layers the first layer's gradient "
+        "(mlp.c_proj.weight in probes.csv) over the last one's was 0.5 and 0.02 with 32 channels, and 3.4 and "
+        "0.7 with 128 (two seeds each, xavier). The ratio varies by orders of magnitude between seeds, and in "
+        "the middle layers gradients are smaller than at both ends.",
+        "./train --norm=ln --postln --n-layer=100 --n-embd=128 --block-size=32 --init=xavier --max-iters=1 "
+        "--probe-interval=1 --eval-interval=1 --eval-iters=1 TEXT"),
+    "N1": (
+        "Some of the tuned rates are ends of the short grid of this axis, so rates of one step more were "
+        "tried on Shakespeare: at 16 channels 0.1 is better without a norm (2.46 instead of 2.48), and at 64 "
+        "no other rate is better. Without a norm the difference from LayerNorm still grows by 0.06 nats for "
+        "each doubling of the width, and BatchNorm's by 0.04 (means of four seeds).",
+        "./train --norm=none --n-embd=16 --learning-rate=1e-1 --n-layer=2 --block-size=32 --max-iters=400 "
+        "--eval-interval=400 --eval-iters=32 TEXT"),
 }

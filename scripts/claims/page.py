@@ -1,7 +1,7 @@
 """Facts, verdicts and pictures as one HTML file that needs nothing else: no script, no other file.
 
-Every number is substituted from facts; which sentence is said follows from the verdict. The template is
-page.html; texts of the page that are no numbers are in words.py.
+What was found is substituted from facts; which sentence is said follows from the verdict. The template is
+page.html; other texts of the page are in words.py, what was looked into by hand in looked_into.py.
 """
 from collections import namedtuple
 import math
@@ -78,7 +78,8 @@ def claim_row(claim, contents):
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised, "caveats": verdict.caveats,
-            "default": outcome_rows(verdict.default, {}), "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
+            "default": outcome_rows(verdict.default, {}),
+            "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
             "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
@@ -88,18 +89,18 @@ def claim_row(claim, contents):
 
 
 def sizes_of(verdict):
-    """"at XS, S", after a verdict that rests on trained models; "fails at XS, open at S" of what decides it if
-    that came out differently."""
-    cells = [one.cell for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"]
+    """"at XS, S", after a verdict that rests on trained models; "fails in tinyshakespeare, XS; open in ..." of what
+    decides it, if that came out differently."""
+    cells = sorted({one.cell for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"}, key=cell_order)
     if not cells or verdict.word == UNMEASURED:
         return ""
-    deciding = verdict.weaker if verdict.word == FALSE and verdict.weaker else verdict.cells
+    weaker = verdict.weaker and (verdict.word == FALSE or verdict.word == UNDECIDED and verdict.says == FAILS)
     groups = {}
-    for cell in sorted(set(cells), key=cell_order):
-        groups.setdefault(deciding.get(cell), {})[cell[1]] = None
+    for cell in cells:
+        groups.setdefault((verdict.weaker if weaker else verdict.cells).get(cell), []).append(cell_name(cell))
     if verdict.word not in (FALSE, UNDECIDED) or len(groups) < 2 or None in groups:
-        return f"at {', '.join(dict.fromkeys(size for group in groups.values() for size in group))}"
-    return ", ".join(f"{reading_word(value)} at {', '.join(group)}" for value, group in groups.items())
+        return f"at {', '.join(dict.fromkeys(size for _, size in cells))}"
+    return "; ".join(f"{reading_word(value)} in {' and '.join(group)}" for value, group in groups.items())
 
 
 def table_of(facts, experiment, cell):
@@ -154,8 +155,8 @@ def experiment_row(experiment, contents):
             "tables": [table_of(facts, experiment, cell) for cell in facts.cells(experiment.id)]}
 
 
-# The runs of a size: a Size; names of planned and of measured runs; {(run, measure)} without values; the fewest
-# and the most seeds of a variant.
+# The runs of a size of which something is measured: a Size; names of those that are planned, and that are measured;
+# {(run, measure)} without values; the fewest and the most seeds of a variant.
 Coverage = namedtuple("Coverage", "size planned done empty seeds")
 
 
@@ -165,8 +166,8 @@ def coverage(contents):
     for experiment, size, label, run in contents.planned:
         one, name = found.setdefault(size.name, Coverage(size, set(), set(), set(), [])), lab.name_of(run)
         values = [lab.records.find(name, measure) for measure in run.measures]
-        one.planned.add(name)
-        one.done.update([] if None in values else [name])
+        one.planned.update([name] if values else [])  # others are read beside those
+        one.done.update([name] if values and None not in values else [])
         one.empty.update((name, measure) for measure, known in zip(run.measures, values) if known == {})
         seeds.setdefault(size.name, {}).setdefault((experiment.id, label, run.variant), set()).add(run.seed)
     return {name: one._replace(seeds=sorted({min(map(len, seeds[name].values())), max(map(len, seeds[name].values()))}))
@@ -286,5 +287,6 @@ def make(contents):
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
-        younger=sorted(contents.younger), objections=words.OBJECTIONS, glossary=words.GLOSSARY, articles=words.ARTICLES,
+        younger=sorted(contents.younger), objections=words.OBJECTIONS if contents.level == "full" else (),
+        glossary=words.GLOSSARY, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers_of(rows))

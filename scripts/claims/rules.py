@@ -20,9 +20,9 @@ A claim is written down twice: what it `says`, and what is `meant` if one is cha
     fails   fails, or none  false
     open, or fails and meant is open: not decided;  None: not measured
 
-A claim read at tuned learning rates, or at the better of two initializations, is judged at the default ones
-too. Where the verdicts contradict each other, it is imprecise: it depends on the recipe. Equivalence: Lakens 2017. The criterion as data: Lakens and
-DeBruine 2021.
+A rule with rate=tuned or recipe=best in it is judged at the default recipe too. Where the verdicts contradict
+each other, the claim is imprecise: it depends on the recipe. Equivalence: Lakens 2017. The criterion as data:
+Lakens and DeBruine 2021.
 """
 from dataclasses import dataclass, field, replace
 import math
@@ -312,7 +312,7 @@ class Verdict:
     seeds_needed: int = None
     caveats: tuple = ()  # sentences: what to know of the rates behind it
     weaker: dict = field(default_factory=dict)  # of `meant`: {cell: value}
-    default: list = field(default_factory=list)  # outcomes of both at the default recipe, if they are others
+    default: list = field(default_factory=list)  # outcomes at the default recipe, where the rule reads a tuned one
 
 
 def word_of(says, meant, cells, weaker):
@@ -343,7 +343,7 @@ def judge(claim, facts):
     why, known, default = why_of(word, meant, cells, weaker, claim), [], []
     if any(tuned in need[2] for need in claim.needs() for tuned in AT_BEST):
         at_default = facts.with_recipe(RECIPES[1])
-        other, default = judge_once(claim, at_default)[0], outcomes(claim, at_default)
+        other, default = judge_once(claim, at_default)[0], outcomes_at_default(claim, at_default)
         what = "rate and initialization" if any(AT_BEST[1] in need[2] for need in claim.needs()) else "rate"
         if other != word and other in DECIDED and word in (TRUE, FALSE):
             why = f"Depends on the learning {what}: {word} at the best, {other} at the default."
@@ -357,10 +357,11 @@ def judge(claim, facts):
                    seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker, default)
 
 
-def outcomes(claim, facts):
-    """Of the leaves of both readings, each once."""
+def outcomes_at_default(claim, facts):
+    """Of the leaves of both readings that read tuned rates, each once."""
     return list({(one.reading.text(), one.cell): one for reading in (claim.says, claim.meant) if reading
-                 for one in reading.outcomes(facts)}.values())
+                 for one in reading.outcomes(facts)
+                 if any(tuned in need[2] for need in one.reading.needs() for tuned in AT_BEST)}.values())
 
 
 def cell_name(cell):

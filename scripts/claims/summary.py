@@ -105,12 +105,12 @@ def readme_section(contents, where):
     sentences = told_first(contents)[:README_LINES - len(asked)] + asked
     theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
     tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
-    runs = ", ".join(f"{len(one.done)} of {len(one.planned)} at {name}"
-                     for name, one in page.coverage(contents).items())
+    sizes = page.coverage(contents)
+    runs = ", ".join(f"{len(one.done)} of {len(one.planned)} at {name}" for name, one in sizes.items())
     return "\n".join([
         "## What we found", "",
         f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
-        f"over paired seeds; verdicts hold at these sizes; runs measured: {runs}).", "",
+        f"over paired seeds; verdicts hold at these sizes{f'; runs measured: {runs}' * bool(sizes)}).", "",
         *(f"- {sentence}" for sentence in sentences), "",
         f"`make report{' REPORT=--full' * (contents.level == 'full')}` measures this again and writes `{where}`: "
         "every claim with its rule, numbers and "
