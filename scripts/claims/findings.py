@@ -180,11 +180,18 @@ def sentence(text):
     return text[:1].upper() + text[1:] + "."
 
 
+def at_default(outcome, verdict):
+    """What the same reading gave at the default recipe, to be added."""
+    return "".join(f"; at the default {estimate_text(one)}" for one in verdict.default
+                   if (one.reading.text(), one.cell) == (outcome.reading.text(), outcome.cell))
+
+
 def found(claim, verdict):
     """What was found, after a verdict: for "imprecise" what is true and what is not."""
     outcome, failed = telling(claim, verdict), failing(claim, verdict)
     if verdict.word == IMPRECISE and verdict.meant != HOLDS:
-        return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)})") if outcome else verdict.why
+        return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)}{at_default(outcome, verdict)})") \
+            if outcome else verdict.why
     if outcome is None:
         return claim.note or verdict.why
     same = failed and (failed.reading.quantity.text, failed.cell) == (outcome.reading.quantity.text, outcome.cell)
