@@ -9,10 +9,10 @@ LOOKED_INTO = {
         "steadier gradients.",
         "scripts/report.py --full --size=XS --claim=A7"),
     "B19": (
-        "The share of a step is as small as said; the exponent over the channels is not 1. The arithmetic "
-        "doubles with the channels, but the time grew 2.6, 2.7 and 2.1 times from 64 to 512 with 12 "
-        "sequences, and 4.4, 1.3 and 2.4 times with a single one: a step where values leave a level of the "
-        "cache, at a width that depends on the batch (Intel Xeon, medians of five).",
+        "The share of a step is as small as said, and with one sequence the time doubles with the channels "
+        "(2.0 to 2.2 times for each doubling from 64 to 1024). With 12 sequences it grows 2.2 and 1.9 times "
+        "up to 256 channels and 2.4 times at each doubling after that, where values leave the second-level "
+        "cache (Zen 5, medians of five; on an Intel Xeon with a larger cache the steps lie elsewhere).",
         "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
     "D1": (
         "It depends on stage and placement. In models of 4 layers and 64 channels, text against shuffled "
