@@ -201,9 +201,10 @@ def expect_same_numbers(options, lab, runs):
     or vector width, or a program that has changed, gives other numbers, which must not be mixed with these."""
     taken = [run for run in runs if any(lab.records.is_taken_over(lab.name_of(run), measure)
                                         for measure in run.measures)]
+    if not lab.records.known.keys() - lab.records.programs.keys():
+        raise LabError(f"--continue={options.other}: has no measurement, or none by today's code")
     if not taken:
-        raise LabError(f"--continue={options.other}: has nothing of these runs (it is of other texts or sizes, or was "
-                       "measured with other code)")
+        say(f"--continue={options.other}: has nothing of these runs")
     some = {}
     for run in taken if not options.page else ():
         if lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):

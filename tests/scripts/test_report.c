@@ -104,7 +104,7 @@ static void report_is_continued(void) {
                 "! $SCRIPTS/report.py --size=mini --continue=cut.gz --out=next 2>messages && "
                 "grep -q '^report: cut.gz: not a file of measurements' messages");
     expect_done("! $SCRIPTS/report.py --size=mini --continue=first/p/facts.csv --out=next "
-                "2>messages && grep -q 'facts.csv: has nothing of these runs' messages");
+                "2>messages && grep -q 'facts.csv: has no measurement' messages");
 }
 
 /* A whole report; its repetition, which runs and measures nothing; what draws it again; and a second one
