@@ -89,6 +89,22 @@ static void report_is_drawn(void) {
         "cmp report.html r/report.html");
 }
 
+/* What a repository keeps: from its facts follow the same verdicts, and its list has every run. */
+static void report_is_published(void) {
+    expect_done("cd first && for i in 1 2; do $SCRIPTS/report.py --size=mini --out=r --page "
+                "--publish=p >out && touch p/figures/old$i.svg || exit 1; done && "
+                "[ ! -e p/figures/old1.svg ] && rm p/figures/old2.svg && "
+                "cmp report.html p/report.html && cmp verdicts.csv p/verdicts.csv && "
+                "[ $(wc -l <p/facts.csv) -lt $(wc -l <facts.csv) ] && "
+                "[ $(grep -c '<figure id' report.html) = $(ls p/figures | wc -l) ]");
+    expect_done("cd first && $SCRIPTS/report.py --facts=p/facts.csv --out=again >out && "
+                "cmp verdicts.csv again/verdicts.csv");
+    expect_done("cd first && cmp <(cut -d' ' -f1 p/grid.txt) "
+                "<(ls r/ablation/runs | LC_ALL=C sort) && "
+                "read -r name words <p/grid.txt && eval \"$TRAIN $words --out=run\" >out 2>&1 && "
+                "cmp run/model.safetensors r/ablation/runs/$name/model.safetensors");
+}
+
 /* Another report continues a published one: it repeats a run of each norm, and refuses if one has another
    loss. Runs of which nothing is measured, which E17 needs, are not run again. */
 static void report_is_continued(void) {
