@@ -25,7 +25,7 @@ import check_report_page
 import check_report_statistics
 from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
-from claims.fact_table import FactError, Facts, facts_text, read_facts
+from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.looked_into import LOOKED_INTO
 from claims.probes import ridge_r2
 from claims.rules import (FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, UNMEASURED, Claim, above,
@@ -279,6 +279,8 @@ def check_tables():
         check(claim.says is not None and claim.expected in (TRUE, IMPRECISE, FALSE, "open"), claim.id)
         check(all(name in experiments.BY_ID for name in claim.experiments()), claim.id)
         check(bool(claim.text and claim.where), claim.id)
+    sizes = {size.name for core, others in plan.LEVELS.values() for size in [*core, *others]}
+    check(sizes == set(SIZES), "sizes without a place in their order:", sizes ^ set(SIZES))
     asked = {name for claim in claims.CLAIMS for name in claim.experiments()}
     check(asked == set(experiments.BY_ID), "nobody asks for", set(experiments.BY_ID) - asked)
     first = registered.first_rules()

@@ -19,8 +19,8 @@ LOOKED_INTO = {
         "The share of a step is as small as said, and with one sequence the time doubles with the channels "
         "(2.0 to 2.2 times for each doubling from 64 to 1024). With 12 sequences it grows 2.2 and 1.9 times "
         "up to 256 channels and 2.4 times at each doubling after that, where values leave the second-level "
-        "cache (Zen 5, medians of five). On an Intel Xeon with a larger cache the exponent of the report was 1.29 "
-        "[1.25, 1.33], so there the strict sense failed.",
+        "cache (Zen 5, medians of five; on an Intel Xeon with a larger cache the report's exponent was 1.29 [1.25, "
+        "1.33], so there the strict sense failed).",
         "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
     "D1": (
         "It depends on stage and placement. In models of 4 layers and 64 channels, text against shuffled "
