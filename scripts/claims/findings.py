@@ -14,7 +14,7 @@ import math
 import re
 
 from claims import words
-from claims.fact_table import variant_options
+from claims.fact_table import cell_order, variant_options
 from claims.inference import MARGIN
 from claims.quantities import difference
 from claims.rules import FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell
@@ -23,6 +23,8 @@ OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 
 # What is asked most, whether it is decided or not: a, b, and the difference of their losses.
+ASKED_SAYS = ("Differences of the validation loss in nats with 99 % intervals, each side at its best rate (beside no norm: "
+              "at its best rate and initialization):")
 ASKED = [
     ("RMSNorm", "LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
     ("BatchNorm", "LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
@@ -209,7 +211,7 @@ def comparison(estimate):
         return f"equal within {MARGIN:g}"
     if estimate.low > 0:
         return "higher"
-    return "lower" if estimate.high < 0 else "not decided at this size"
+    return "lower" if estimate.high < 0 else "not decided"
 
 
 def signed(value):
@@ -217,17 +219,19 @@ def signed(value):
                                 f"{value:.3f}".replace("-", "−"))
 
 
+def answer(estimate):
+    """What a difference of losses is, in a cell of a table."""
+    if estimate is None:
+        return ""
+    return (f"{comparison(estimate)}: {'median ' * (estimate.kind == 'median')}{signed(estimate.value)} "
+            f"[{signed(estimate.low)}, {signed(estimate.high)}], {estimate.n} seeds")
+
+
 def most_asked(facts):
-    """A sentence for each pair that is asked for most, in every cell in which it was measured."""
-    sentences = []
-    for a, b, quantity in ASKED:
-        parts = []
-        for corpus, size in facts.cells(quantity.experiment):
-            one = quantity.estimate(facts, (corpus, size))
-            if one is not None:
-                parts.append(f"{comparison(one)}: {'median ' * (one.kind == 'median')}{signed(one.value)} "
-                             f"[{signed(one.low)}, {signed(one.high)}] ({corpus}, {size}, {one.n} seeds)")
-        if parts:
-            sentences.append(f"{a} against {b}, validation loss in nats, each at its best rate: "
-                             f"{'; '.join(parts)}.")
-    return sentences
+    """The table of the pairs that are asked for most: its head, and a row for each text and size; empty
+    if nothing is measured."""
+    cells = {cell for *_, quantity in ASKED for cell in facts.cells(quantity.experiment)}
+    rows = [[", ".join(cell), *(answer(quantity.estimate(facts, cell)) for *_, quantity in ASKED)]
+            for cell in sorted(cells, key=cell_order)]
+    rows = [row for row in rows if any(row[1:])]
+    return [["text, size", *(f"{a} − {b}" for a, b, _ in ASKED)], *rows] if rows else []

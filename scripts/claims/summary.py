@@ -82,7 +82,7 @@ def counts(judged):
             for word in VERDICTS if word != UNTESTED}
 
 
-README_LINES = 10  # sentences of the section
+README_SENTENCES = 6
 
 
 def told_first(contents):
@@ -98,11 +98,18 @@ def told_first(contents):
     return [text.replace(f": {word}. ", f": **{word}**. ", 1) for word, text in told]
 
 
+def markdown_table(rows):
+    """The lines of a table of which the first row is the head."""
+    lines = ["|" + "".join(f" {text} |" if text else " |" for text in row) for row in rows]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
+
+
 def readme_section(contents, where):
     """README's section: how many claims came out how, what is decided, surprises first, then what is asked
     most, decided or not."""
     asked = findings.most_asked(contents.facts)
-    sentences = told_first(contents)[:README_LINES - len(asked)] + asked
+    if asked:
+        asked = [findings.ASKED_SAYS, "", *markdown_table(asked), ""]
     theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
     tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
     sizes = page.coverage(contents)
@@ -111,7 +118,7 @@ def readme_section(contents, where):
         "## What we found", "",
         f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
         f"over paired seeds; verdicts hold at these sizes{f'; runs measured: {runs}' * bool(sizes)}).", "",
-        *(f"- {sentence}" for sentence in sentences), "",
+        *(f"- {sentence}" for sentence in told_first(contents)[:README_SENTENCES]), "", *asked,
         f"`make report{' REPORT=--full' * (contents.level == 'full')}` measures this again and writes `{where}`: "
         "every claim with its rule, numbers and "
         "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
