@@ -50,7 +50,7 @@ def check_sentences():
     facts = planted(S={"bn": 0.3, "rms": 0.001})
     word, outcome, text = told(facts, above(A_TO_B, 0.1))
     check(word == TRUE and text == "Validation loss (BatchNorm) less that of LayerNorm: 0.3 nats [0.296, "
-          "0.304], 6 seeds, text, S, above 0.1.", text)
+          "0.304], 6 seeds, text S, above 0.1.", text)
     word, outcome, text = told(facts, no(within(A_TO_C, 0.02)))
     check(word == FALSE and text.endswith(", within ±0.02."), "below a not", text)
     again = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
@@ -78,7 +78,7 @@ def check_mixed():
     facts = planted(S={"bn": 0.3}, XS={"bn": -0.3})
     word, outcome, text = told(facts, above(A_TO_B, 1), above(A_TO_B, 0.02))
     check(word == IMPRECISE and outcome.cell == ("text", "S") and
-          text.startswith("In a weaker sense it holds in text, S and fails in text, XS (validation"), text)
+          text.startswith("In a weaker sense it holds in text S and fails in text XS (validation"), text)
     rows = {name: {"word": IMPRECISE, "meant_word": "fails", "text": "Something", "telling": "1 nat",
                    "found": text} for name in words.MINUTE}
     check(all(text in sentence for _, sentence in words.in_a_minute(rows)), words.in_a_minute(rows)[0])
@@ -107,7 +107,7 @@ def check_asked():
     head, *rows = findings.most_asked(facts)
     check(head[:3] == ["text, size", "RMSNorm − LayerNorm", "BatchNorm − LayerNorm"], head)
     (xs, rms_xs, bn_xs, *_), (s, rms, bn, *others) = rows
-    check((xs, s) == ("text, XS", "text, S"), rows)
+    check((xs, s) == ("text XS", "text S"), rows)
     check(rms.startswith("equal within 0.02: +0.001 [") and rms.endswith(", 6 seeds") and rms_xs, rows)
     check(bn.startswith("higher: +0.300 [") and bn_xs.startswith("lower: −0.300 [−0.304, −0.296], "), rows)
     check(not any(others), "a pair that was not measured has empty cells")
@@ -148,7 +148,7 @@ def check_cells():
     """Where cells differ, each is said to be what it is; a ratio's mean is the geometric one."""
     claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
     found = page.sizes_of(judge(claim, planted(S={"bn": -0.3}, XS={"bn": 0.019})))
-    check(found == "open in text, XS; fails in text, S", found)
+    check(found == "open in text XS; fails in text S", found)
     found = page.sizes_of(judge(claim, planted(S={"bn": 0.3}, XS={"bn": 0.3})))
     check(found == "at XS, S", found)
     mean = figures.geometric_mean({"1": 1.0, "2": 4.0, "3": 0.0})

@@ -172,7 +172,7 @@ def check_recipe():
         facts.add("E", "text", "S", "norm=c rate=default", seed, "val_loss", 2.5)
     lower = quantities.difference("E", "val_loss", "norm=c", "norm=b", at="rate=tuned")
     found = judge(Claim("T", "", "", "open", says=below(lower, -1), meant=below(lower, -0.02)), facts)
-    check(found.word == IMPRECISE and found.caveats == ("At the default rate it is false.",) and
+    check(found.word == IMPRECISE and found.caveats == ("At ./train's own rate it is false.",) and
           "weaker sense holds" in found.why, "two recipes", found)
 
 

@@ -80,7 +80,7 @@ EXPERIMENTS = [
         "E8", "Depth, placement, warm-up, final norm",
         "Where do gradients and the residual stream shrink or grow, and what trains?",
         "placement, norm, depth, initialization, warm-up, the norm before the head.",
-        "Models of 4 to 100 layers are narrow here (32 channels), and trained at the rate 1e-3 only.",
+        "Models of 4 to 100 layers are narrow here (32 channels). Those of 16 and 48 are trained, at 1e-3 only.",
         designs.depth_runs, figure=(lines("depth", "stream_growth_start", "placement", norm="ln",
                                           init="xavier", time="start"),
                                     lines("depth", "gradient_ratio_start", "placement", norm="ln",
@@ -91,8 +91,8 @@ EXPERIMENTS = [
     Experiment(
         "E9", "Outliers and attention",
         "What do an outlier channel and a high rate do to attention, and does a norm prevent it?",
-        "one channel of the positions' embedding (times 100) in trained models; in initial states "
-        "(times 1 and 1000); the learning rate with and without QK-norm.",
+        "one channel of the positions' embedding: in trained models random values 100 times as large as the "
+        "tokens' embedding, in initial weights its own times 1 to 1000; the learning rate with and without QK-norm.",
         "The outlier is planted. Whether models grow such channels is not asked.",
         designs.outlier_runs, figure=(dots("saturated_outlier"), dots("saturated", qk="off"),
                                       dots("val_loss", start="x1000"), dots("output_range")),
@@ -122,7 +122,7 @@ EXPERIMENTS = [
         "E13", "Algorithms for the variance",
         "Which way to compute a variance keeps its digits?",
         "one-pass, two-pass, Welford; 32 and 64 bits; an offset of the data.",
-        "Vectors of normal numbers with an offset.", alone=("variances",), metrics=()),
+        "Vectors of normally distributed numbers with an offset only.", alone=("variances",), metrics=()),
     Experiment(
         "E14", "A small corpus",
         "Does a norm narrow the gap between training and validation loss?",
@@ -158,7 +158,7 @@ EXPERIMENTS = [
         "This build on this machine.", alone=("repeats",), metrics=()),
     Experiment(
         "E19", "A batch in parts",
-        "How far is BatchNorm's gradient from parts of a batch from that of the whole?",
+        "How much does BatchNorm's gradient change if a batch is computed in parts?",
         "the number of parts that the same twelve sequences are cut into; the age of the model.",
         "Parts are batches of one process; exchange between machines is not timed.",
         designs.shard_runs, figure=(dots("gradient_error_4"), dots("val_loss")),

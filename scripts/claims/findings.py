@@ -17,20 +17,21 @@ from claims import words
 from claims.fact_table import cell_order, variant_options
 from claims.inference import MARGIN
 from claims.quantities import difference
-from claims.rules import FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell
+from claims.rules import FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell, cell_name
 
 OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 
-# What is asked most, whether it is decided or not: a, b, and the difference of their losses.
-ASKED_SAYS = ("Differences of the validation loss in nats with 99 % intervals, each side at its best rate (beside no norm: "
-              "at its best rate and initialization):")
+# What is asked most, whether it is decided or not: differences of losses.
+ASKED_SAYS = ("Validation loss of the first less that of the second, in nats, each at its best rate, with 99 % "
+              "intervals. Initial weights are GPT-2's; the column with Xavier's takes the better of both for each side.")
 ASKED = [
-    ("RMSNorm", "LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
-    ("BatchNorm", "LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
-    ("No norm", "LayerNorm", difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best")),
-    ("Pre-LN", "Post-LN", difference("E8", "val_loss", "placement=pre", "placement=post",
-                                     at="norm=ln depth=base rate=tuned")),
+    ("RMSNorm − LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
+    ("BatchNorm − LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
+    ("no norm − LayerNorm", difference("E1", "val_loss", "norm=none", "norm=ln", at="rate=tuned")),
+    ("no norm − LayerNorm, Xavier's too", difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best")),
+    ("Pre-LN − Post-LN", difference("E8", "val_loss", "placement=pre", "placement=post",
+                                    at="norm=ln depth=base rate=tuned")),
 ]
 
 
@@ -158,6 +159,7 @@ def plain(quantity):
                   text)
     text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b",
                   lambda match: words.METRICS.get(match.group(), match.group().replace("_", " ")), text)
+    text = re.sub(r"reaches the last loss of (.*)", r"reaches the loss that \1 ends with", text)
     return text.replace(" - ", " less ").replace(" / ", " over ")
 
 
@@ -174,7 +176,7 @@ def against(outcome):
 
 def measured(outcome):
     """What was measured, how much it is, and of which text and size."""
-    size = f", {', '.join(outcome.cell)}" if outcome.cell[1] != "-" else ""
+    size = f", {cell_name(outcome.cell)}" if outcome.cell[1] != "-" else ""
     return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}{size}"
 
 
@@ -184,7 +186,7 @@ def sentence(text):
 
 def at_default(outcome, verdict):
     """What the same reading gave at the default recipe, to be added."""
-    return "".join(f"; at the default {estimate_text(one)}" for one in verdict.default
+    return "".join(f"; at ./train's own rate {estimate_text(one)}" for one in verdict.default
                    if (one.reading.text(), one.cell) == (outcome.reading.text(), outcome.cell))
 
 
@@ -230,8 +232,8 @@ def answer(estimate):
 def most_asked(facts):
     """The table of the pairs that are asked for most: its head, and a row for each text and size; empty
     if nothing is measured."""
-    cells = {cell for *_, quantity in ASKED for cell in facts.cells(quantity.experiment)}
-    rows = [[", ".join(cell), *(answer(quantity.estimate(facts, cell)) for *_, quantity in ASKED)]
+    cells = {cell for _, quantity in ASKED for cell in facts.cells(quantity.experiment)}
+    rows = [[cell_name(cell), *(answer(quantity.estimate(facts, cell)) for _, quantity in ASKED)]
             for cell in sorted(cells, key=cell_order)]
     rows = [row for row in rows if any(row[1:])]
-    return [["text, size", *(f"{a} − {b}" for a, b, _ in ASKED)], *rows] if rows else []
+    return [["text, size", *(name for name, _ in ASKED)], *rows] if rows else []

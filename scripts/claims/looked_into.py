@@ -6,8 +6,8 @@ LOOKED_INTO = {
         "What looks like speed follows from the learning rate: at ./train's own rate LayerNorm reaches the last "
         "loss without a norm in 0.2 to 0.4 of the steps, but at each one's best rate Post-LN does not reach it "
         "in 7 of 8 seeds (XS), and Pre-LN needs 0.99, 0.89 and 0.69 of the steps at XS, S and M. With Xavier's "
-        "initial weights a model without a norm ends lower than LayerNorm does (A14), so there is nothing to be "
-        "faster to.",
+        "initial weights a model without a norm ends lower than LayerNorm does (A14), so LayerNorm has no "
+        "loss to reach sooner.",
         "scripts/report.py --full --claim=A7"),
     "B16": (
         "It depends on the initial weights: from GPT-2's, which are small, Post-LN of 16 layers without warm-up "
@@ -23,10 +23,10 @@ LOOKED_INTO = {
         "1.33], so there the strict sense failed).",
         "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
     "D1": (
-        "It depends on stage and placement. In models of 4 layers and 64 channels, text against shuffled "
-        "text, two seeds: in the first 300 updates the means of Pre-LN's norms fluctuate 0.6 to 0.8 times as "
-        "much and the variances 0.7 to 0.8 times, from the 500th on 2.5 to 2.6 and 1.1 times, and in Post-LN "
-        "then 2.8 to 3.6 and 1.9 times; the rule reads Pre-LN and the mean of a whole run.",
+        "It depends on stage and placement (4 layers of 64 channels, two seeds). Fluctuation on text over that on "
+        "shuffled text: in Pre-LN 0.6 to 0.8 (means) and 0.7 to 0.8 (variances) in the first 300 updates, 2.5 to "
+        "2.6 and 1.1 from the 500th on; in Post-LN 2.8 to 3.6 and 1.9 from the 500th on. The rule reads Pre-LN and "
+        "the mean of a whole run.",
         "./train --norm=bn --placement=pre --n-embd=64 --max-iters=1001 --eval-interval=500 --eval-iters=20 "
         "--probe-interval=20 TEXT  # tid_mean and tid_var in probes.csv"),
     "F12": (

@@ -174,6 +174,12 @@ def coverage(contents):
             for name, one in found.items()}
 
 
+def texts_of(facts):
+    """The names of a report's texts, the first one first: E1 has all of them, other experiments the first."""
+    having = [text for name in facts.experiments() for text, _ in facts.cells(name)]
+    return sorted({text for text, _ in facts.cells("E1")}, key=lambda text: (-having.count(text), text))
+
+
 def what_was_run(contents):
     """[(name, text)]"""
     facts, lab, sizes = contents.facts, contents.lab, coverage(contents)
@@ -280,7 +286,8 @@ def make(contents):
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
-        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=findings.ASKED_SAYS, run=what_was_run(contents),
+        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=findings.ASKED_SAYS,
+        texts=texts_of(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
         unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],

@@ -346,10 +346,10 @@ def judge(claim, facts):
         other, default = judge_once(claim, at_default)[0], outcomes_at_default(claim, at_default)
         what = "rate and initialization" if any(AT_BEST[1] in need[2] for need in claim.needs()) else "rate"
         if other != word and other in DECIDED and word in (TRUE, FALSE):
-            why = f"Depends on the learning {what}: {word} at the best, {other} at the default."
+            why = f"Depends on the learning {what}: {word} at the best one, {other} at ./train's own."
             word = IMPRECISE
         elif other != word and other in DECIDED:
-            known = [f"At the default {what} it is {other}."]
+            known = [f"At ./train's own {what} it is {other}."]
     known += caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []
@@ -365,14 +365,14 @@ def outcomes_at_default(claim, facts):
 
 
 def cell_name(cell):
-    return f"{cell[0]}, {cell[1]}"
+    return f"{cell[0]} {cell[1]}"
 
 
 def why_of(word, meant, cells, weaker, claim):
     """One sentence that explains a verdict which is not plain."""
     if word == IMPRECISE and meant != HOLDS:
         strict = HOLDS in cells.values()
-        held, failed = ("; ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
+        held, failed = (" and ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
                                   if value == wanted) for wanted in (HOLDS, FAILS))
         return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}."
     if word == IMPRECISE:

@@ -113,15 +113,16 @@ def readme_section(contents, where):
     theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
     tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
     sizes = page.coverage(contents)
+    again = "make report" if contents.level != "full" else " ".join(
+        ["scripts/report.py --full", *(f"--corpus=data/corpora/{text}.txt" for text in page.texts_of(contents.facts))])
     runs = ", ".join(f"{len(one.done)} of {len(one.planned)} at {name}" for name, one in sizes.items())
     return "\n".join([
         "## What we found", "",
         f"Of {len(theirs)} claims of five articles: {tally} ({contents.level} report; 99 % intervals "
-        f"over paired seeds; verdicts hold at these sizes{f'; runs measured: {runs}' * bool(sizes)}).", "",
+        f"over paired seeds{f'; runs measured: {runs}' * bool(sizes)}). {words.README_WORDS}", "",
         *(f"- {sentence}" for sentence in told_first(contents)[:README_SENTENCES]), "", *asked,
-        f"`make report{' REPORT=--full' * (contents.level == 'full')}` measures this again and writes `{where}`: "
-        "every claim with its rule, numbers and "
-        "command. [scripts/claims](scripts/claims/README.md) says how claims are judged."])
+        f"`{again}` measures this again and writes `{where}`: every claim with its rule, numbers and command. "
+        "[scripts/claims](scripts/claims/README.md) says how claims are judged."])
 
 
 def conclude(options, lab, facts, planned, tried):

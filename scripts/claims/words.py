@@ -4,8 +4,14 @@ LEVELS = {"mini": "mini: a trial of the report itself. Its verdicts mean nothing
           "quick": "quick: small models, few seeds. Many verdicts need the full report",
           "full": "full"}
 
-ARTICLES = "Five articles, A to F (there is no E), explain why Transformers use LayerNorm and not " \
-           "BatchNorm. Claims are paraphrased; the number says which claim of the article it is."
+ARTICLES = "Five articles, A to D and F, explain why Transformers use LayerNorm and not BatchNorm. Claims are " \
+           "paraphrased. A21 is claim 21 of article A. N1 to N16 were found at a second reading of the articles; X1 " \
+           "is a claim of ours."
+
+# README's words for what the page explains at length.
+README_WORDS = "Imprecise: not as it is said, but in a weaker sense, or at some sizes or rates only. XS, S and M have " \
+               "2, 4 and 4 layers of 32, 64 and 128 channels; kjv is the King James Bible. The page counts a claim of " \
+               "ours (X1) too."
 
 OLDER = "{} of {} runs were made by another program than this one, and measured again with this one. Another " \
         "--out runs them anew."
@@ -18,9 +24,10 @@ MINUTE = {
                          "and initialization ({estimate}).",
             "false": "A model of 2 or 4 layers without a norm trains as well, given its own learning rate and "
                      "initialization ({estimate})."},
-    "A21": {"true": "BatchNorm drops sharply at batches below 8 ({estimate}).",
-            "imprecise": "BatchNorm does not drop at four sequences, but it does where the batch is one "
-                         "sequence or a few characters ({estimate}).",
+    "A21": {"true": "BatchNorm falls far behind LayerNorm at batches below 8 ({estimate}).",
+            "imprecise": "BatchNorm does not fall behind LayerNorm with four sequences a batch, but far "
+                         "behind with one (its lag with one of 4 characters, less that with 32 sequences: "
+                         "{estimate}).",
             "false": "BatchNorm bears small batches ({estimate})."},
     "F20": {"true": "BatchNorm learns less than half of what LayerNorm does on text ({estimate}).",
             "imprecise": "BatchNorm ends above LayerNorm, but learns more than half of what LayerNorm "
@@ -28,16 +35,16 @@ MINUTE = {
             "false": "BatchNorm on text is not poor ({estimate})."},
     "C8": {"true": "BatchNorm's training and inference differ fatally ({estimate}).",
            "imprecise": "BatchNorm's training and inference differ, not fatally ({estimate}).",
-           "false": "In batches of 12, BatchNorm's loss by running statistics is within 0.02 nats of that "
-                    "by a batch's own ({estimate})."},
+           "false": "With 12 sequences a batch, BatchNorm's loss with running statistics and with the batch's "
+                    "own differ by less than 0.02 nats (own less running: {estimate})."},
     "F10": {"true": "With an outlier channel a model without a norm learns nothing ({estimate}).",
             "imprecise": "An outlier channel costs a model without a norm more than 0.1 nats "
                          "({estimate}).",
             "false": "A model without a norm learns in spite of an outlier channel, which raises its loss by "
                      "at most 0.1 nats ({estimate})."},
     "X1": {"true": "In training BatchNorm learns to see the future ({estimate}).",
-           "imprecise": "BatchNorm learns to see the future where a batch is one sequence, not in an "
-                        "ordinary batch ({estimate}).",
+           "imprecise": "In training BatchNorm learns to see the future where a batch is one sequence, not in "
+                        "an ordinary batch (learned of random text: {estimate}).",
            "false": "BatchNorm's leak of the future was not learned ({estimate})."},
 }
 
@@ -172,11 +179,10 @@ OBJECTIONS = [
      "where two initializations are tried, it is among twelve."),
     ("Of this many claims some come out by luck.",
      "Intervals are at 99 %. A test plants thousands of null effects of five seeds and judges them by "
-     "these rules. Of Gaussian noise 1 % are called, and no more where one run in ten of both variants "
-     "does not train, or ends at a higher level. If only one variant has two levels it is worse: 6 % are "
-     "called if both levels are equally frequent, and 59 % if one run in ten is bad, since five seeds then "
-     "often have none. This report has 8 or 16 seeds: if one run in ten is bad, 43 % and 19 % of such sets "
-     "have none."),
+     "these rules. With Gaussian noise 1 % of them are called a difference, and no more where in both "
+     "variants one run in ten fails or ends higher. If only one variant has such bad runs, more are: 6 % if "
+     "half of its runs are bad, and 59 % if one in ten is, since five seeds then often contain no bad run. "
+     "This report has 8 or 16 seeds: if one run in ten is bad, 43 % and 19 % of such sets contain none."),
     ("The same runs decide many claims.",
      "LayerNorm's runs at its tuned rate are read by nine experiments. So verdicts are not independent, "
      "and one unlucky set of seeds moves several."),
@@ -222,8 +228,8 @@ GLOSSARY = [
      "a run trained if it ends more than 0.1 nats below the entropy of the characters' frequencies; "
      "otherwise it is stuck, or diverged if its loss is no number."),
     ("largest stable rate",
-     "the largest rate from which on down to the best one a seed loses at most 0.1 nats; then the mean "
-     "over seeds."),
+     "the largest rate up to which, counted from its best one, a seed ends at most 0.1 nats above its best "
+     "loss. Ratios of two norms are geometric means over seeds."),
     ("fluctuation",
      "the distance of a batch's mean or deviation from the running one, in running deviations."),
     ("saturated",
