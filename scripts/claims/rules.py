@@ -372,7 +372,7 @@ def why_of(word, meant, cells, weaker, claim):
     """One sentence that explains a verdict which is not plain."""
     if word == IMPRECISE and meant != HOLDS:
         strict = HOLDS in cells.values()
-        held, failed = (" and ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
+        held, failed = (", ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
                                   if value == wanted) for wanted in (HOLDS, FAILS))
         return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}."
     if word == IMPRECISE:
