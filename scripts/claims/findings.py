@@ -23,8 +23,6 @@ OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 
 # What is asked most, whether it is decided or not: differences of losses.
-ASKED_SAYS = ("Validation loss of the first less that of the second, in nats, each at its best rate, with 99 % "
-              "intervals. Initial weights are GPT-2's; the column with Xavier's takes the better of both for each side.")
 ASKED = [
     ("RMSNorm − LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
     ("BatchNorm − LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
@@ -186,7 +184,7 @@ def sentence(text):
 
 def at_default(outcome, verdict):
     """What the same reading gave at the default recipe, to be added."""
-    return "".join(f"; at ./train's own rate {estimate_text(one)}" for one in verdict.default
+    return "".join(f"; at ./train's defaults {estimate_text(one)}" for one in verdict.default
                    if (one.reading.text(), one.cell) == (outcome.reading.text(), outcome.cell))
 
 

@@ -286,7 +286,7 @@ def make(contents):
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
-        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=findings.ASKED_SAYS,
+        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=words.ASKED_SAYS,
         texts=texts_of(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
