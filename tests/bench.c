@@ -308,15 +308,15 @@ static void select_parts(struct request *request, char *list) {
         size_t i = 0;
         while (i <= KERNELS && strcmp(name ? name : "", configurations[i].name) != 0) i++;
         if (i > KERNELS)
-            die(STATUS_USAGE, "--only=%s: must be some of cpu,baby,micro,names,kernels",
+            die(STATUS_USAGE, "--only=%s: must be some of cpu,llama,baby,micro,names,kernels",
                 name ? name : "");
         request->selected[i] = true;
     } while ((name = strtok(NULL, ",")));
 }
 
 static struct request read_arguments(int argc, char **argv) {
-    struct request request = {
-        .selected = {true, true, true, true, true}, .seconds = 3, .option = argv + 1};
+    struct request request = {.seconds = 3, .option = argv + 1};
+    for (int i = 0; i <= KERNELS; i++) request.selected[i] = true;
     for (int i = 1; i < argc; i++) {
         char *value, *end;
         if ((value = value_of(argv[i], "--only="))) {
@@ -353,7 +353,7 @@ static struct session configure(const struct configuration *c, const struct requ
 static const char usage[] =
     "Usage: bench [--only=LIST] [--seconds=X] [--csv=FILE] [OPTION OF ./train]...\n"
     "Measures training against the processor's peak multiply-add rate.\n\n"
-    "  --only=LIST    some of cpu,baby,micro,names (models) and kernels (their products alone)\n"
+    "  --only=LIST    some of cpu,llama,baby,micro,names (models), and kernels (their products)\n"
     "  --seconds=X    time for each model, default 3; a product gets a tenth of it\n"
     "  --csv=FILE     append a row for each model to FILE\n\n"
     "Other options, such as --norm=bn, --threads=1 or --n-embd=256, are those of\n"

@@ -133,14 +133,16 @@ static double time_product(struct product p, double seconds, double *error) {
 
 void bench_products(const char *name, const struct config *config, size_t V, double peak,
                     double seconds) {
-    size_t C = config->model.n_embd, N = config->batch_size * config->model.block_size;
+    const struct model_config *model = &config->model;
+    size_t C = (size_t)model->n_embd, N = (size_t)(config->batch_size * model->block_size);
+    size_t kv = C / (size_t)model->n_head * model_kv_heads(model), H = model_ffn_width(model);
     const struct {
         const char *name;
         size_t in, out;
-    } layer[] = {{"attn.c_attn", C, 3 * C},
+    } layer[] = {{"attn.c_attn", C, C + 2 * kv},
                  {"attn.c_proj", C, C},
-                 {"mlp.c_fc", C, 4 * C},
-                 {"mlp.c_proj", 4 * C, C},
+                 {"mlp.c_fc", C, activation_inputs(&activations[model->activation], H)},
+                 {"mlp.c_proj", H, C},
                  {"head", C, V}};
     printf("\n%-5s N =%6zu %17s %18s %18s %10s\n%-12s %5s %5s", name, N, "forward",
            "input gradient", "weight gradient", "largest", "layer", "in", "out");

@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include <criterion/criterion.h>
+#include <math.h>
 
 /* True if the model computes in double: tests then ask for more digits. */
 static inline bool in_double(void) {
@@ -12,6 +13,11 @@ static inline bool in_double(void) {
 
 /* `count` reals from normal(0, 1), a stream for each `key`; the test frees them. */
 real *random_reals(size_t count, uint64_t key);
+
+/* The larger of two errors; NaN if one of them is. */
+static inline double worse(double a, double b) {
+    return isnan(a) || a > b ? a : b;
+}
 
 /* The largest |a - b|, or NaN if there is one. */
 double difference(size_t count, const real *a, const real *b);

@@ -40,8 +40,7 @@ static void expect_near(const char *site, const char *part, size_t count, const 
     double scale = 1e-3, error = 0;
     for (size_t i = 0; i < count; i++) {
         scale = fmax(scale, fabs(want[i]));
-        double off = fabs((double)got[i] - want[i]);
-        if (!(off <= error)) error = off;
+        error = worse(error, fabs((double)got[i] - want[i]));
     }
     cr_expect(error <= (in_double() ? 1e-12 : 1e-5) * scale, "%s: %s%s is off by %g of %g", title,
               site, part, error, scale);

@@ -38,8 +38,7 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
             continue;
         }
         size_t at = (i - GUARD) / (N + 3) * N + (i - GUARD) % (N + 3);
-        double error = fabs((double)c[i] - (double)want[at]);
-        if (!(error <= worst)) worst = error;
+        worst = worse(worst, fabs((double)c[i] - (double)want[at]));
     }
     return worst;
 }

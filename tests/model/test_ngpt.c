@@ -69,7 +69,7 @@ static double off_length(const real *x, size_t count, size_t n, size_t stride, s
     for (size_t i = 0; i < count; i++) {
         double squares = 0;
         for (size_t j = 0; j < n; j++) squares += pow((double)x[i * stride + j * step], 2);
-        worst = fmax(worst, fabs(sqrt(squares) / want - 1));
+        worst = worse(worst, fabs(sqrt(squares) / want - 1));
     }
     return worst;
 }

@@ -77,8 +77,7 @@ static void expect_near(const char *what, int batch, size_t count, const real *g
     double scale = 0, error = 0, tolerance = in_double() ? 1e-13 : 2e-5;
     for (size_t i = 0; i < count; i++) {
         scale = fmax(scale, fabs(want[i]));
-        double d = fabs((double)got[i] - want[i]);
-        if (!(d <= error)) error = d;
+        error = worse(error, fabs((double)got[i] - want[i]));
     }
     cr_expect(scale > 0 && error <= tolerance * scale, "%s of batch %d: off by %g of %g", what,
               batch, error, scale);

@@ -123,7 +123,7 @@ Test(qkv_norm, attention_makes_values_no_longer) {
             double squares = 0;
             for (size_t c = 0; c < HS; c++)
                 squares += pow((double)attention->inner[n * C + h * HS + c], 2);
-            longest = fmax(longest, sqrt(squares));
+            longest = worse(longest, sqrt(squares));
             if (n % T == 0) first = sqrt(squares);
         }
     cr_expect(longest < sqrt(HS) + 1e-5, "%g", longest);

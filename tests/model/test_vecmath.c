@@ -1,6 +1,6 @@
 /* The stated errors of exp, erf, tanh and the normal distribution, against libm in double. */
 #include "model/math/vecmath.h"
-#include <criterion/criterion.h>
+#include "tests/support.h"
 
 static double ulps(float got, double want) {
     float size = fabsf((float)want);
@@ -10,7 +10,7 @@ static double ulps(float got, double want) {
 Test(vecmath, exp_is_within_one_ulp) {
     double worst = 0;
     for (double x = -87.3; x < 88.7; x += 2.7e-5)
-        worst = fmax(worst, ulps(exp_float((float)x), exp((double)(float)x)));
+        worst = worse(worst, ulps(exp_float((float)x), exp((double)(float)x)));
     cr_expect(worst > 0.1 && worst < 1, "%g ulp", worst);
 }
 
@@ -27,7 +27,7 @@ Test(vecmath, exp_at_the_ends) {
 Test(vecmath, erf_is_within_its_stated_error) {
     double worst = 0;
     for (double x = -6; x < 6; x += 2.3e-6)
-        worst = fmax(worst, ulps(erf_float((float)x), erf((double)(float)x)));
+        worst = worse(worst, ulps(erf_float((float)x), erf((double)(float)x)));
     cr_expect(worst > 0.1 && worst < 2.6, "%g ulp", worst);
 }
 
@@ -43,7 +43,7 @@ Test(vecmath, erf_at_the_ends) {
 Test(vecmath, exp_nonpositive_is_within_one_ulp) {
     double worst = 0;
     for (double x = -87.3; x <= 0; x += 2.7e-5)
-        worst = fmax(worst, ulps(exp_nonpositive_float((float)x), exp((double)(float)x)));
+        worst = worse(worst, ulps(exp_nonpositive_float((float)x), exp((double)(float)x)));
     cr_expect(worst > 0.1 && worst < 1, "%g ulp", worst);
 }
 
@@ -60,7 +60,7 @@ Test(vecmath, exp_nonpositive_at_the_ends) {
 Test(vecmath, tanh_is_within_its_stated_error) {
     double worst = 0;
     for (double x = -12; x < 12; x += 4.3e-6)
-        worst = fmax(worst, ulps(tanh_float((float)x), tanh((double)(float)x)));
+        worst = worse(worst, ulps(tanh_float((float)x), tanh((double)(float)x)));
     cr_expect(worst > 0.1 && worst < 2, "%g ulp", worst);
 }
 
@@ -78,8 +78,8 @@ Test(vecmath, normal_is_within_its_stated_error) {
     for (double x = -14; x < 14; x += 4.3e-6) {
         float at = (float)x, density, integral = normal_float(at, &density);
         double want = exp(-0.5 * (double)at * (double)at) / sqrt(2 * acos(-1));
-        worst = fmax(worst, fabs((double)integral - 0.5 * erfc(-(double)at * sqrt(0.5))));
-        slope = fmax(slope, fabs((double)density - want));
+        worst = worse(worst, fabs((double)integral - 0.5 * erfc(-(double)at * sqrt(0.5))));
+        slope = worse(slope, fabs((double)density - want));
     }
     cr_expect(worst > 1e-9 && worst < 1e-7, "%g", worst);
     cr_expect(slope > 1e-9 && slope < 6e-8, "%g", slope);
