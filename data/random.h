@@ -1,9 +1,9 @@
 /* Counter-based random numbers: number `counter` of the stream `key`. There is no state.
 
-   A stream is keyed by its purpose: seed + tensor name for an initial weight, seed + step for a
-   batch, seed + step + layer for a dropout mask. So changing the norm changes neither the initial
-   values of other weights nor the data; the backward pass can compute any value again; and nothing
-   depends on the number of threads.
+   A stream is keyed by its purpose: seed + tensor name for an initial weight, seed + epoch for the
+   order of the text's blocks or items, seed + step + sub-layer for a dropout mask. So changing the
+   norm changes neither the initial values of other weights nor the data; the backward pass can compute
+   any value again; and nothing depends on the number of threads.
 
    The generator is SplitMix64 (Steele, Lea and Flood 2014), read at any position:
 
@@ -27,7 +27,7 @@ static inline uint64_t random_bits(uint64_t key, uint64_t counter) {
     return random_mix(key + (counter + 1) * 0x9e3779b97f4a7c15u);
 }
 
-/* The key of the stream for a `purpose` (a tensor's name, "batch", ...) and an `index` (a step,
+/* The key of the stream for a `purpose` (a tensor's name, "epoch", ...) and an `index` (a step,
    ...). Each combination of seed, purpose and index has its own. */
 static inline uint64_t random_key(uint64_t seed, const char *purpose, uint64_t index) {
     uint64_t key = random_mix(seed + 0x9e3779b97f4a7c15u);

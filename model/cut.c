@@ -1,10 +1,10 @@
 /* How a batch is cut: into micro-batches, one after another, and into parts (parts.h), which ranks
-   share. Both are whole sequences, and but for the last whole rows of sums: a multiple of SUM_ROWS
-   tokens. */
+   share. Both consist of whole sequences. Each, except for the last one, has a multiple of SUM_ROWS
+   tokens, so that sums over tokens are split at the same rows (parts.h). */
 #include "model/math/ranks.h"
 #include "model/model.h"
 
-/* The smallest number of sequences of T tokens that are whole rows of sums. */
+/* The smallest number of sequences of T tokens that together have a multiple of SUM_ROWS tokens. */
 static size_t whole_sequences(size_t T) {
     return SUM_ROWS / size_min(T & -T, SUM_ROWS); // T & -T: the largest power of 2 that divides T
 }
@@ -29,7 +29,7 @@ static size_t parts_wanted(const struct model_config *config) {
     return config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
 }
 
-/* The sequences of a part (parts.h): whole rows of sums. */
+/* The number of sequences in a part (parts.h). */
 static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
     size_t unit = whole_sequences(T), units = (B + unit - 1) / unit;
     return (units + parts_wanted(config) - 1) / parts_wanted(config) * unit;

@@ -36,7 +36,8 @@ struct model_config {
     double logit_softcap, attn_softcap; // 0: none
     double z_loss;                      // its weight
     int64_t init;                       // of the weights: INIT_...
-    int64_t bias, final_norm;           // biases of linear layers
+    int64_t bias;                       // biases of linear layers, and beta of norms
+    int64_t final_norm;                 // FINAL_NORM_...
     int64_t pad_stats;                  // whether pads are tokens to norms
     int64_t local_stats;                // whether norms pool over this rank's tokens only
     double dropout, mix_fraction;
@@ -59,7 +60,8 @@ const struct placement *model_placement(const struct model_config *config, int s
 size_t model_kv_heads(const struct model_config *config);
 size_t model_ffn_width(const struct model_config *config);
 
-/* Where a learned scale of the logits starts unless a number is given. */
+/* Where the learned scale of attention's scores (--qk-scale=learned) starts unless
+   --qk-scale-start is given. */
 double model_qk_scale_start(const struct model_config *config);
 
 /* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL:
@@ -124,8 +126,9 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
-/* Whether a batch must go through the model at once: a norm pools over the tokens of several
-   sequences, a norm is watched for probes, or initial values come from the first batch. */
+/* Whether a batch must go through the model at once: a norm pools over tokens and is not
+   causal (also `in`, whose running statistics are means over the sequences of a batch), a norm is
+   watched for probes, or initial values come from the first batch. */
 bool model_needs_batch(const struct model_config *config);
 
 /* A batch may go through the model in micro-batches: runs of whole sequences, so that only one of

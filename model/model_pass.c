@@ -16,9 +16,10 @@
    parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
-     - before dwte, dwpe, and after each layer the gradients of its biases and norms: these are sums
-       over all rows;
-     - before and after each part of the head's backward, for the same reason;
+     - before sums over all rows: after each layer those for its biases, norms and learned factors; at
+       the end those for the other norms, the logits' factors, wte and wpe;
+     - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead is
+       such a sum;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    A batch may go through both columns in micro-batches, one after another. Their sums over tokens are

@@ -133,9 +133,8 @@ const struct placement placements[] = {
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
-     "N(omega x + F(x)), omega C numbers; omega^2 at first: 1 + the variances, in the first batch, "
-     "of "
-     "all F before",
+     "N(omega x + F(x)), omega C numbers; omega^2 at first: 1 in the first sub-layer, then the "
+     "variance, in the first batch, of the embedding and of all F before",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true,
      .lambda =
          {LAMBDA_STREAM, true, {"attention_ratio_change", "fc_ratio_change"}, .profiled = true}},

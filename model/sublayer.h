@@ -134,8 +134,8 @@ void sublayer_scratch_need(struct sublayer_scratch *scratch, const struct sublay
 void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t threads,
                              struct arena *arena);
 
-/* Multiplies v's initial weights by the placement's gain, after tensor_initialize(). Other matrices
-   are declared with their gain; v's weights share a matrix with q's and k's, which have none. */
+/* Multiplies v's initial weights by s->initial_v, after tensor_initialize(). Other matrices are
+   declared with their factor; v's rows share a matrix with those of q and k, which do not have it. */
 void sublayer_initialize(const struct sublayer *s);
 
 /* The following are called by every thread of the team. */

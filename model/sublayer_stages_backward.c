@@ -71,7 +71,7 @@ void stage_attention_backward(const struct sublayer_call *c, struct range heads)
     attention_backward(&attention, heads, c->w->dexpanded, c->w->dproj_in, c->scratch);
 }
 
-/* In dexpanded (M,E), the gradient of what in_gain made becomes that of what it was made from. */
+/* Turns the gradient of in_gain's output, in dexpanded (M,E), into that of its input, in place. */
 static void in_gain_backward(const struct sublayer_call *c, struct range rows, real *dexpanded) {
     const struct sublayer *s = c->s;
     size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin;

@@ -1,6 +1,8 @@
 /* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
    files and the checkpoint. Files other than the two tables log.csv and probes.csv are there whole
-   or not at all (new_file.h). Every failure dies with status 1 and names the file.
+   or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies with status
+   1. A name that is too long, a folder that contains a run, and a run that another process is writing
+   die with status 2. The message names the file or folder.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system drops the lock when the process ends, in whatever way. */
@@ -44,7 +46,7 @@ bool run_has(const struct run *run, const char *name);
 /* Removes the file of this name, if there is one. */
 void run_remove(const struct run *run, const char *name);
 
-/* A row of log.csv. Values that were not measured are negative. */
+/* A row of log.csv; losses in nats per character. Values that were not measured are negative. */
 struct log_row {
     int64_t step;   // updates done before this row
     double seconds; // since the start of the run

@@ -27,8 +27,8 @@ struct encoder {
 void encoder_start(struct encoder *encoder, const char *name, int level, struct ids *ids);
 
 /* Encodes the next `count` bytes of the text, of which this is the last block or not, and returns
-   how many of them are used: all, or of a block that is not the last one all but 3, which the next
-   block must start with. Dies with status 1 if the text is not UTF-8 or has a NUL. */
+   how many of them are used: all, or of a block that is not the last one all but at most 3, with
+   which the next block must start. Dies with status 1 if the text is not UTF-8 or has a NUL. */
 size_t encoder_block(struct encoder *encoder, const unsigned char *block, size_t count, bool last);
 
 /* Makes the vocabulary of the symbols whose codes are among the first `length` ids, and replaces

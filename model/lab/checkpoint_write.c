@@ -70,12 +70,15 @@ static void add_progress(struct writing *w, const struct config *config, const s
     }
 }
 
+/* Texts beside the options: 5 that checkpoint_write() adds, and those of add_progress(). */
+enum { OTHER_TEXTS = 5 + 8 + RANDOM_KEYS };
+
 void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome, const struct model *best) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     size_t arrays = 4 * param->count + 1 + 2 * state->count + model->lists.tracked.count;
-    size_t texts = 17;
+    size_t texts = OTHER_TEXTS;
     const bool is_best = model == best;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
     struct writing w = {.arrays = memory_take(arrays, sizeof *w.arrays, "a checkpoint"),

@@ -131,7 +131,7 @@ static const struct option rows_before_norms[] = {
      NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
      .help =
          "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
-         "with a stream of about unit variance, as the literature on placements assumes"},
+         "with a stream of unit variance if positions are added, as papers on placements assume"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
      .help =

@@ -39,8 +39,9 @@ static void resolve_auto(struct config *config) {
     omp_set_num_threads((int)config->threads);
 }
 
-/* Dies if a row that is more than its sub-layers is that of one kind of sub-layer only: a second
-   stream, to which all of them add, or weights of unit length, embeddings included. */
+/* Dies if --placement-attn or --placement-ffn mixes a placement that concerns the whole model with
+   another one. Such a placement has a second stream, to which all sub-layers add, or keeps all
+   weights, embeddings included, at unit length. */
 static void check_whole_rows(const struct model_config *model) {
     const struct placement *whole = &placements[model->placement];
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {

@@ -22,7 +22,9 @@ struct score evaluate_validation(struct session *t, struct model *model,
 struct score evaluate_slice(struct session *t);
 
 /* The evaluation of a run at one step: writes its losses to the row and to the outcome, and keeps
-   the best model. If an interrupt arrives before the end, returns false and changes nothing. */
+   the best model. If an interrupt arrives before the end, returns false and changes nothing. Before
+   the first update the loss by running statistics may not be finite: it then says so, records no
+   loss and returns true. */
 bool evaluate_run(struct session *t, struct log_row *row);
 
 #endif

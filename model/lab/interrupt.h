@@ -4,7 +4,8 @@
 
 #include <signal.h>
 
-/* A signal that arrived before the last interrupt_now(), the first or that of any rank; 0: none. */
+/* The signal that the last interrupt_now() saw: the first one that this process received, or with
+   several ranks the largest number among theirs; 0: none. */
 extern int interrupt_signal;
 
 /* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same points. */

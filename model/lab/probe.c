@@ -85,7 +85,7 @@ static void put_norm(const struct probed *r, const struct norm *norm, size_t row
     if (!norm->watch) return;
     struct norm_metric measures[NORM_METRICS];
     const char *site;
-    int layer = layer_of(norm->watch->name, &site);
+    int layer = layer_of(norm->name, &site);
     size_t count = norm_watch_metrics(norm, r->tokens->B * r->tokens->T * rows_each, measures);
     for (size_t i = 0; i < count; i++) {
         bool of_gradient = measures[i].name[0] == 'g';

@@ -13,7 +13,7 @@
      "embd"      stream_rms,     the same of the first layer's input
                  stream_grad
      "second"    stream_rms      of the second stream at its end (placements residual and siamese)
-     heads       logit_max       largest logit of a query and a key that it may see
+     heads       logit_max       largest attention score of a query and a key that it may see
                  entropy         of a query's attention weights, in nats, mean over queries
                  saturated       fraction of queries with a weight above 0.99
      weights     weight_norm     L2 norm before the update

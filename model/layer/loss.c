@@ -3,10 +3,10 @@
      loss         = ln sum_v exp(z_v - max z) + max z - z_target
      dloss / dz_v = softmax(z)_v - [v = target]
 
-   The z-loss keeps the logits' normalizer Z = ln sum_v exp z_v near 0. It is not part of the losses
-   that are returned, only of the gradient:
+   The z-loss keeps ln Z near 0, where Z = sum_v exp z_v is the softmax's normalizer. It is not part of
+   the losses that are returned, only of the gradient:
 
-     d(w Z^2) / dz_v = 2 w Z softmax(z)_v
+     d(w (ln Z)^2) / dz_v = 2 w ln Z softmax(z)_v
 
    Chowdhery et al. 2022, PaLM (arXiv:2204.02311), with w = 1e-4. */
 #include "model/layer/loss.h"

@@ -4,7 +4,7 @@
      y = gamma tanh(r x)                             lambda one learned number, kappa a constant
 
    The argument of tanh has the root mean square lambda / kappa, 0.2 at first, so tanh bounds the
-   few large channels and is nearly linear elsewhere. y is as much smaller than RMSNorm's.
+   few large channels and is nearly linear elsewhere. So y is smaller than RMSNorm's by about this factor.
 
    Backward. With h = gamma dy (1 - tanh^2(r x)), the gradient of the argument, and xhat = x rstd:
      dx = r (h - xhat mean_c(h xhat))
@@ -15,8 +15,8 @@
    Byun et al. 2026 (arXiv:2601.09719) and the authors' code: its BHyT*, with lambda learned as in
    its configurations. Their BHyT is the same before attention; before the MLP it does not measure
    the mean square of x but estimates it from that before attention, to save time. Here each norm
-   measures its own. Before the head their recipe has RMSNorm (--norm-final=rms): a tied head needs
-   larger logits than BHyT gives it at first. */
+   measures its own. Before the head their recipe has RMSNorm (--norm-final=rms): with BHyT
+   before a tied head the logits would be too small at first. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"

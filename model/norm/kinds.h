@@ -21,8 +21,8 @@ bool norm_kind_has(const struct norm_kind *kind, const struct norm_option *optio
 union norm_value norm_option_value(const struct norm_options *options,
                                    const struct norm_option *option);
 
-/* The settings of a norm inside a head: there is one head, and what is "auto" by the number of
-   heads is 1. */
+/* The settings of a norm inside a head: `heads` is 1, and so is each option whose "auto" is the
+   number of heads (--norm-groups), even if a number was given. */
 struct norm_options norm_options_of_head(const struct norm_options *options);
 
 #endif

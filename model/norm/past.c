@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What is saved of each token, each (G). */
+/* What is saved of each token, each (G). SHIFT and SLOPE hold mu and sigma^2 in forward; in backward
+   first sum_c g and sum_c g xhat, then P and Q. */
 enum { MEAN, VAR, RSTD, SHIFT, SLOPE, VECTORS };
 
 /* A batch, token by token. A token has `rows` rows of C reals: its heads, or one. */
@@ -67,7 +68,7 @@ static struct range own_tokens(const struct past *past) {
     return team_part_rows((struct range){past->first, past->B * past->T});
 }
 
-/* mu in SHIFT and sigma in SLOPE, for now. */
+/* mu in SHIFT and sigma^2 in SLOPE. */
 static void token_moments(const struct past *past, size_t token, const real *x) {
     const size_t C = past->C, K = past->K;
     const real per_number = 1 / (real)(past->rows * K);
@@ -94,13 +95,13 @@ static void start(const struct past *past, real *mean, real *var) {
 /* From the statistics before the token, (G), to those that include it, of n tokens. */
 static void include(const struct past *past, size_t token, size_t n, const real *mean,
                     const real *var, real eps) {
-    const real *mu = saved_at(past, token, SHIFT), *sigma = saved_at(past, token, SLOPE);
+    const real *mu = saved_at(past, token, SHIFT), *sigma2 = saved_at(past, token, SLOPE);
     real *new_mean = saved_at(past, token, MEAN), *new_var = saved_at(past, token, VAR);
     real *rstd = saved_at(past, token, RSTD), weight = 1 / (real)n;
     for (size_t g = 0; g < past->G; g++) {
         real d = mu[g] - mean[g];
         new_mean[g] = mean[g] + weight * d;
-        new_var[g] = (1 - weight) * (var[g] + weight * d * d) + weight * sigma[g];
+        new_var[g] = (1 - weight) * (var[g] + weight * d * d) + weight * sigma2[g];
         rstd[g] = 1 / sqrt_real(new_var[g] + eps);
     }
 }
@@ -131,7 +132,7 @@ void past_statistics(const struct norm *norm, const struct tokens *tokens, const
         scan(&past, b, (real)norm->option[PAST_EPS].real);
 }
 
-/* sum_c g in SHIFT and sum_c g xhat in SLOPE, for now. */
+/* sum_c g in SHIFT and sum_c g xhat in SLOPE. */
 static void token_sums(const struct past *past, size_t token, const real *dy, const real *x) {
     const size_t C = past->C, K = past->K;
     for (size_t g = 0; g < past->G; g++) {

@@ -45,7 +45,8 @@ static size_t count(const struct tokens *tokens, struct range rows) {
     return valid;
 }
 
-/* The valid tokens of these rows of the batch, of which the pass may have some only. */
+/* The number of valid tokens among these rows of the whole batch. The pass may have only some of the
+   rows: tokens->valid starts at its first one. */
 static size_t count_batch(const struct tokens *tokens, const struct parts *parts,
                           struct range rows) {
     if (!tokens->valid) return rows.end - rows.begin;
@@ -54,7 +55,8 @@ static size_t count_batch(const struct tokens *tokens, const struct parts *parts
     return count(&all, rows);
 }
 
-/* Tokens of a pass that does not say its parts are one, and so are a rank's by themselves. */
+/* The parts of the batch (parts.h). It is a single part if the pass sets no parts, or if norms pool
+   over this rank's tokens only. */
 static struct parts parts_of(const struct tokens *tokens) {
     bool one = tokens->local || !tokens->parts.each;
     return one ? parts_one(tokens->B * tokens->T) : tokens->parts;
@@ -122,7 +124,7 @@ static struct moments moments_at(const struct pool *pool, size_t slot, size_t va
     return (struct moments){valid, origin, origin + pool->C, origin + 2 * pool->C};
 }
 
-/* a becomes a and b, in these channels. Returns the number of valid tokens. */
+/* Merges b into a, for these channels. Returns the number of valid tokens of both. */
 static size_t merge_moments(struct moments a, struct moments b, struct range channels) {
     if (!b.valid) return a.valid;
     size_t total = a.valid + b.valid;
@@ -183,7 +185,8 @@ static void merge_sums(const struct pool *pool, size_t slot, struct range channe
     }
 }
 
-/* How the blocks of a batch become one entry, in slot 0, for the thread's own channels. */
+/* The state of adding up the blocks of a batch, part by part, into slot 0 of the stack, for the
+   calling thread's channels. */
 struct fold {
     const struct pool *pool;
     const struct tokens *tokens;
@@ -193,7 +196,7 @@ struct fold {
     size_t valid[PARTS_HEIGHT]; // tokens of each entry
 };
 
-/* After an entry was written to its slot. */
+/* Merges the entry that was just written to its slot with those before it, as parts.h says. */
 static void push(struct fold *f, struct parts_place place, size_t valid) {
     f->valid[place.slot] = valid;
     for (size_t at = place.slot, i = 0; i < place.merges; i++, at--) {
@@ -206,7 +209,7 @@ static void push(struct fold *f, struct parts_place place, size_t valid) {
     }
 }
 
-/* From the stacks of all ranks, where they have parts of the batch. */
+/* Adds up the stacks of all ranks in the order of the parts, if ranks share the batch. */
 static void fold_ranks(struct fold *f) {
     const size_t C = f->pool->C, count = parts_count(&f->parts);
     const real *entry = ranks_stacks(&f->parts, f->pool->stack, 3 * C);
@@ -226,7 +229,7 @@ static void fold_ranks(struct fold *f) {
     }
 }
 
-/* From the sums of the blocks; x is that of the moments. */
+/* Adds up the blocks' moments or sums. x (B,T,C) gives each part's origin; sums do not need it. */
 static void fold_blocks(const struct pool *pool, const struct tokens *tokens, bool moments,
                         const real *x) {
     struct fold f = {.pool = pool,

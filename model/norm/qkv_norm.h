@@ -3,15 +3,15 @@
      q^ = N_q(q),  k^ = N_k(k),  v^ = N_v(v)        any of them may be the identity
 
    Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
-   channels, with one gamma and beta (HS) for all heads; under ln or rms no logit can then exceed
-   gamma^2 sqrt(HS). Grouped queries have fewer keys and values: KV heads (attention.h). A norm that
-   pools over tokens pools over the heads too. In gn and pn a head is one group. Over the whole width
+   channels, with one gamma and beta (HS) for all heads; under ln or rms with gamma = 1 and
+   beta = 0 no score then exceeds sqrt(HS). Grouped queries have fewer keys and values: KV heads (attention.h). A norm that
+   pools over tokens pools over the heads too. In gn, ts and pn a head is one group. Over the whole width
    a token is one row of C channels, as for norms elsewhere.
 
-   With a learned scale, each head's logits are t_h q^ k^ instead of q^ k^ / sqrt(HS), t_h one
-   learned number for each head. Attention divides by sqrt(HS), so here
+   With a learned scale, the attention scores of head h are t_h u k^ instead of u k^ / sqrt(HS), with
+   u = N_q(q) and t_h one learned number for each head. Attention divides by sqrt(HS), so here
 
-     q^ = t_h sqrt(HS) u,  u = N_q(q)
+     q^ = t_h sqrt(HS) u
 
    Backward, with dq^ the gradient of q^:
      du = t_h sqrt(HS) dq^,  dt_h += sqrt(HS) sum over tokens of sum over the head of dq^ u

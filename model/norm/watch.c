@@ -13,7 +13,6 @@ struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct no
     struct norm_watch unused, *watch = arena_take(arena, 1, sizeof *watch);
     struct norm_watch *w = watch ? watch : &unused; // while counting
     struct tensor_list *tracked = &layout->lists->tracked;
-    snprintf(w->name, sizeof w->name, "%s", name);
     w->momentum = norm_option_value(options, &norm_momentum).real;
     w->eps = norm_option_value(options, &norm_eps).real;
     size_t terms = B * T > C ? B * T : C;
@@ -35,17 +34,17 @@ void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, co
     const struct norm_watch *w = norm->watch;
     const struct pool pool = pool_at(w->moments, norm->C);
     struct range channels = pool_channels(norm->C);
-    size_t valid = pool_moments(&pool, tokens, x, true);
-    real momentum = (real)w->momentum, eps = (real)w->eps;
-    real unbiased = (real)valid / (real)(valid > 1 ? valid - 1 : 1);
+    const real eps = (real)w->eps;
     for (size_t c = channels.begin; c < channels.end; c++) {
-        real mean = pool.mean[c], var = pool.moment[c];
         w->expected_mean[c] = w->tracked_mean[c];
         w->expected_var[c] = w->tracked_var[c];
-        w->tracked_mean[c] += momentum * (mean - w->tracked_mean[c]);
-        w->tracked_var[c] += momentum * (var * unbiased - w->tracked_var[c]);
+    }
+    pool_batch_statistics(&pool, tokens, x, w->tracked_mean, w->tracked_var, (real)w->momentum,
+                          eps);
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        const real mean = pool.mean[c];
         w->centre[c] = norm->kind->centred ? mean : 0;
-        pool.rstd[c] = 1 / sqrt_real(var + (norm->kind->centred ? 0 : mean * mean) + eps);
+        if (!norm->kind->centred) pool.rstd[c] = 1 / sqrt_real(pool.moment[c] + mean * mean + eps);
     }
 }
 

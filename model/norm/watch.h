@@ -20,7 +20,6 @@
 #include "model/norm/kind.h"
 
 struct norm_watch {
-    char name[64];                      // of the site
     double momentum, eps;               // --bn-momentum, --norm-eps
     real *moments;                      // the batch's, in a pool (pool.h)
     real *tracked_mean, *tracked_var;   // (C)
