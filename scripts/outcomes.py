@@ -98,7 +98,7 @@ def outcome_of(path, exit_status, stuck, known):
         status = "failed" if failed else None
     elif status == "done":
         threshold = threshold if threshold is not None else threshold_of(run, known)
-        if threshold is not None and run.losses() and run.losses()[-1] > threshold:
+        if threshold is not None and run.losses() and run.losses()[-1] >= threshold:
             status = "stuck"
     return status and Outcome(run.name, path, run.options, status, run.summary, threshold)
 

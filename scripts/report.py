@@ -249,6 +249,7 @@ def run_missing(options, lab, labels, experiments, sizes, alone):
                   f"scripts/ablate.slurm {options.out}/ablation")
             sys.exit(0)
         if before == set(missing):
+            lab.failed += len(missing)
             say(f"{len(missing)} runs failed (see {options.out}/ablate.log); their facts are not "
                 "measured")
             return

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from claims import claims, figures, findings, links, page, words
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
-from claims.rules import (FALSE, IMPRECISE, TRUE, UNDECIDED, Claim, Verdict, above, all_of, exact, judge, no,
+from claims.rules import (FALSE, IMPRECISE, TRUE, UNDECIDED, Claim, Verdict, above, all_of, any_of, exact, judge, no,
                           within)
 
 failures = []
@@ -61,6 +61,11 @@ def check_sentences():
           "in a weaker sense yes (validation loss (BatchNorm) less" in text, text)
     word, outcome, text = told(facts, all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)))
     check(word == FALSE and outcome.reading.quantity is A_TO_C, "the part that fails", text)
+    decides = above(A_TO_B, 0.2)  # the other part of the "or" fails, although half of it holds
+    word, outcome, text = told(facts, any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides))
+    check(word == TRUE and outcome.reading is decides, "the part of an or that holds", text)
+    word, outcome, text = told(facts, no(any_of(all_of(above(A_TO_B, 0.1), above(A_TO_C, 0.02)), decides)))
+    check(word == FALSE and outcome.reading is decides, "the same below a not", text)
 
 
 def check_open():
@@ -151,8 +156,10 @@ def check_cells():
     check(found == "open in text XS; fails in text S", found)
     found = page.sizes_of(judge(claim, planted(S={"bn": 0.3}, XS={"bn": 0.3})))
     check(found == "at XS, S", found)
-    mean = figures.geometric_mean({"1": 1.0, "2": 4.0, "3": 0.0})
-    check(abs(mean.value - 2) < 1e-12 and mean.n == 2, "geometric mean", mean)
+    for metric, values, mean in (("jacobian_ratio", (1.0, 4.0), 2), ("entropy", (1.0, 4.0), 2.5),
+                                 ("jacobian_ratio", (1.0, 4.0, 0.0), 5 / 3)):
+        found = figures.mean_of(metric, dict(enumerate(values, 1)))
+        check(abs(found.value - mean) < 1e-12 and found.n == len(values), "mean", metric, found)
     check([findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"], "digits")
 
 

@@ -178,6 +178,10 @@ def check_quantities():
             facts.add("E", "t", "S", f"norm=b rate={rate:g}", seed, "val_loss", loss + (rate > 0.05))
         for tenth in range(1, 11):
             facts.add("E", "t", "S", "norm=a", seed, f"val_loss_{10 * tenth}%", 3 - 0.1 * tenth)
+        facts.add("E", "t", "S", "norm=a", seed, "val_loss", 2)
+        facts.add("E", "t", "S", "norm=diverged", seed, "val_loss", math.inf)  # without a curve
+        for metric, number in (("half", 0.5), ("vanished", 0.5 * (seed < 3))):
+            facts.add("E", "t", "S", "norm=a", seed, metric, number)
         facts.add("E", "t", "S", "norm=b", seed, "val_loss", 2.5 - 1e-9)
     cell = ("t", "S")
     slope = quantities.slope("E", "y", ("width", (16, 32, 64)), "norm=a", "norm=b")
@@ -189,6 +193,11 @@ def check_quantities():
     check(abs(math.log(wide.high / 10) - half) < 1e-6, "rounding of a grid", wide, half)
     steps = quantities.steps_to("E", "norm=a", "norm=b")
     check(abs(steps.estimate(facts, cell).value - 0.6) < 1e-9, "steps", steps.estimate(facts, cell))
+    steps = quantities.steps_to("E", "norm=diverged", "norm=b").estimate(facts, cell)
+    check(steps.n == 3 and steps.value == quantities.NEVER and steps.high == math.inf, "never", steps)
+    check(abs(quantities.geometric("E", "half", "norm=a").estimate(facts, cell).value - 0.5) < 1e-9, "geometric")
+    zero = quantities.geometric("E", "vanished", "norm=a").estimate(facts, cell)
+    check(zero.n == 3 and zero.kind == "median" and zero.low == 0, "a ratio of 0 counts", zero)
     ratio = quantities.ratio("E", "y", "norm=b width=64", "norm=b width=16")
     check(abs(ratio.estimate(facts, cell).value - 1.5) < 1e-9, "ratio")
     check(value(exact(quantities.value("E", "y", "norm=b width=64"), 6, 6), facts) == HOLDS, "exact")
@@ -238,6 +247,9 @@ def check_records(folder):
                ("e", "first"))] == [False, True, False, False], "runs of another program", one.first)
     for path in (other, own):
         os.remove(path)
+    told = 'def f(x):\n    "What f is."\n    return x  # what it returns\n'
+    check(facts_module.code_of_text(told) == facts_module.code_of_text("def f(x): return x"), "words of a measure")
+    check(facts_module.code_of_text(told) != facts_module.code_of_text("def f(x): return 2 * x"), "code of a measure")
 
 
 def check_rates():

@@ -223,7 +223,7 @@ def interrupted(lab, norm):
         lab.call(f"--norm={norm}", "--max-iters=10", *TRAINING, f"--out={out}")
         lab.call(f"--resume={out}", "--max-iters=20", "--quiet")
         rows = ["the cat sat on a mat and the dog "[i:] + "the cat sat on a mat and the dog "[:i]
-                for i in range(12)]  # 33 characters: a sequence and its last target
+                for i in range(12)]  # 33 characters, rotated; 32 of them make 12 different sequences
         first, second = (lab.dump(out, "".join(row[:32] for row in order) + "e", "--stats=own",
                                   "--batch-size=12")["logits"] for order in (rows, rows[::-1]))
         return model_bytes(out), float(np.abs(first - second[::-1]).max())

@@ -39,12 +39,21 @@ ENDING = {"val_loss", "trained", "build"}  # what every measurement of a run's e
 TIMED = "profile"                # times, which another machine has to measure itself
 WAITING = ("movement", "drift")  # measures that read other runs too, which may end later
 HELPERS = (model_file, run_folders, probes)  # modules that measures use
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)  # what may have a docstring
+
+
+def code_of_text(source):
+    """The code of a module's source, without comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 @functools.lru_cache(maxsize=None)
 def code_of(module):
-    """A module's code, without comments and layout."""
-    return ast.dump(ast.parse(inspect.getsource(module)))
+    return code_of_text(inspect.getsource(module))
 
 
 def source_of(measure):
@@ -294,8 +303,8 @@ def sensitivities(view, rates, variant):
 
 
 def add_canaries(facts):
-    """What canaries read: real losses of E1 under other names. A seed's partner of other seeds is the next
-    seed's run, so that their difference has the noise of runs."""
+    """What canaries read: losses of E1 under other names. Where runs of other seeds are compared, seed s is
+    paired with the run of the next seed; so the difference has the noise between runs."""
     sources = [("copy=1", "norm=rms", 0, 0), ("copy=2", "norm=rms", 1, 0), ("place=pre", "norm=none", 0, 0),
                ("place=post", "norm=none placement=post", 0, 0), ("penalty=0", "norm=rms", 1, 0),
                ("penalty=0.05", "norm=rms", 0, PENALTY)]

@@ -24,7 +24,10 @@ LABEL_WIDTH = 34          # characters of an upright label, about the height of 
 PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
 PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
-RATIOS = ("stream_growth_start", "gradient_ratio_start")  # on logarithmic axes
+LOGARITHMIC = ("stream_growth_start", "gradient_ratio_start")  # axes
+# Metrics that are ratios: their mean over seeds is the geometric one, in rules (geometric()) and here.
+RATIOS = (*LOGARITHMIC, "gradient_ratio_end", "gradient_error_4", "output_range", "range_growth",
+          "weight_change_own", "jacobian_ratio", "radius_cv_ratio")
 
 
 def colour_of(value):
@@ -49,13 +52,14 @@ def finite_estimate(facts, experiment, cell, metric, variant):
     """The estimate over the seeds whose values are finite, and the number of the others."""
     series = facts.series(experiment, cell, metric, variant)
     finite = {seed: value for seed, value in series.items() if math.isfinite(value)}
-    estimate = geometric_mean(finite) if metric in RATIOS else over_seeds(finite)
-    return estimate, len(series) - len(finite)
+    return mean_of(metric, finite), len(series) - len(finite)
 
 
-def geometric_mean(values):
-    """Over seeds, with its interval, of values above 0."""
-    return exponential(over_seeds({seed: math.log(value) for seed, value in values.items() if value > 0}))
+def mean_of(metric, values):
+    """Over seeds, with its interval: of a ratio the geometric one, as rules take it, unless a value is 0."""
+    if metric in RATIOS and all(value > 0 for value in values.values()):
+        return exponential(over_seeds({seed: math.log(value) for seed, value in values.items()}))
+    return over_seeds(values)
 
 
 def draw_estimate(axes, estimate, place, colour, upright):
@@ -196,7 +200,7 @@ def lines(axes, facts, experiment, cell, spec):
     axes.set_xlabel(literal(words_of(spec["x"])))
     axes.set_ylabel(literal(textwrap.fill(words_of(spec["metric"]), LABEL_WIDTH)))
     if values:
-        if spec["metric"] in RATIOS:
+        if spec["metric"] in LOGARITHMIC:
             axes.set_yscale("log")
         else:
             outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
@@ -318,8 +322,9 @@ def interval_svg(outcome):
         parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" '
                      'y2="12"/>')
         if estimate.kind == "mean" and len(seeds) == estimate.n >= BOOTSTRAP_LEAST:
-            ends = bootstrap_interval(seeds)
-            parts.append(f'<line class="boot" x1="{at(ends.low)}" x2="{at(ends.high)}" y1="6" y2="6"/>')
+            to, back = (np.log, np.exp) if estimate.ratio else (np.asarray, float)
+            ends = bootstrap_interval(to(seeds))
+            parts.append(f'<line class="boot" x1="{at(back(ends.low))}" x2="{at(back(ends.high))}" y1="6" y2="6"/>')
     parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
     return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'aria-hidden="true">{"".join(parts)}</svg>')

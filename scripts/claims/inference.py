@@ -2,7 +2,7 @@
 
 Runs of one seed start from the same weights and see the same batches. So variants are compared by their
 paired differences d_s = loss(a, s) - loss(b, s) over the common seeds s. The interval of their mean is
-Student's t. Beside it stands the exact p of the sign-flip test, which assumes only that under the null
+Student's t. Beside it is the exact p of the sign-flip test, which assumes only that under the null
 hypothesis a difference is as likely to have either sign. It cannot fall below 2^(1 - n): 0.0625 with five
 seeds. Quantiles come from scipy.stats.
 
@@ -196,4 +196,4 @@ def seeds_needed(mean, deviation, margin=MARGIN, confidence=CONFIDENCE, power=PO
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return high if high <= SEEDS_MAX else None

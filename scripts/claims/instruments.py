@@ -21,7 +21,8 @@ NOISE = 0.05         # of the characters
 
 
 def held_out(lab, run):
-    """The validation part of a run's text."""
+    """The last tenth of a run's text: of running text the validation part. The validation part of items is
+    drawn from all lines, so of items it is mostly lines to train on."""
     text = lab.text(run.corpus)
     return text[-(len(text) // 10):]
 

@@ -76,6 +76,7 @@ class Lab:
         self.train, self.folder, self.level = train, folder, level
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
         self.records, self.starts, self.known_ends = records, {}, set()
+        self.failed = 0  # runs that could not be done
         os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
         for label in corpora:
             if label == TOY:
@@ -83,11 +84,12 @@ class Lab:
                 self.keep_text(self.paths[label], toy_text())
         for label in list(self.paths):
             text = self.text(label)
+            if len(text) < 4000:
+                raise LabError(f"{self.paths[label]}: {len(text)} characters are too few (a text needs 4000)")
             for kind in KINDS:
                 path = os.path.join(folder, "texts", f"{label}-{kind}.txt")
                 self.paths[f"{label}-{kind}"] = path
-                if not os.path.exists(path):
-                    self.keep_text(path, made_text(kind, text, level))
+                self.keep_text(path, made_text(kind, text, level))
 
     @staticmethod
     def keep_text(path, text):
@@ -97,9 +99,6 @@ class Lab:
     def text(self, label):
         if label not in self.texts:
             self.texts[label] = read_corpus(self.paths[label])
-            if len(self.texts[label]) < 4000 and label == label.split("-")[0]:
-                raise LabError(f"{self.paths[label]}: {len(self.texts[label])} characters are too few "
-                               "(a text needs 4000)")
         return self.texts[label]
 
     def entropy(self, label):

@@ -16,7 +16,7 @@ LOOKED_INTO = {
         "Post-LN was not better at the rates that were chosen.",
         "scripts/report.py --full --size=XS --claim=F12  # its rows of depth 16, in the numbers of E8"),
     "B19": (
-        "The share of a step is as small as said, and with one sequence the time doubles with the channels "
+        "The fraction of a step is as small as said, and with one sequence the time doubles with the channels "
         "(2.0 to 2.2 times for each doubling from 64 to 1024). With 12 sequences it grows 2.2 and 1.9 times "
         "up to 256 channels and 2.4 times at each doubling after that, where values leave the second-level "
         "cache (Zen 5, medians of five; on an Intel Xeon with a larger cache the report's exponent was 1.29 [1.25, "

@@ -26,7 +26,7 @@ def final_loss(folder):
 
 
 def ending(lab, folder, run):
-    """How the run ended. trained: below the frequencies' entropy less TRAINED. useless: not so.
+    """How the run ended. trained: below the frequencies' entropy less TRAINED.
     build: a number that is the same for the same compiler and vector width."""
     read = run_folders.Run(folder)
     summary = run_folders.read_summary(os.path.join(folder, "summary.json"))
@@ -172,8 +172,8 @@ def depth(lab, folder, run):
 
 
 def attention(lab, folder, run):
-    """Of the last probe: the largest mean of a layer's saturated queries, the largest logit, the
-    mean entropy over its maximum."""
+    """Of the last probe, over layers and heads: the mean fraction of saturated queries, the largest attention
+    score, the mean entropy in nats."""
     table = read_probes(folder)
     heads = [site for metric, site in table if metric == "saturated"]
     steps = sorted({step for site in heads for step, _ in table["saturated", site]})

@@ -22,7 +22,7 @@ from claims.rules import (DECIDED, FAILS, FALSE, HOLDS, OPEN, UNDECIDED, UNMEASU
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)].
-# Filled by with_pictures(): holm, {(quantity, cell): adjusted p}, and the pictures of all experiments.
+# Filled by with_pictures(): holm, {(text of a reading, cell): adjusted p}, and the pictures of all experiments.
 Contents = namedtuple("Contents", "facts judged younger level lab planned holm pictures", defaults=[None, ()])
 
 SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
@@ -115,7 +115,7 @@ def table_of(facts, experiment, cell):
         cells, seeds = {}, 0
         for metric in metrics:
             series = facts.series(experiment.id, cell, metric, variant)
-            estimate = figures.over_seeds(series)
+            estimate = figures.mean_of(metric, series)
             cells[metric] = "" if estimate is None else number(estimate.value)
             seeds = max(seeds, len(series))
         listed = "; ".join(f"{metric.replace('_', ' ')} {text}" for metric, text in cells.items() if text)

@@ -7,8 +7,8 @@ A mean over the runs that trained would be one of survivors. If some runs of a v
 are stuck at a finite loss, these are worse by an unknown amount: one end of the interval is Student's of the
 others, the other is infinite. If a run diverged, which makes its loss infinite, or if both sides of a
 difference have stuck runs, the quantity is the median with its interval by order statistics, which such
-runs enter like all others. That interval is the whole line below 8 seeds. Runs of different builds are not
-paired.
+runs enter like all others. That interval is the whole line below 8 seeds. A difference leaves out a seed whose
+runs are of different builds; ratios and correlations do not look.
 """
 from dataclasses import dataclass, replace
 import math
@@ -190,14 +190,19 @@ def rise(experiment, metric, pair, at, base):
                     lambda view: combination(view, metric, terms), unit_of(metric))
 
 
+def log_of(number):
+    """The logarithm of a ratio that is not negative: of 0 it is -infinity, so that a gradient that vanished
+    counts."""
+    return math.log(number) if number > 0 else math.nan if math.isnan(number) else -math.inf
+
+
 def ratio(experiment, metric, a, b, at=""):
     """a / b, paired by seed: the mean of the logarithms."""
     a, b = joined(a, at), joined(b, at)
 
     def compute(view):
         above, below = view(metric, a), view(metric, b)
-        logs = {seed: math.log(above[seed] / below[seed]) if above[seed] > 0 else -math.inf
-                for seed in above if below.get(seed, 0) > 0}
+        logs = {seed: log_of(above[seed] / below[seed]) for seed in above if below.get(seed, 0) > 0}
         return exponential(over_seeds(logs))
     return Quantity(f"{metric}({a}) / {metric}({b})", experiment, ((metric, a), (metric, b)), compute)
 
@@ -205,8 +210,7 @@ def ratio(experiment, metric, a, b, at=""):
 def geometric(experiment, metric, variant):
     """The metric, a ratio already: the mean of its logarithms."""
     def compute(view):
-        return exponential(over_seeds({seed: math.log(number) for seed, number
-                                       in view(metric, variant).items() if number > 0}))
+        return exponential(over_seeds({seed: log_of(number) for seed, number in view(metric, variant).items()}))
     return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),), compute)
 
 
@@ -302,12 +306,13 @@ def steps_to(experiment, a, b, at=""):
         for seed, loss in goal.items():
             curve = [(k / 10, view(f"val_loss_{10 * k}%", a).get(seed, math.inf))
                      for k in range(1, 11)]
-            if seed in view("val_loss_100%", a):
-                fractions[seed] = next((part for part, reached in curve if reached <= loss), NEVER)
+            if seed in view("val_loss", a):  # a run that diverged has no curve: it does not reach the loss
+                fractions[seed] = next((part for part, reached in curve
+                                        if math.isfinite(reached) and reached <= loss), NEVER)
         late = {seed for seed, part in fractions.items() if part == NEVER}
         return one_sided(fractions, late, 1, 0.1) if late else over_seeds(fractions, 0.1)
     return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
-                    (("val_loss_100%", a), ("val_loss", b)), compute)
+                    (("val_loss_100%", a), ("val_loss", a), ("val_loss", b)), compute)
 
 
 def correlation(experiment, metrics, variants):

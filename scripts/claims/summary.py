@@ -150,7 +150,7 @@ def conclude(options, lab, facts, planned, tried):
                 [(one["name"], one["svg"]) for one in contents.pictures])
     if options.readme and not failed and not unknown:
         print(readme_section(contents, path))
-        return 0
+        return int(lab.failed > 0)
     print(terminal_table(judged, younger, options.claim and claims.find(options.claim)))
     print(", ".join(f"{number} {word}" for word, number in counts(judged).items()) + f": {path}")
     for claim in failed:
@@ -158,6 +158,6 @@ def conclude(options, lab, facts, planned, tried):
               f"{claim.canary}", file=sys.stderr)
     for claim in unknown:
         print(f"report: canary {claim.id} was not measured: {claim.text}", file=sys.stderr)
-    return 1 if failed or unknown else 0
+    return 1 if failed or unknown or lab.failed else 0
 
 

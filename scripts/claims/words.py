@@ -18,7 +18,7 @@ README_WORDS = "Imprecise: not as it is said, but in a weaker sense, or at some 
                "ours (X1) too."
 
 OLDER = "{} of {} runs were made by another program than this one, and measured again with this one. Another " \
-        "--out runs them anew."
+        "--out runs them again."
 TAKEN_OVER = "{} runs were measured by another report (--continue)"
 
 # {claim: {verdict: sentence}}; {estimate} is the deciding quantity with its interval.
@@ -30,8 +30,7 @@ MINUTE = {
                      "initialization ({estimate})."},
     "A21": {"true": "BatchNorm falls far behind LayerNorm at batches below 8 ({estimate}).",
             "imprecise": "BatchNorm does not fall behind LayerNorm with four sequences a batch, but far "
-                         "behind with one (its lag with one of 4 characters, less that with 32 sequences: "
-                         "{estimate}).",
+                         "behind with one (the change of its lag from 32 sequences: {estimate}).",
             "false": "BatchNorm bears small batches ({estimate})."},
     "F20": {"true": "BatchNorm learns less than half of what LayerNorm does on text ({estimate}).",
             "imprecise": "BatchNorm ends above LayerNorm, but learns more than half of what LayerNorm "
@@ -233,7 +232,9 @@ GLOSSARY = [
      "otherwise it is stuck, or diverged if its loss is no number."),
     ("largest stable rate",
      "the largest rate up to which, counted from its best one, a seed ends at most 0.1 nats above its best "
-     "loss. Ratios of two norms are geometric means over seeds."),
+     "loss."),
+    ("mean",
+     "over seeds. Ratios, such as that of two gradients, have the geometric mean."),
     ("fluctuation",
      "the distance of a batch's mean or deviation from the running one, in running deviations."),
     ("saturated",

@@ -11,12 +11,8 @@
 static void enter(void) {
     struct ending ending = bash("for python in python3 /usr/bin/python3; do $python -c "
                                 "'import scipy, jinja2, matplotlib' && exit; done; exit 1");
-    if (ending.status) {
-        fputs("[SKIP] report: scipy or jinja2 is not installed (scripts/deps.sh report installs "
-              "them)\n",
-              stderr);
-        cr_skip_test("scipy or jinja2 is not installed");
-    }
+    if (ending.status)
+        skip("report", "no scipy or no jinja2 (scripts/deps.sh report installs them)");
     folder_enter();
 }
 
@@ -221,6 +217,15 @@ Test(report, somebody_elses_run) {
     cr_expect(ending.status == 1, "status %d", ending.status);
     expect_part(ending.err, "is another run: its seed is 77, not ");
     cr_expect(!strstr(ending.err, "Traceback"), "%s", ending.err);
+}
+
+/* Runs that cannot be done, since a file is where their folder would be. */
+Test(report, runs_that_failed) {
+    expect_done("$SCRIPTS/report.py --size=mini --only=E13,E15 --list --out=r && : >r/ablation");
+    struct ending ending = script("report.py --size=mini --only=E13,E15 --out=r");
+    cr_expect(ending.status == 1, "status %d, %s", ending.status, ending.err);
+    expect_part(ending.err, "report: 2 runs failed ");
+    expect_part(file_text("r/facts.csv", NULL), "E13,");
 }
 
 static void expect_refused(int status, const char *command, const char *complaint) {
