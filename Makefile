@@ -24,7 +24,7 @@ endif
 BUILD    := build/$(CC)-$(ARCH)$(if $(SANITIZE),-sanitize)$(if $(FUZZ),-fuzz)$(if $(MPI),-mpi)
 WARNINGS := -Wall -Wextra -Wno-unused-parameter -Wshadow -Wconversion -Wno-sign-conversion -Wvla
 WARNINGS += $(if $(findstring clang,$(CC) $(shell $(CC) --version)),-Wno-pass-failed) # of scalar loops
-# No product and sum are fused but where the source says so (model/math/real.h). Where the compiler has
+# No product and sum are fused except where the source says so (model/math/real.h). Where the compiler has
 # it: whole AVX-512 vectors in plain loops too.
 OPTIMIZE := -O3 $(MARCH) -ffp-contract=off -fno-math-errno -fno-trapping-math
 OPTIMIZE += $(shell $(CC) $(MARCH) -mprefer-vector-width=512 -E - </dev/null >/dev/null 2>&1 \
@@ -39,8 +39,8 @@ LDLIBS   += -lm
 SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
-# Every test runs on floats; those of the mathematics run on doubles too. What dies comes back to
-# the tests where they catch it: tests/death.c stands in for data/die.c.
+# Every test except test_gradient*.c runs on floats; those of the mathematics run on doubles too. In the
+# tests tests/death.c replaces data/die.c, so that they can catch die().
 TESTS        := $(filter-out tests/bench%.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))

@@ -1,6 +1,8 @@
 """Command lines: how a wrong one is refused, and the lists that options take."""
 import argparse
 
+PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
+
 
 class UsageError(Exception):
     """What is wrong with the command, as one line for the user."""

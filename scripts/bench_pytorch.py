@@ -273,10 +273,10 @@ def find_pytorch():
 
 def main():
     options = read_command()
+    version, has_mkl = find_pytorch()
     if options.check:
         return check(options.onednn)
     bench = options.bench or find_bench()
-    version, has_mkl = find_pytorch()
     with tempfile.TemporaryDirectory() as folder:
         library = None if options.avx2 else mkl_library_for(has_mkl, folder)
         variants = chosen_variants(options, library)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the order of the folders and the lengths of files and functions. `make lint` runs it.
 
-A file may include what stands in the folders that ALLOWED names for its own. Modules do not include
+A file may include files of the folders that ALLOWED names for its own. Modules do not include
 each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
 """
 import ast

@@ -24,7 +24,7 @@ import system_python
 if __name__ == "__main__":
     system_python.require("compare", "report", "numpy", "scipy.stats")
 
-from arguments import Parser, UsageError, settings, whole_numbers, words
+from arguments import PICTURES, Parser, UsageError, settings, whole_numbers, words
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
 from comparisons import compare_all, pairs_of, variants_of
 from outcomes import read_outcomes
@@ -32,7 +32,6 @@ from runs import RunError, varying, without_copies
 from tuning import plan_of, tuned_variants, words_of
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
-ENDINGS = (".png", ".svg", ".pdf")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 
 
@@ -206,8 +205,8 @@ def check_command(options):
         options.margin = MARGIN
     if options.csv == "":
         raise UsageError("--csv: must name a file")
-    if options.plot is not None and not options.plot.lower().endswith(ENDINGS):
-        raise UsageError(f"--plot={options.plot}: not a kind of picture ({', '.join(ENDINGS)})")
+    if options.plot is not None and not options.plot.lower().endswith(PICTURES):
+        raise UsageError(f"--plot={options.plot}: not a kind of picture ({', '.join(PICTURES)})")
 
 
 def compared(options):

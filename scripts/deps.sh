@@ -16,7 +16,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    bash, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
-  report    scipy, jinja2 and pandas, for scripts/compare.py and the report
+  report    scipy and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
   clang     clang (or clang-NN, if CC names that) with OpenMP and libFuzzer
@@ -58,7 +58,6 @@ util-linux                  ablate  command:flock                     util-linux
 parallel                    ablate  gnu:parallel                      parallel            parallel           parallel
 python3-scipy               report  python:scipy                      python3-scipy       python-scipy       scipy
 python3-jinja2              report  python:jinja2                     python3-jinja2      python-jinja       -
-python3-pandas              report  python:pandas                     python3-pandas      python-pandas      -
 python3-torch               golden  python:torch                      python3-torch       python-pytorch     pytorch
 clang-format                lint    command:clang-format              clang-tools-extra   clang              clang-format
 shellcheck                  lint    command:shellcheck                ShellCheck          shellcheck         shellcheck

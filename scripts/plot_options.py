@@ -3,12 +3,11 @@ import argparse
 import math
 import os
 
-from arguments import Parser, UsageError, settings, whole_numbers, words
+from arguments import PICTURES, Parser, UsageError, settings, whole_numbers, words
 from charts import CHARTS
 from probe_charts import KINDS
 
 LINES = ("train", "val", "eval-train")
-ENDINGS = (".png", ".svg", ".pdf")
 
 
 def some_of(*names):
@@ -161,7 +160,7 @@ def read_command(arguments):
     check_differences(options)
     if options.output and not os.path.splitext(options.output)[1]:
         options.output += ".png"
-    if options.output and not options.output.lower().endswith(ENDINGS):
-        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(ENDINGS)})")
+    if options.output and not options.output.lower().endswith(PICTURES):
+        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(PICTURES)})")
     check_together(options)
     return options

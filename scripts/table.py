@@ -18,6 +18,7 @@ import statistics
 import sys
 
 import checksums
+from arguments import Parser, UsageError
 from run_options import ABSENT, PLACES, WATCHING, differing, is_active
 from runs import is_run, read_options, runs_inside
 
@@ -213,22 +214,25 @@ def print_table(runs, by_hand):
         say("the runs were trained on different texts: the corpus changed in between")
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        say(f"{message} (--help lists the options)")
-        sys.exit(2)
-
-
-def main():
+def read_command():
     parser = Parser(prog="table.py", allow_abbrev=False, description=__doc__,
                     usage="scripts/table.py [--csv=FILE] FOLDER | RUN...",
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
                         "folders of runs")
     parser.add_argument("--csv", metavar="FILE", help="write a row per run there instead of the table")
-    options = parser.parse_args()
-    if options.csv == "":
-        parser.error("--csv: must name a file")
+    try:
+        options = parser.parse_args()
+        if options.csv == "":
+            parser.error("--csv: must name a file")
+    except UsageError as error:
+        say(error)
+        sys.exit(2)
+    return options
+
+
+def main():
+    options = read_command()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders

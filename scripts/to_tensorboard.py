@@ -2,12 +2,11 @@
 """Runs for TensorBoard: scripts/to_tensorboard.py RUN... writes an event file into each run's folder,
 so that `tensorboard --logdir=runs` shows them; with --out=DIR into DIR/NAME.
 
-A RUN is a folder that ./train --out made, or a folder of such folders. Each column of log.csv becomes
-a scalar over the step. The options become hyperparameters, with the last validation loss as their
+A RUN is a folder that ./train --out made, or a folder of such folders. Losses, learning
+rate, gradient norm and speed become scalars over the step. The options become hyperparameters, with the last validation loss as their
 metric. A second call replaces the files of the first. Wall times are computed from the log's seconds
 and the time at which the file was last written. It uses SummaryWriter of tensorboardX or PyTorch.
 """
-import argparse
 import glob
 import importlib
 import logging
@@ -15,6 +14,7 @@ import math
 import os
 import sys
 
+from arguments import Parser, UsageError
 from runs import RunError, read_runs, value_text
 
 SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
@@ -23,11 +23,6 @@ SUFFIX = ".normlab"  # of the names of its event files
 
 def say(text):
     print(f"to_tensorboard: {text}", file=sys.stderr)
-
-
-def refuse(message):
-    say(f"{message} (--help lists the options)")
-    sys.exit(2)
 
 
 def find_writer():
@@ -74,20 +69,22 @@ def write_run(run, place, module, hparams):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Write runs as TensorBoard's event files.",
-                                     usage="scripts/to_tensorboard.py [--out=DIR] RUN...")
+    parser = Parser(description="Write runs as TensorBoard's event files.",
+                    usage="scripts/to_tensorboard.py [--out=DIR] RUN...")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     parser.add_argument("--out", metavar="DIR",
                         help="write into DIR/NAME instead of the run's own folder")
-    parser.error = refuse
-    options = parser.parse_args()
     logging.disable(logging.WARNING)  # it warns of NaN, which a diverged run has
     try:
+        options = parser.parse_args()
         module, hparams = find_writer()
         runs, failed = read_runs(options.run, say)
         for run, place in zip(runs, places_of(runs, options.out)):
             write_run(run, place, module, hparams)
             print(place, flush=True)
+    except UsageError as error:
+        say(error)
+        return 2
     except RunError as error:
         say(error)
         return 1

@@ -28,6 +28,11 @@ void folder_enter(void) {
     cr_assert(mkdtemp(folder) && !chdir(folder), "%s: cannot be made or entered", folder);
 }
 
+void skip(const char *suite, const char *why) {
+    fprintf(stderr, "[SKIP] %s: %s\n", suite, why);
+    cr_skip_test("%s", why);
+}
+
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
     return remove(path);
 }

@@ -12,6 +12,9 @@
 void folder_enter(void);
 void folder_leave(void);
 
+/* Ends the test as one that cannot run here, and prints the line that scripts/run_tests.sh counts. */
+void skip(const char *suite, const char *why);
+
 /* Files of that folder. The text that file_text() returns ends with a NUL and lives as long as the
    test; it is NULL if there is no such file. */
 void file_put(const char *name, const char *text, size_t bytes);

@@ -151,7 +151,7 @@ Test(cli_input, a_full_disk) {
 }
 
 Test(cli_input, a_sample_that_cannot_be_shown) {
-    if (!file_there("/dev/full")) cr_skip_test("this system has no /dev/full");
+    if (!file_there("/dev/full")) skip("cli_input", "this system has no /dev/full");
     corpus_put_tiny("text.txt", 500);
     struct ending ending = train_in((struct surroundings){.output = "/dev/full"},
                                     TINY "--sample=20 --out=out text.txt");

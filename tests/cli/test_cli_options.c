@@ -215,7 +215,7 @@ Test(cli_options, help_and_version) {
 }
 
 Test(cli_options, help_that_cannot_be_written) {
-    if (!file_there("/dev/full")) cr_skip_test("this system has no /dev/full");
+    if (!file_there("/dev/full")) skip("cli_options", "this system has no /dev/full");
     struct surroundings full = {.output = "/dev/full"};
     struct ending ending = train_in(full, "--help");
     expect_refusal(&ending, STATUS_MACHINE, "No space left on device");

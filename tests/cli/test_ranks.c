@@ -1,5 +1,5 @@
 /* Several processes that train one model (ranks.h): any number of ranks and threads leaves the files
-   that one process leaves, byte for byte, but for the times in the log. RANKS names a program built
+   that one process leaves, byte for byte, except for the times in the log. RANKS names a program built
    with MPI=1, which `make ranks` sets; TRAIN's is built without, and runs what is compared with. */
 #define _GNU_SOURCE // strsep
 #include "data/die.h"
@@ -16,22 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static void skip(const char *why) {
-    fprintf(stderr, "[SKIP] ranks: %s (make ranks does what it takes)\n", why);
-    cr_skip_test("%s", why);
-}
-
 static void enter(void) {
     const char *program = getenv("RANKS");
-    if (!program) skip("RANKS names no program built with MPI=1");
+    if (!program) skip("ranks", "RANKS names no program built with MPI=1 (make ranks builds one)");
     cr_assert(!access(program, X_OK), "RANKS=%s: no such program", program);
-    if (bash("type mpirun").status) skip("there is no mpirun");
+    if (bash("type mpirun").status) skip("ranks", "there is no mpirun (make ranks installs one)");
     folder_enter();
 }
 
 TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
 
-/* 76 sequences are ten parts (parts.h) of 8, but for the last, which has 4. With ten, the order of
+/* 76 sequences are ten parts (parts.h) of 8, except for the last, which has 4. With ten, the order of
    the ranks is not the tree's for 2, 3, 4 and 8 ranks. */
 #define SMALL                                                                                      \
     "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=76 --max-iters=5 "    \
@@ -191,7 +186,7 @@ static double last_loss(const char *folder) {
 }
 
 /* 32 sequences are four parts, two for each of two ranks: then local statistics are those of two
-   shards, but for the running ones. */
+   shards, except for the running ones. */
 Test(ranks, local_statistics) {
     const char *const bn = SMALL "--norm=bn --batch-size=32 --learning-rate=0.01";
     expect_done(train("--threads=1 --out=shards --bn-shards=2 %s", bn));

@@ -308,7 +308,7 @@ Test(damage, what_lies_where_a_file_should) {
 }
 
 Test(damage, a_folder_that_may_not_be_read) {
-    if (!geteuid()) cr_skip_test("nothing is forbidden to root");
+    if (!geteuid()) skip("damage", "nothing is forbidden to root");
     cr_assert(!chmod("run", 0));
     static const char *const uses[] = {"--resume=run", "--generate=run", "--evaluate=run"};
     for (int i = 0; i < 3; i++) {

@@ -282,7 +282,8 @@ static void read_long(void *more) {
 }
 
 Test(encoder, a_text_takes_1_6_bytes_a_character_or_one_line_says_so) {
-    if (SANITIZED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    if (SANITIZED || !file_there("/proc/self/statm"))
+        skip("encoder", "memory cannot be limited here");
     struct ending want = call(write_long, NULL);
     struct ending ending = call(read_long, &(size_t){LONG / 10 * 16});
     cr_expect_str_eq(ending.out, want.out, "%s%s, not %s", ending.out, ending.err, want.out);

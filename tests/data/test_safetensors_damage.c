@@ -90,7 +90,8 @@ static void open_promises(void *unused) {
 }
 
 Test(safetensors, nothing_is_allocated_on_a_promise) {
-    if (SANITIZED || !file_there("/proc/self/statm")) cr_skip_test("memory cannot be limited here");
+    if (SANITIZED || !file_there("/proc/self/statm"))
+        skip("safetensors", "memory cannot be limited here");
     struct ending ending = call(open_promises, NULL);
     cr_expect(ending.status == 0, "%s", ending.err);
 }

@@ -14,11 +14,7 @@ static void enter(void) {
     struct ending ending =
         bash("for python in python3 /usr/bin/python3; do $python -c 'import scipy' "
              "&& exit; done; exit 1");
-    if (ending.status) {
-        fputs("[SKIP] compare: scipy is not installed (scripts/deps.sh report installs it)\n",
-              stderr);
-        cr_skip_test("scipy is not installed");
-    }
+    if (ending.status) skip("compare", "no scipy (scripts/deps.sh report installs it)");
     folder_enter();
     mkdir("runs", 0777);
 }

@@ -314,11 +314,8 @@ ParameterizedTestParameters(hf, agrees_with_transformers) {
 
 ParameterizedTest(const char *word, hf, agrees_with_transformers) {
     struct ending ending = script("../tests/check_hf.py %s", word);
-    if (ending.status == 1 && strstr(ending.err, "No module named")) {
-        fputs("[SKIP] hf: transformers is not installed (pip install torch transformers)\n",
-              stderr);
-        cr_skip_test("transformers is not installed");
-    }
+    if (ending.status == 1 && strstr(ending.err, "No module named"))
+        skip("hf", "no transformers (pip install torch transformers)");
     cr_expect(ending.status == 0, "status %d:\n%s%s", ending.status, ending.err, ending.out);
     if (ending.status == 0) expect_part(ending.out, ": 0 differences");
 }
