@@ -130,8 +130,8 @@ REVISIONS = [
     "After a full report at sizes XS and S, what reads the better of two initializations (A14, N4) is "
     "judged at ./train's own rate and initialization too, as rules with rate=tuned were from the start. "
     "A14 was false, and is imprecise.",
-    "After E1 of the full report, a run that diverged counts as one that never reaches a loss (A7, N6), and a ratio of "
-    "0 as the lowest. Before, both were left out. With the facts of that report no verdict changed.",
+    "After E1 of the full report, a run that diverged counts as one that never reaches a loss (A7, N6, N15), and a "
+    "ratio of 0 as the lowest. Before, both were left out. With the facts of that report no verdict changed.",
 ]
 
 
