@@ -43,8 +43,8 @@ MINUTE = {
     "F10": {"true": "With an outlier channel a model without a norm learns nothing ({estimate}).",
             "imprecise": "An outlier channel costs a model without a norm more than 0.1 nats "
                          "({estimate}).",
-            "false": "A model without a norm learns in spite of an outlier channel, which raises its loss by "
-                     "at most 0.1 nats ({estimate})."},
+            "false": "A model without a norm learns in spite of an outlier channel, which costs it at most 0.1 "
+                     "nats in this cell ({estimate})."},
     "X1": {"true": "In training BatchNorm learns to see the future ({estimate}).",
            "imprecise": "In training BatchNorm learns to see the future where a batch is one sequence, not in "
                         "an ordinary batch (learned of random text: {estimate}).",
