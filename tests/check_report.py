@@ -263,6 +263,11 @@ def check_rates():
              for metric in ("rate_sensitivity", "stable_rate")}
     check(abs(found["rate_sensitivity"] - (2.5 + 2 + 4) / 3 + 2) < 1e-12, found)  # 5 counts as 4
     check(found["stable_rate"] == 0.01, found)
+    alone = Facts()
+    for metric, loss in (("val_loss", 2.0), ("first_loss", 4.0)):
+        alone.add("E1", "t", "XS", "norm=ln depth=base rate=0.01", 1, metric, loss)
+    facts_module.add_over_rates(alone)
+    check(alone.metrics("E1") == ["val_loss", "first_loss"], "one rate", alone.metrics("E1"))
 
 
 def check_facts_file(folder):

@@ -283,6 +283,8 @@ def add_over_rates(facts):
         def view(metric, variant, cell=cell):
             return facts.series("E1", cell, metric, variant)
         for variant, grid in rates.items():
+            if len(grid) < 2:  # what --claim=ID needs of the grid says nothing of it
+                continue
             for seed, rate in stable_rates(rate_rows(view, sorted(grid), variant)).items():
                 facts.add("E1", *cell, variant, seed, "stable_rate", rate)
             whole = len(grid) == max(map(len, rates.values()))  # a part of the grid is another measure
