@@ -252,24 +252,6 @@ def check_records(folder):
     check(facts_module.code_of_text(told) != facts_module.code_of_text("def f(x): return 2 * x"), "code of a measure")
 
 
-def check_rates():
-    """The sensitivity to the learning rate and the largest stable rate."""
-    table = Facts()
-    for rate, loss in ((1e-3, 2.5), (1e-2, 2.0), (1e-1, 5.0)):
-        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "val_loss", loss)
-        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "first_loss", 4.0)
-    facts_module.add_over_rates(table)
-    found = {metric: table.series("E1", ("t", "XS"), metric, "norm=ln depth=base").get("1")
-             for metric in ("rate_sensitivity", "stable_rate")}
-    check(abs(found["rate_sensitivity"] - (2.5 + 2 + 4) / 3 + 2) < 1e-12, found)  # 5 counts as 4
-    check(found["stable_rate"] == 0.01, found)
-    alone = Facts()
-    for metric, loss in (("val_loss", 2.0), ("first_loss", 4.0)):
-        alone.add("E1", "t", "XS", "norm=ln depth=base rate=0.01", 1, metric, loss)
-    facts_module.add_over_rates(alone)
-    check(alone.metrics("E1") == ["val_loss", "first_loss"], "one rate", alone.metrics("E1"))
-
-
 def check_facts_file(folder):
     facts = planted(0.1)
     path = os.path.join(folder, "facts.csv")
@@ -386,7 +368,7 @@ def main():
     if sys.argv[1:] == ["--commands"]:
         return list_commands()
     for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_quantities,
-                check_instruments, check_rates, check_tables, check_looked_into):
+                check_instruments, check_tables, check_looked_into):
         one()
     check_records(".")
     check_facts_file(".")

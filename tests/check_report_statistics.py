@@ -1,4 +1,4 @@
-"""What check_report.py checks of tuned rates, and of intervals, p and seeds that a rule rests on."""
+"""What check_report.py checks of learning rates, and of intervals, p and seeds that a rule rests on."""
 import math
 
 import numpy as np
@@ -176,9 +176,27 @@ def check_recipe():
           "weaker sense holds" in found.why, "two recipes", found)
 
 
+def check_rates():
+    """The sensitivity to the learning rate and the largest stable rate."""
+    table = Facts()
+    for rate, loss in ((1e-3, 2.5), (1e-2, 2.0), (1e-1, 5.0)):
+        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "val_loss", loss)
+        table.add("E1", "t", "XS", f"norm=ln depth=base rate={rate:g}", 1, "first_loss", 4.0)
+    facts_module.add_over_rates(table)
+    found = {metric: table.series("E1", ("t", "XS"), metric, "norm=ln depth=base").get("1")
+             for metric in ("rate_sensitivity", "stable_rate")}
+    check(abs(found["rate_sensitivity"] - (2.5 + 2 + 4) / 3 + 2) < 1e-12, found)  # 5 counts as 4
+    check(found["stable_rate"] == 0.01, found)
+    alone = Facts()
+    for metric, loss in (("val_loss", 2.0), ("first_loss", 4.0)):
+        alone.add("E1", "t", "XS", "norm=ln depth=base rate=0.01", 1, metric, loss)
+    facts_module.add_over_rates(alone)
+    check(alone.metrics("E1") == ["val_loss", "first_loss"], "one rate", alone.metrics("E1"))
+
+
 def faults():
     """The checks that fail."""
     for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range,
-                check_recipe):
+                check_recipe, check_rates):
         one()
     return failures
