@@ -100,7 +100,8 @@ def sizes_of(verdict):
         groups.setdefault((verdict.weaker if weaker else verdict.cells).get(cell), []).append(cell_name(cell))
     if verdict.word not in (FALSE, UNDECIDED) or len(groups) < 2 or None in groups:
         return f"at {', '.join(dict.fromkeys(size for _, size in cells))}"
-    return "; ".join(f"{reading_word(value)} in {' and '.join(group)}" for value, group in groups.items())
+    told = "; ".join(f"{reading_word(value)} in {' and '.join(group)}" for value, group in groups.items())
+    return f"in a weaker sense: {told}" if weaker else told
 
 
 def table_of(facts, experiment, cell):

@@ -327,6 +327,7 @@ def correlation(experiment, metrics, variants):
         values = {seed: float(stats.spearmanr([one[seed] for one in columns[0]],
                                               [one[seed] for one in columns[1]]).statistic)
                   for seed in seeds}
-        return over_seeds(values)
+        estimate = over_seeds(values)
+        return estimate and replace(estimate, low=max(estimate.low, -1.0), high=min(estimate.high, 1.0))
     return Quantity(f"rank correlation of {x} and {y} over {', '.join(variants)}", experiment,
                     tuple((metric, variant) for metric in metrics for variant in variants), compute)

@@ -372,9 +372,10 @@ def why_of(word, meant, cells, weaker, claim):
     """One sentence that explains a verdict which is not plain."""
     if word == IMPRECISE and meant != HOLDS:
         strict = HOLDS in cells.values()
-        held, failed = (", ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
-                                  if value == wanted) for wanted in (HOLDS, FAILS))
-        return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}."
+        held, failed, unsure = (", ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
+                                          if value == wanted) for wanted in (HOLDS, FAILS, OPEN))
+        rest = f"; in {unsure} it is open" if unsure else ""
+        return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}{rest}."
     if word == IMPRECISE:
         return "As it is said it fails; the weaker sense holds."
     if word == UNDECIDED:
