@@ -67,9 +67,10 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = small_options(norm, placement, qkv, heads);
     const struct parts parts = parts_one(B * T);
-    struct sublayer_case c = {
-        .pass = {{.B = B, .T = T, .training = true, .parts = parts}, {0, B * T}, 3},
-        .count = B * T * C};
+    struct sublayer_case c = {.pass = {.tokens = {.B = B, .T = T, .training = true, .parts = parts},
+                                       .rows = {0, B * T},
+                                       .step = 3},
+                              .count = B * T * C};
     real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};
     for (uint64_t i = 0; i < 4; i++) *streams[i] = random_reals(c.count, 11 + i);
     options.second_in = c.r;
