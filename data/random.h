@@ -2,8 +2,8 @@
 
    A stream is keyed by its purpose: seed + tensor name for an initial weight, seed + epoch for the
    order of the text's blocks or items, seed + step + sub-layer for a dropout mask. So changing the
-   norm changes neither the initial values of other weights nor the data; the backward pass can compute
-   any value again; and nothing depends on the number of threads.
+   norm changes neither the initial values of other weights nor the data; the backward pass can
+   compute any value again; and nothing depends on the number of threads.
 
    The generator is SplitMix64 (Steele, Lea and Flood 2014), read at any position:
 

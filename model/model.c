@@ -135,8 +135,8 @@ static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, 
     norm_attach(norm, kind, &options, wanted ? name : "", m->C, layout);
 }
 
-/* The standard deviations of initial embeddings. Xavier's: the logits have a variance of about 1, and
-   so has the stream at its start if learned or sinusoidal positions are added to it; with
+/* The standard deviations of initial embeddings. Xavier's: the logits have a variance of about 1,
+   and so has the stream at its start if learned or sinusoidal positions are added to it; with
    --position=rope or none it starts with 1 / C. */
 static double wte_deviation(const struct model *m) {
     const struct placement *placement = &placements[m->config.placement];

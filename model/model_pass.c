@@ -11,22 +11,22 @@
                                                  |   dwhead += dz^T head_in
 
    EMBEDDING, SECOND and FINAL are norms, or the identity. The second stream r starts as `embedded`
-   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. cap is
-   that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has two
-   parts. Threads wait for one another
+   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. cap
+   is that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has
+   two parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
-     - before sums over all rows: after each layer those for its biases, norms and learned factors; at
-       the end those for the other norms, the logits' factors, wte and wpe;
-     - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead is
-       such a sum;
+     - before sums over all rows: after each layer those for its biases, norms and learned factors;
+       at the end those for the other norms, the logits' factors, wte and wpe;
+     - before and after the HEAD_ROWS tokens that the head's backward takes at a time, since dwhead
+       is such a sum;
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
-   A batch may go through both columns in micro-batches, one after another. Their sums over tokens are
-   those of the whole batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a time to
-   dW, a sum over row blocks adds block after block, and micro-batches end where these do. If wte is the
-   head's weight too, dwte is two such sums, over the logits and over dembedded, which are added after
-   the last micro-batch. */
+   A batch may go through both columns in micro-batches, one after another. Their sums over tokens
+   are those of the whole batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a
+   time to dW, a sum over row blocks adds block after block, and micro-batches end where these do.
+   If wte is the head's weight too, dwte is two such sums, over the logits and over dembedded, which
+   are added after the last micro-batch. */
 #include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"

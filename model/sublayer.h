@@ -91,8 +91,8 @@ static inline real *sublayer_thread_scratch(const struct sublayer_scratch *scrat
 }
 
 /* One forward or backward pass: the tokens, those of them that are computed (all, unless a text
-   grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row 0
-   is row `first` of the batch. */
+   grows: see model_extend()), and the step that keys dropout. If the tokens are a micro-batch, row
+   0 is row `first` of the batch. */
 struct pass {
     struct tokens tokens;
     struct range rows;
@@ -135,7 +135,7 @@ void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t 
                              struct arena *arena);
 
 /* Multiplies v's initial weights by s->initial_v, after tensor_initialize(). Other matrices are
-   declared with their factor; v's rows share a matrix with those of q and k, which do not have it. */
+   declared with their factor; v's rows share a matrix with those of q and k, without it. */
 void sublayer_initialize(const struct sublayer *s);
 
 /* The following are called by every thread of the team. */

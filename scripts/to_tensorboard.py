@@ -2,10 +2,11 @@
 """Runs for TensorBoard: scripts/to_tensorboard.py RUN... writes an event file into each run's folder,
 so that `tensorboard --logdir=runs` shows them; with --out=DIR into DIR/NAME.
 
-A RUN is a folder that ./train --out made, or a folder of such folders. Losses, learning
-rate, gradient norm and speed become scalars over the step. The options become hyperparameters, with the last validation loss as their
-metric. A second call replaces the files of the first. Wall times are computed from the log's seconds
-and the time at which the file was last written. It uses SummaryWriter of tensorboardX or PyTorch.
+A RUN is a folder that ./train --out made, or a folder of such folders. Losses, learning rate,
+gradient norm and speed become scalars over the step. The options become hyperparameters, with the
+last validation loss as their metric. A second call replaces the files of the first. Wall times are
+computed from the log's seconds and the time at which the file was last written. It uses SummaryWriter
+of tensorboardX or PyTorch.
 """
 import glob
 import importlib

@@ -23,7 +23,7 @@ import numpy as np
 import check_report_calibration
 import check_report_page
 import check_report_statistics
-from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered, rules
+from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.looked_into import LOOKED_INTO
@@ -180,7 +180,7 @@ def check_quantities():
             facts.add("E", "t", "S", "norm=a", seed, f"val_loss_{10 * tenth}%", 3 - 0.1 * tenth)
         facts.add("E", "t", "S", "norm=a", seed, "val_loss", 2)
         facts.add("E", "t", "S", "norm=diverged", seed, "val_loss", math.inf)  # without a curve
-        for metric, number in (("half", 0.5), ("vanished", 0.5 * (seed < 3))):
+        for metric, number in (("range_growth", 0.5), ("jacobian_ratio", 0.5 * (seed < 3))):
             facts.add("E", "t", "S", "norm=a", seed, metric, number)
         facts.add("E", "t", "S", "norm=b", seed, "val_loss", 2.5 - 1e-9)
     cell = ("t", "S")
@@ -195,8 +195,8 @@ def check_quantities():
     check(abs(steps.estimate(facts, cell).value - 0.6) < 1e-9, "steps", steps.estimate(facts, cell))
     steps = quantities.steps_to("E", "norm=diverged", "norm=b").estimate(facts, cell)
     check(steps.n == 3 and steps.value == quantities.NEVER and steps.high == math.inf, "never", steps)
-    check(abs(quantities.geometric("E", "half", "norm=a").estimate(facts, cell).value - 0.5) < 1e-9, "geometric")
-    zero = quantities.geometric("E", "vanished", "norm=a").estimate(facts, cell)
+    check(abs(quantities.geometric("E", "range_growth", "norm=a").estimate(facts, cell).value - 0.5) < 1e-9, "ratio")
+    zero = quantities.geometric("E", "jacobian_ratio", "norm=a").estimate(facts, cell)
     check(zero.n == 3 and zero.kind == "median" and zero.low == 0, "a ratio of 0 counts", zero)
     ratio = quantities.ratio("E", "y", "norm=b width=64", "norm=b width=16")
     check(abs(ratio.estimate(facts, cell).value - 1.5) < 1e-9, "ratio")
@@ -289,8 +289,8 @@ def check_tables():
     check([row["id"] for row in registered.revisions([claims.find("F9"), claims.find("A14")])] == ["A14"],
           "revised rules")
     younger = {("E11", "F9"): "00000000"}
-    check(rules.rule_is_younger(claims.find("F9"), younger), "a changed rule")
-    check(not rules.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
+    check(registered.rule_is_younger(claims.find("F9"), younger), "a changed rule")
+    check(not registered.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
           "an old rule")
 
 

@@ -22,9 +22,9 @@ struct new_file file_create_nowhere(void);
 /* Gives the file its name. If that fails, what was written is removed. */
 void file_commit(struct new_file *file);
 
-/* Dies where file_create_at() and file_commit() would have to, as far as that can be seen before there is
-   anything to write: the folder is missing or may not be written, or the name belongs to something
-   else than a regular file. */
+/* Dies where file_create_at() and file_commit() would have to, as far as that can be seen before
+   there is anything to write: the folder is missing or may not be written, or the name belongs to
+   something else than a regular file. */
 void file_check(const char *what, const char *path);
 
 #endif

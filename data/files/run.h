@@ -1,8 +1,8 @@
 /* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
    files and the checkpoint. Files other than the two tables log.csv and probes.csv are there whole
-   or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies with status
-   1. A name that is too long, a folder that contains a run, and a run that another process is writing
-   die with status 2. The message names the file or folder.
+   or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies with
+   status 1. A name that is too long, a folder that contains a run, and a run that another process
+   is writing die with status 2. The message names the file or folder.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system drops the lock when the process ends, in whatever way. */

@@ -5,8 +5,8 @@
    and each sequence of the batch reads its own: in an epoch every block of the stretch once, in
    random order. The blocks start at another random character in each epoch. Compared with
    independent random blocks (nanoGPT's way), no character is a target twice in an epoch (unless a
-   stretch is shorter than a block), fewer than 2 T characters of each stretch are left out of it, and
-   every batch covers the whole training part evenly, so its gradient varies less. */
+   stretch is shorter than a block), fewer than 2 T characters of each stretch are left out of it,
+   and every batch covers the whole training part evenly, so its gradient varies less. */
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"

@@ -17,8 +17,8 @@ struct linear {
     real *bias_sums; // (team_row_blocks(N),out): sum of dy over each row block; NULL without bias
 };
 
-/* The operands of the weight gradient in panels, for `rows` tokens: dy in panels of PANEL_A columns,
-   x in panels of PANEL. NULL where they are read in place. */
+/* The operands of the weight gradient in panels, for `rows` tokens: dy in panels of PANEL_A
+   columns, x in panels of PANEL. NULL where they are read in place. */
 struct linear_operands {
     real *dy, *x;
     size_t rows;
@@ -59,13 +59,13 @@ struct matrix linear_weight(const struct linear *linear);
    `block`; the sum of dy over each row block is kept for linear_bias_gradient(). */
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
-/* Takes memory for copies of the operands of a layer's weight gradient, dy (rows,out) and x (rows,in).
-   Leaves both NULL where copies do not pay. */
+/* Takes memory for copies of the operands of a layer's weight gradient, dy (rows,out) and x
+   (rows,in). Leaves both NULL where copies do not pay. */
 void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
                             struct arena *arena);
 
-/* Copies these operands, dy (M,out) and x (M,in), of tokens that the calling thread has computed, into
-   the rows of `kept` from `row` on. Does nothing if `kept` has no memory. */
+/* Copies these operands, dy (M,out) and x (M,in), of tokens that the calling thread has computed,
+   into the rows of `kept` from `row` on. Does nothing if `kept` has no memory. */
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x);
 

@@ -3,8 +3,8 @@
      loss         = ln sum_v exp(z_v - max z) + max z - z_target
      dloss / dz_v = softmax(z)_v - [v = target]
 
-   The z-loss keeps ln Z near 0, where Z = sum_v exp z_v is the softmax's normalizer. It is not part of
-   the losses that are returned, only of the gradient:
+   The z-loss keeps ln Z near 0, where Z = sum_v exp z_v is the softmax's normalizer. It is not part
+   of the losses that are returned, only of the gradient:
 
      d(w (ln Z)^2) / dz_v = 2 w ln Z softmax(z)_v
 

@@ -6,17 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The gradient is that of `scale` times each token's loss; with a z_loss w > 0 that of `scale` times
-   the loss + w (ln Z)^2, Z = sum_v exp(logit_v). */
+/* The gradient is that of `scale` times each token's loss; with a z_loss w > 0 that of `scale`
+   times the loss + w (ln Z)^2, Z = sum_v exp(logit_v). */
 struct loss {
     size_t V; // characters; logits and their gradients have the row stride vec_padded(V)
     real scale, z_loss;
 };
 
 /* losses (N) = -ln softmax(logits[n])[targets[n]], or 0 where targets[n] is negative (no target).
-   If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is no target, and 0 in the
-   columns from V on. Without dlogits the logits (N,V) are overwritten; with it only their columns
-   from V on are, unless dlogits is the same array, which is allowed. By the calling thread. */
+   If dlogits (N,V) is not NULL, it becomes the gradient, or 0 where there is no target, and 0 in
+   the columns from V on. Without dlogits the logits (N,V) are overwritten; with it only their
+   columns from V on are, unless dlogits is the same array, as it may be. By the calling thread. */
 void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
                         real *logits, const int32_t *targets);
 

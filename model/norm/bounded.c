@@ -4,7 +4,8 @@
      y = gamma tanh(r x)                             lambda one learned number, kappa a constant
 
    The argument of tanh has the root mean square lambda / kappa, 0.2 at first, so tanh bounds the
-   few large channels and is nearly linear elsewhere. So y is smaller than RMSNorm's by about this factor.
+   few large channels and is nearly linear elsewhere. So y is smaller than RMSNorm's by about this
+   factor.
 
    Backward. With h = gamma dy (1 - tanh^2(r x)), the gradient of the argument, and xhat = x rstd:
      dx = r (h - xhat mean_c(h xhat))

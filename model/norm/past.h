@@ -2,9 +2,9 @@
    So no token sees a later one, in training either, and evaluation computes what training does.
    There are no running statistics.
 
-   The C channels are G groups. For a group, let mu_s and sigma_s^2 be the mean and the biased variance
-   of token s over the group's K = C / G channels. Let n be the number of valid tokens s <= t of the
-   sequence, plus n_0 tokens that are assumed to come before it:
+   The C channels are G groups. For a group, let mu_s and sigma_s^2 be the mean and the biased
+   variance of token s over the group's K = C / G channels. Let n be the number of valid tokens
+   s <= t of the sequence, plus n_0 tokens that are assumed to come before it:
 
      mean_t = mean_{t-1} + d / n,  d = mu_t - mean_{t-1}
      var_t = (1 - 1/n) (var_{t-1} + d^2 / n) + sigma_t^2 / n,  rstd_t = 1 / sqrt(var_t + eps)

@@ -2,7 +2,8 @@
 
    The moment about the mean is exact to rounding for any offset of x: each block of tokens computes
    its mean and its sum of squares about that mean, and two runs of tokens are merged by the rule of
-   Chan, Golub and LeVeque (1979). With N1 and N2 tokens, d = mean_2 - mean_1 and f = N2 / (N1 + N2),
+   Chan, Golub and LeVeque (1979). With N1 and N2 tokens, d = mean_2 - mean_1 and
+   f = N2 / (N1 + N2),
 
      mean = mean_1 + f d,  squares = squares_1 + squares_2 + f N1 d^2
 
@@ -45,8 +46,8 @@ static size_t count(const struct tokens *tokens, struct range rows) {
     return valid;
 }
 
-/* The number of valid tokens among these rows of the whole batch. The pass may have only some of the
-   rows: tokens->valid starts at its first one. */
+/* The number of valid tokens among these rows of the whole batch. The pass may have only some of
+   the rows: tokens->valid starts at its first one. */
 static size_t count_batch(const struct tokens *tokens, const struct parts *parts,
                           struct range rows) {
     if (!tokens->valid) return rows.end - rows.begin;
@@ -113,7 +114,7 @@ static void block_squares(const struct tokens *tokens, struct range rows, size_t
                 squares[c] = mul_add(x[n * C + c], x[n * C + c], squares[c]);
 }
 
-/* A run of tokens: how many are valid, and for each channel a token that is the origin of `mean`. */
+/* A run of tokens: how many are valid, and for each channel a token as the origin of `mean`. */
 struct moments {
     size_t valid;
     real *origin, *mean, *squares; // (C)

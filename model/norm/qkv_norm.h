@@ -3,13 +3,13 @@
      q^ = N_q(q),  k^ = N_k(k),  v^ = N_v(v)        any of them may be the identity
 
    Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
-   channels, with one gamma and beta (HS) for all heads; under ln or rms with gamma = 1 and
-   beta = 0 no score then exceeds sqrt(HS). Grouped queries have fewer keys and values: KV heads (attention.h). A norm that
-   pools over tokens pools over the heads too. In gn, ts and pn a head is one group. Over the whole width
-   a token is one row of C channels, as for norms elsewhere.
+   channels, with one gamma and beta (HS) for all heads; under ln or rms with gamma = 1 and beta = 0
+   no score then exceeds sqrt(HS). Grouped queries have fewer keys and values: KV heads
+   (attention.h). A norm that pools over tokens pools over the heads too. In gn, ts and pn a head is
+   one group. Over the whole width a token is one row of C channels, as for norms elsewhere.
 
-   With a learned scale, the attention scores of head h are t_h u k^ instead of u k^ / sqrt(HS), with
-   u = N_q(q) and t_h one learned number for each head. Attention divides by sqrt(HS), so here
+   With a learned scale, the attention scores of head h are t_h u k^ instead of u k^ / sqrt(HS),
+   with u = N_q(q) and t_h one learned number for each head. Attention divides by sqrt(HS), so here
 
      q^ = t_h sqrt(HS) u
 
@@ -81,8 +81,8 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
                                   const struct tokens *tokens, struct range rows, real *y);
 
-/* From all of dqkv (B,T,E), the gradients of q^, k^ and v^, for norms that pool over tokens:
-   copies their gradients to dnormed[part] (B,T,width) and computes what must be known of all of them.
+/* From all of dqkv (B,T,E), the gradients of q^, k^ and v^, for norms that pool over tokens: copies
+   their gradients to dnormed[part] (B,T,width) and computes what must be known of all of them.
    Called between barriers. */
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *const dnormed[QKV_PARTS], const real *dqkv);

@@ -16,7 +16,7 @@ from claims import words
 from claims.fact_table import variant_options
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.links import course_variants, fits
-from claims.quantities import LOSSES, exponential, over_seeds
+from claims.quantities import LOSSES, RATIOS, exponential, over_seeds
 from looks import COLOURS, literal
 
 ROWS_MAX = 24
@@ -25,9 +25,6 @@ PERPLEXITY_RANGE = 1.5  # nats, beyond which per cents of perplexity say nothing
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt", "in")
 PLACES = {"pre": COLOURS[-2], "post": COLOURS[-1]}
 LOGARITHMIC = ("stream_growth_start", "gradient_ratio_start")  # axes
-# Metrics that are ratios: their mean over seeds is the geometric one, in rules (geometric()) and here.
-RATIOS = (*LOGARITHMIC, "gradient_ratio_end", "gradient_error_4", "output_range", "range_growth",
-          "weight_change_own", "jacobian_ratio", "radius_cv_ratio")
 
 
 def colour_of(value):

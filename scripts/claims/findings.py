@@ -17,7 +17,8 @@ from claims import words
 from claims.fact_table import cell_order, variant_options
 from claims.inference import MARGIN, decision
 from claims.quantities import difference
-from claims.rules import FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell, cell_name, conjunction, disjunction
+from claims.rules import (FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell, cell_name,
+                          values_of)
 
 OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
@@ -64,20 +65,6 @@ def estimate_text(outcome):
 
 # ---- the outcome that decides --------------------------------------------------------------------
 
-def value_told(reading, known, cell):
-    """The value of a reading in a cell, from known, {leaf: {cell: value}}; see Reading.value()."""
-    if isinstance(reading, SomeCell):
-        cells = {cell for leaf in reading.leaves() for cell in known.get(leaf, {})}
-        return disjunction(value_told(reading.part, known, one) for one in cells) if cells else None
-    if isinstance(reading, Combined):
-        values = [value_told(part, known, cell) for part in reading.parts]
-        if reading.word == "not":
-            return None if values[0] is None else 1 - values[0]
-        return (conjunction if reading.word == "and" else disjunction)(values)
-    found = known.get(reading)
-    return reading.low if reading.quantity is None else found.get(cell, conjunction(found.values())) if found else None
-
-
 def leaves_towards(value, reading, known, cell):
     """The leaves that pull a reading towards this value in a cell. Below an "or" these are leaves of the parts
     that have the value: another part does not decide."""
@@ -87,7 +74,7 @@ def leaves_towards(value, reading, known, cell):
         if reading.word == "not":
             return leaves_towards(1 - value, reading.parts[0], known, cell)
         return [leaf for part in reading.parts
-                if reading.word == "and" or value_told(part, known, cell) == value
+                if reading.word == "and" or part.value_from(known, cell) == value
                 for leaf in leaves_towards(value, part, known, cell)]
     return [reading] if known.get(reading, {}).get(cell) == value else []
 
@@ -95,9 +82,7 @@ def leaves_towards(value, reading, known, cell):
 def first_with(value, reading, outcomes):
     """The first outcome that pulls the reading towards this value, intervals before exact values; of its cells
     the one that is nearest to the threshold."""
-    known = {}
-    for one in outcomes:
-        known.setdefault(one.reading, {})[one.cell] = one.value
+    known = values_of(outcomes)
     towards = {cell: leaves_towards(value, reading, known, cell) for cell in {one.cell for one in outcomes}}
     found = [one for one in outcomes if one.reading in towards[one.cell]]
     first = min(found, key=lambda one: one.reading.form == "exact", default=None)

@@ -11,23 +11,23 @@ LOOKED_INTO = {
         "loss to reach sooner.",
         "scripts/report.py --full --claim=A7"),
     "A10": (
-        "Models hardly overfit here: the best loss comes late, and dropout of 0.2 raises it for every norm. What holds at "
-        "XS only is that LayerNorm ends lower than no norm without dropout, by 0.045 nats.",
+        "Models hardly overfit here: dropout of 0.2 raises the best loss for every norm. What "
+        "holds at XS only is that LayerNorm ends lower than no norm without dropout, by 0.045 nats.",
         "scripts/report.py --full --claim=A10"),
     "A21": (
-        "The fall is between two sequences and one. BatchNorm less LayerNorm is 0.02 nats (XS) and 0.03 (S) with two of "
-        "full length, and 1.05 and 1.39 with one, where BatchNorm's loss by running statistics (3.38 and 3.42) is above "
-        "that of the characters' frequencies (3.31).",
+        "The fall is between two sequences and one. BatchNorm less LayerNorm is 0.02 nats (XS) and 0.03 (S) with "
+        "two of full length, and 1.05 and 1.39 with one, where BatchNorm's loss by running statistics (3.38 and "
+        "3.42) is above that of the characters' frequencies (3.31).",
         "scripts/report.py --full --claim=A21"),
     "A29": (
-        "It was tested of LayerNorm and BatchNorm: each ends higher than the other somewhere. GroupNorm is as good as the "
-        "better one of both at S, with one sequence (0.006 nats above LayerNorm [-0.027, 0.039]) and with an outlier "
-        "channel (2.001; BatchNorm 2.019), but not at XS with an outlier channel (2.473; BatchNorm 2.326).",
+        "It was tested of LayerNorm and BatchNorm: each ends higher than the other somewhere. GroupNorm is as good "
+        "as the better one of both at S, with one sequence (0.006 nats above LayerNorm [-0.027, 0.039]) and with an "
+        "outlier channel (2.001; BatchNorm 2.019), but not at XS with an outlier channel (2.473; BatchNorm 2.326).",
         "scripts/report.py --full --claim=A29"),
     "B3": (
-        "The two sizes point in different directions: at XS the rank correlation is 0.28, since BatchNorm has the least "
-        "drift but ends above LayerNorm (2.72 and 2.64 nats at the rate 1e-3); at S it is 0.70 and its interval contains "
-        "the threshold: BatchNorm has the least drift and the lowest loss.",
+        "The two sizes point in different directions: at XS the rank correlation is 0.28, since BatchNorm has the "
+        "least drift but ends above LayerNorm (2.72 and 2.64 nats at the rate 1e-3); at S it is 0.70 and its "
+        "interval contains the threshold: BatchNorm has the least drift and the lowest loss.",
         "scripts/report.py --full --claim=B3"),
     "B16": (
         "It depends on the initial weights: from GPT-2's, which are small, Post-LN of 16 layers without warm-up "
@@ -43,8 +43,9 @@ LOOKED_INTO = {
         "1.33], so there the strict sense failed).",
         "./train --norm=ln --n-layer=2 --n-embd=256 --batch-size=12 --profile --threads=1 --max-iters=8 TEXT"),
     "C8": (
-        "It is about batches of 12 sequences. Where training takes the statistics of one sequence at a time, the mismatch "
-        "is fatal: with running statistics BatchNorm's loss is 14 (XS) and 530 (S), LayerNorm's 2.37 and 2.01 (E19).",
+        "It is about batches of 12 sequences. Where training takes the statistics of one sequence at a time, the "
+        "mismatch is fatal: with running statistics BatchNorm's loss is 14 (XS) and 530 (S), LayerNorm's 2.37 and "
+        "2.01 (E19).",
         "scripts/report.py --full --only=E19  # val_loss of norm=bn parts=12"),
     "D1": (
         "It depends on stage and placement (4 layers of 64 channels, two seeds). Fluctuation on text over that on "
@@ -54,12 +55,12 @@ LOOKED_INTO = {
         "./train --norm=bn --placement=pre --n-embd=64 --max-iters=1001 --eval-interval=500 --eval-iters=20 "
         "--probe-interval=20 TEXT  # tid_mean and tid_var in probes.csv"),
     "F10": (
-        "It is LayerNorm that suffers from the outlier channel: it loses 0.91 nats at XS and 0.59 at S, BatchNorm nothing, "
-        "a model without a norm 0.08 [0.04, 0.12] and -0.01 [-0.05, 0.03].",
+        "It is LayerNorm that suffers from the outlier channel: it loses 0.91 nats at XS and 0.59 at S, BatchNorm "
+        "nothing, a model without a norm 0.08 [0.04, 0.12] and -0.01 [-0.05, 0.03].",
         "scripts/report.py --full --claim=F10"),
     "F14": (
-        "Without the last norm LayerNorm ends 0.143 nats higher at XS [0.126, 0.159] and 0.053 at S [-0.001, 0.106]. The "
-        "weaker sense is about BatchNorm, which ends 0.078 nats lower without it at S.",
+        "Without the last norm LayerNorm ends 0.143 nats higher at XS [0.126, 0.159] and 0.053 at S [-0.001, "
+        "0.106]. The weaker sense is about BatchNorm, which ends 0.078 nats lower without it at S.",
         "scripts/report.py --full --claim=F14"),
     "F12": (
         "At the start the ratio varies by orders of magnitude between seeds (0.02 to 3.9 over eight, 100 layers, "
@@ -72,14 +73,14 @@ LOOKED_INTO = {
         "at 3e-3 none is above 4 times the median (two seeds). Clipping keeps such runs alive, and 1e-2 ends lower.",
         "./train --norm=none --learning-rate=1e-2 --max-iters=2000 TEXT  # grad_norm in log.csv"),
     "N13": (
-        "No norm needs dropout here: 0.2 raises the best loss by 0.32 to 0.35 nats at XS and by 0.20 to 0.24 at S. The rule "
-        "reads which norm it hurts more.",
+        "No norm needs dropout here: 0.2 raises the best loss by 0.32 to 0.35 nats at XS and by 0.20 to 0.24 at S. "
+        "The rule reads which norm it hurts more.",
         "scripts/report.py --full --claim=N13"),
     "N1": (
-        "Some of the tuned rates are ends of the short grid of this axis, so rates of one step more were "
-        "tried on Shakespeare: at 16 channels 0.1 is better without a norm (2.46 instead of 2.48), and at 64 "
-        "no other rate is better. Without a norm the difference from LayerNorm still grows by 0.06 nats for "
-        "each doubling of the width, and BatchNorm's by 0.04 (means of four seeds). Where both initial weights are tried, no norm stays "
+        "Some of the tuned rates are ends of the short grid of this axis, so rates of one step more were tried on "
+        "Shakespeare: at 16 channels 0.1 is better without a norm (2.46 instead of 2.48), and at 64 no other rate "
+        "is better. Without a norm the difference from LayerNorm still grows by 0.06 nats for each doubling of the "
+        "width, and BatchNorm's by 0.04 (means of four seeds). Where both initial weights are tried, no norm stays "
         "0.03 to 0.05 nats below LayerNorm at XS, S and M (32, 64 and 128 channels).",
         "./train --norm=none --n-embd=16 --learning-rate=1e-1 --n-layer=2 --block-size=32 --max-iters=400 "
         "--eval-interval=400 --eval-iters=32 TEXT"),

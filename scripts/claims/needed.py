@@ -1,9 +1,10 @@
 """How many seeds would probably decide a reading that is open: an estimate for planning.
 
-It takes the measured values for the truth, and returns the least number, or the least of COUNTS, with which the interval falls on
-one side with the probability POWER, or None if that can't be estimated. Means: Student's t. Fractions, and
-medians by the fraction of values on their side of the threshold: Clopper and Pearson's interval, where
-half a value more is counted on either side, so that a few equal ones make nothing certain.
+It takes the measured values for the truth, and returns the least number, or the least of COUNTS, with which
+the interval falls on one side with the probability POWER, or None if that can't be estimated. Means:
+Student's t. Fractions, and medians by the fraction of values on their side of the threshold: Clopper and
+Pearson's interval, where half a value more is counted on either side, so that a few equal ones make nothing
+certain.
 """
 import math
 

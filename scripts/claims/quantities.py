@@ -23,6 +23,9 @@ from claims.fact_table import NO_SEED, variant_text
 LOSSES = ("val_loss", "best_loss")  # metrics for which a run must have trained
 NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak", "gap_at_equal_fit",
         "above_frequencies")
+# Metrics that are ratios: rules, tables and pictures take their geometric mean over seeds.
+RATIOS = ("stream_growth_start", "gradient_ratio_start", "gradient_ratio_end", "gradient_error_4", "output_range",
+          "range_growth", "weight_change_own", "jacobian_ratio", "radius_cv_ratio")
 NEVER = 1.1                         # of all steps: the first tenth in which there are none
 STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
 
@@ -208,7 +211,9 @@ def ratio(experiment, metric, a, b, at=""):
 
 
 def geometric(experiment, metric, variant):
-    """The metric, a ratio already: the mean of its logarithms."""
+    """The metric, one of RATIOS: the mean of its logarithms."""
+    assert metric in RATIOS, metric
+
     def compute(view):
         return exponential(over_seeds({seed: log_of(number) for seed, number in view(metric, variant).items()}))
     return Quantity(f"{metric}({variant_text(variant)})", experiment, ((metric, variant),), compute)

@@ -1,4 +1,4 @@
-"""The rules as they were first written down, and which of them were changed since.
+"""The rules as they were first written down, and which of them were changed since, or since their first facts.
 
 registered.csv has the rules of the commit that added the table of claims, before any run of the report. It
 never changes. A claim whose rule is another today says why in `revised`; the page lists it, with the rule
@@ -32,3 +32,11 @@ def revisions(all_claims):
             found.append({"id": claim.id, "text": claim.text, "says": old["says"],
                           "meant": old["meant"], "reason": claim.revised or "No reason is given."})
     return found
+
+
+def rule_is_younger(claim, registered):
+    """Whether the rule was changed or added after the first facts of one of its experiments.
+    registered: {(experiment, claim id): checksum} as it was when those facts were made."""
+    known_experiments = {experiment for experiment, _ in registered}
+    return any(registered.get((experiment, claim.id)) != claim.checksum()
+               for experiment in claim.experiments() if experiment in known_experiments)

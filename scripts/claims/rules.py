@@ -48,7 +48,7 @@ class Outcome:
 
 
 class Reading:
-    """A leaf or a combination. text(), leaves(), value(facts, cell)."""
+    """A leaf or a combination. text(), leaves(), value_from(known, cell)."""
 
     def cells(self, facts):
         """The cells in which a leaf was measured."""
@@ -56,10 +56,14 @@ class Reading:
 
     def judge(self, facts):
         """(value, {cell: value})."""
-        cells = {cell: self.value(facts, cell) for cell in self.cells(facts)}
+        known = values_of(self.outcomes(facts))
+        cells = {cell: self.value_from(known, cell) for cell in self.cells(facts)}
         if not cells:
-            return self.value(facts, None), {}
+            return self.value_from(known, None), {}
         return conjunction(cells.values()), cells
+
+    def value(self, facts, cell):
+        return self.value_from(values_of(self.outcomes(facts)), cell)
 
     def outcomes(self, facts):
         return [outcome for leaf in self.leaves() for outcome in leaf.measured(facts).values()]
@@ -69,11 +73,18 @@ class Reading:
         return {(leaf.quantity.experiment, metric, variant_text(variant)) for leaf in self.leaves()
                 if leaf.quantity for metric, variant in leaf.quantity.needs}
 
-
     def seeds_needed(self, facts):
         """The seeds that would probably decide every cell that is open; None if that can't be estimated."""
         return at_most([self.seeds(facts, cell) for cell in self.cells(facts)
                         if self.value(facts, cell) == OPEN])
+
+
+def values_of(outcomes):
+    """{leaf: {cell: value}}."""
+    known = {}
+    for one in outcomes:
+        known.setdefault(one.reading, {})[one.cell] = one.value
+    return known
 
 
 def at_most(counts):
@@ -135,14 +146,12 @@ class Leaf(Reading):
         """What the quantity is tested against: nothing where every value must be in a range."""
         return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
 
-    def value(self, facts, cell):
+    def value_from(self, known, cell):
         """In this cell; if it was not measured there, in all cells in which it was."""
         if self.quantity is None:
             return self.low
-        found = self.measured(facts)
-        if cell in found:
-            return found[cell].value
-        return conjunction(outcome.value for outcome in found.values()) if found else None
+        found = known.get(self)
+        return found.get(cell, conjunction(found.values())) if found else None
 
     def text(self):
         if self.form == "known":
@@ -169,8 +178,8 @@ class Combined(Reading):
     def leaves(self):
         return [leaf for part in self.parts for leaf in part.leaves()]
 
-    def value(self, facts, cell):
-        values = [part.value(facts, cell) for part in self.parts]
+    def value_from(self, known, cell):
+        values = [part.value_from(known, cell) for part in self.parts]
         if self.word == "not":
             return None if values[0] is None else 1 - values[0]
         return (conjunction if self.word == "and" else disjunction)(values)
@@ -193,9 +202,9 @@ class SomeCell(Reading):
     def leaves(self):
         return self.part.leaves()
 
-    def value(self, facts, cell):
-        cells = self.part.cells(facts)
-        return disjunction(self.part.value(facts, one) for one in cells) if cells else None
+    def value_from(self, known, cell):
+        cells = {one for leaf in self.leaves() for one in known.get(leaf, ())}
+        return disjunction(self.part.value_from(known, one) for one in cells) if cells else None
 
     def seeds(self, facts, cell):
         return at_least([self.part.seeds(facts, one) for one in self.part.cells(facts)
@@ -389,11 +398,3 @@ def seeds_needed(claim, facts):
     """The seeds that would probably decide what is open of a claim, or None if that can't be estimated."""
     return at_most([reading.seeds_needed(facts) for reading in (claim.says, claim.meant)
                     if reading and reading.judge(facts)[0] == OPEN])
-
-
-def rule_is_younger(claim, registered):
-    """Whether the rule was changed or added after the first facts of one of its experiments.
-    registered: {(experiment, claim id): checksum} as it was when those facts were made."""
-    known_experiments = {experiment for experiment, _ in registered}
-    return any(registered.get((experiment, claim.id)) != claim.checksum()
-               for experiment in claim.experiments() if experiment in known_experiments)

@@ -10,8 +10,8 @@ import sys
 from claims import claims, findings, page, words
 from claims.publish import lists_of_runs, publish
 from claims.fact_table import FactError, facts_text, write_whole
-from claims.rules import (DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name,
-                          rule_is_younger)
+from claims.registered import rule_is_younger
+from claims.rules import DECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name
 
 RULE_COLUMNS = ("experiment", "claim", "checksum")
 

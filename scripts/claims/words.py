@@ -30,7 +30,8 @@ MINUTE = {
                      "initialization ({estimate})."},
     "A21": {"true": "BatchNorm falls far behind LayerNorm at batches below 8 ({estimate}).",
             "imprecise": "BatchNorm does not fall behind LayerNorm with four sequences a batch, but far "
-                         "behind with one (its lag with one of 4 characters, less that with 32 of full length: {estimate}).",
+                         "behind with one (its lag with one of 4 characters, less that with 32 of full length: "
+                         "{estimate}).",
             "false": "BatchNorm bears small batches ({estimate})."},
     "F20": {"true": "BatchNorm learns less than half of what LayerNorm does on text ({estimate}).",
             "imprecise": "BatchNorm ends above LayerNorm, but learns more than half of what LayerNorm "

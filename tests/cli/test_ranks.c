@@ -1,6 +1,7 @@
-/* Several processes that train one model (ranks.h): any number of ranks and threads leaves the files
-   that one process leaves, byte for byte, except for the times in the log. RANKS names a program built
-   with MPI=1, which `make ranks` sets; TRAIN's is built without, and runs what is compared with. */
+/* Several processes that train one model (ranks.h): any number of ranks and threads leaves the
+   files that one process leaves, byte for byte, except for the times in the log. RANKS names a
+   program built with MPI=1, which `make ranks` sets; TRAIN's is built without, and runs what is
+   compared with. */
 #define _GNU_SOURCE // strsep
 #include "data/die.h"
 #include "tests/command.h"
@@ -26,8 +27,8 @@ static void enter(void) {
 
 TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
 
-/* 76 sequences are ten parts (parts.h) of 8, except for the last, which has 4. With ten, the order of
-   the ranks is not the tree's for 2, 3, 4 and 8 ranks. */
+/* 76 sequences are ten parts (parts.h) of 8, except for the last, which has 4. With ten, the order
+   of the ranks is not the tree's for 2, 3, 4 and 8 ranks. */
 #define SMALL                                                                                      \
     "--quiet --n-layer=2 --n-head=4 --n-embd=32 --block-size=32 --batch-size=76 --max-iters=5 "    \
     "--log-interval=1 --eval-interval=3 --eval-iters=3 --grammar-chars=20000 --warmup-iters=0 "    \

@@ -385,3 +385,10 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
     free(list.value);
     free(list.grad);
 }
+
+Test(support, a_nan_is_the_worst_error) {
+    const real zeros[3] = {0}, some[3] = {1, (real)NAN, 2};
+    cr_expect(worse(1, 2) == 2 && worse(2, 1) == 2);
+    cr_expect(isnan(worse(1, NAN)) && isnan(worse(NAN, 1)));
+    cr_expect(isnan(difference(3, some, zeros)));
+}
