@@ -1,33 +1,9 @@
-/* The table of options. Each is declared once: here, or in the file of the norm that has it (see
-   model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a CPU, but with
-   biases. */
+/* The table of options. Each is declared once: here, in config_model.c, or in the file of the norm
+   that has it (see model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a
+   CPU, but with biases. */
 #include "model/lab/config.h"
-#include "model/lab/preset.h"
-
-static const char *norm_choice(int64_t i) {
-    return norm_kinds[i] ? norm_kinds[i]->name : NULL;
-}
-
-static const char *norm_synonym(int64_t i) {
-    return norm_kinds[i]->full_name;
-}
-
-static const char *site_norm_choice(int64_t i) { // model_config.site_norm
-    return i ? norm_choice(i - 1) : "auto";
-}
-
-static const char *site_norm_synonym(int64_t i) {
-    return i ? norm_synonym(i - 1) : NULL;
-}
-
-static const char *inner_norm_choice(int64_t i) { // model_config.qk_norm, v_norm, ffn_norm
-    static const char *const names[] = {[INNER_NORM_OFF] = "off", [INNER_NORM_ON] = "on"};
-    return i < INNER_NORM_KINDS ? names[i] : norm_choice(i - INNER_NORM_KINDS);
-}
-
-static const char *inner_norm_synonym(int64_t i) {
-    return i < INNER_NORM_KINDS ? NULL : norm_synonym(i - INNER_NORM_KINDS);
-}
+#include "data/die.h"
+#include "model/lab/config_rows.h"
 
 static const char *placement_choice(int64_t i) {
     return placements[i].name;
@@ -45,152 +21,10 @@ static const char *site_placement_synonym(int64_t i) {
     return i ? placement_synonym(i - 1) : NULL;
 }
 
-static const char *activation_choice(int64_t i) {
-    return activations[i].name;
-}
-
 static const char *stats_choice(int64_t i) { // enum statistics_source, then all of them
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
 }
-
-#define AT(member)       .offset = offsetof(struct config, member)
-#define RANGE(low, high) .min = low, .max = high
-
-#define NORM(prefix)                                                                               \
-    .choice = prefix##_choice, .synonym = prefix##_synonym, .scope = OPTION_OF_MODEL
-
-/* The names of a CHOICE, an entry for each value of its enum in the enum's order. */
-#define NAMES(...)                                                                                 \
-    .names = (const char *const[]) {                                                               \
-        __VA_ARGS__, NULL                                                                          \
-    }
-
-enum { COUNT_MAX = MAX_ITERS }; // of iterations, characters and other counts
-
-static const struct option rows_before_norms[] = {
-    {"data", OPTION_HEADING, .help = "Data"},
-    {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
-     .help = "UTF-8 text; - is standard input (--corpus= may be left out); without it the text is "
-             "made by the built-in grammar; random: characters sampled again for each batch, "
-             "which only a model that sees the future can predict"},
-    {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
-     .scope = OPTION_OF_MODEL, .help = "what a character is: a code point or a byte"},
-    {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
-     .help = "fraction of the text, at its end, for validation; of items, a random fraction, the "
-             "same for every seed"},
-    {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
-     .help =
-         "each line is an item of its own, such as a name: a sequence from its start to a "
-         "learned end marker, its newline. Blank lines are skipped; items longer than a block are "
-         "cut"},
-    {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
-     NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"),
-     .help = "pad a batch of items to the longest of them, or to a block"},
-    {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
-     NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"),
-     .help = "whether norms that pool over tokens leave pads out of their statistics, running "
-             "statistics too, or include them"},
-    {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
-     .help = "with mpirun: norms that pool over tokens see their own rank's part of a batch only"},
-    {"bucket", OPTION_SWITCH, AT(bucket), "off",
-     .help = "batches of items of similar length: fewer pads"},
-    {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
-     .needs = "!corpus", .help = "length of the built-in grammar's text"},
-    {"random-chars", OPTION_INT, AT(random_chars), "64", RANGE(2, 1000), .needs = "corpus=random",
-     .help = "number of different characters of --corpus=random"},
-    {"grammar-seed", OPTION_INT, AT(grammar_seed), "1", RANGE(0, 0x1p53), .needs = "!corpus",
-     .help = "seed of the built-in grammar's text"},
-
-    {"model", OPTION_HEADING, .help = "Model"},
-    {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_name, .sets = preset_settings,
-     .scope = OPTION_OF_CALL,
-     .help = "the block of a well-known model: norm, placement, positions, activation, biases and "
-             "head at once. Other options override it"},
-    {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of layers"},
-    {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of attention heads"},
-    {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
-     .scope = OPTION_OF_MODEL,
-     .help = "heads of keys and values, each shared by as many queries as it takes (grouped-query "
-             "attention); auto: --n-head"},
-    {"n-embd", OPTION_INT, AT(model.n_embd), "128", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of channels"},
-    {"block-size", OPTION_INT, AT(model.block_size), "64", RANGE(1, COUNT_MAX),
-     .scope = OPTION_OF_MODEL, .basic = true, .help = "context length in characters"},
-    {"position", OPTION_CHOICE, AT(model.position), "learned",
-     NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
-           [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
-     .scope = OPTION_OF_MODEL,
-     .help = "how positions are known: by learned embeddings, by rotating queries and keys, by "
-             "fixed sines as large as learned embeddings at first, or by the causal mask alone"},
-    {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
-     .needs = "position=rope", .scope = OPTION_OF_MODEL,
-     .help = "base of the wavelengths of --position=rope"},
-    {"init", OPTION_CHOICE, AT(model.init), "gpt2",
-     NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
-     .help =
-         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
-         "with a stream of unit variance if positions are added, as papers on placements assume"},
-    {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
-     .scope = OPTION_OF_MODEL,
-     .help =
-         "the MLP's nonlinearity; gelu is the exact one (erf), gelu-tanh is GPT-2's; those that "
-         "end in -glu multiply it by a second half of hidden units"},
-    {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6), .scope = OPTION_OF_MODEL,
-     .help = "hidden units of the MLP; auto: 4 n-embd, or with a gate 8/3 n-embd, rounded up to a "
-             "multiple of 32"},
-    {"head", OPTION_CHOICE, AT(model.head), "tied",
-     NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"), .scope = OPTION_OF_MODEL,
-     .help = "whether the head's weight is that of the character embedding"},
-    {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
-     .scope = OPTION_OF_MODEL, .help = "limit c of attention's scores, c tanh(score / c); 0: none"},
-    {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
-     .scope = OPTION_OF_MODEL, .help = "the same for the logits of characters"},
-    {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
-    {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
-     .help = "biases in linear layers and norms (beta)"},
-
-    {"norm", OPTION_HEADING, .help = "Norms"},
-    {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
-     .help =
-         "normalization, see --help=norm; norms with the option pad-stats pool over tokens, so in "
-         "training they are not causal"},
-    {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
-     .metavar = "auto|NORM", .help = "norm of the attention sub-layers; auto: --norm"},
-    {"norm-ffn", OPTION_CHOICE, AT(model.site_norm[SITE_FFN]), "auto", NORM(site_norm),
-     .metavar = "auto|NORM", .help = "norm of the MLP sub-layers; auto: --norm"},
-    {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", NORM(site_norm),
-     .metavar = "auto|NORM",
-     .help = "norm before the head (and after the embedding); auto: --norm"},
-    {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help =
-         "normalize queries and keys; on: by the norm of the attention sub-layers; off: only if "
-         "the placement does, none: not even then"},
-    {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help = "normalize values, before attention, likewise"},
-    {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
-     NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
-     .help = "what --qk-norm and --v-norm normalize: each head by itself, or all channels of a "
-             "token together"},
-    {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
-     NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help = "what the dot products of queries and keys are multiplied by: 1 / sqrt(head size), or "
-             "a learned number for each head (an inverse temperature)"},
-    {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
-     .needs = "qk-scale=learned",
-     .help = "where the learned scale starts; auto: with --qk-norm=l2 log2(T^2 - T), T the "
-             "--block-size, else 1 / sqrt(head size)"},
-    {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
-     .metavar = "on|off|NORM",
-     .help = "a norm after the MLP's nonlinearity; on: that of the MLP sub-layers"},
-    {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .help = "learn gamma and beta in norms"},
-};
-
-/* The norms' own options come here: norm_row() makes their rows. */
-
-static const struct option rows_after_norms[] = {
+static const struct option other_rows[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT",
@@ -368,10 +202,7 @@ static const struct option rows_after_norms[] = {
     {.kind = OPTION_END},
 };
 
-enum { BEFORE = sizeof rows_before_norms / sizeof *rows_before_norms };
-enum { AFTER = sizeof rows_after_norms / sizeof *rows_after_norms };
-
-struct option config_options[BEFORE + NORM_OPTIONS_MAX + AFTER];
+struct option config_options[CONFIG_ROWS_MAX + NORM_OPTIONS_MAX + 1];
 
 /* The row of the norms' option i. */
 static struct option norm_row(const struct norm_option *o, size_t i) {
@@ -390,11 +221,20 @@ static struct option norm_row(const struct norm_option *o, size_t i) {
                            .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
 }
 
+/* Adds rows to the table at `row`; returns the next free one. */
+static struct option *append(struct option *row, const struct option *rows) {
+    for (; rows->kind != OPTION_END; rows++) {
+        if (row == config_options + CONFIG_ROWS_MAX)
+            die(STATUS_USAGE, "--%s: too many options (raise CONFIG_ROWS_MAX)", rows->name);
+        *row++ = *rows;
+    }
+    return row;
+}
+
 /* A constructor, so that the table is complete before main() and before any test. */
 __attribute__((constructor)) static void assemble(void) {
     const struct norm_option *const *norms = norm_option_list();
-    struct option *row = config_options;
-    for (size_t i = 0; i < BEFORE; i++) *row++ = rows_before_norms[i];
+    struct option *row = append(config_options, config_model_rows);
     for (size_t i = 0; norms[i]; i++) *row++ = norm_row(norms[i], i);
-    for (size_t i = 0; i < AFTER; i++) *row++ = rows_after_norms[i];
+    append(row, other_rows);
 }

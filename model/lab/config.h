@@ -1,7 +1,7 @@
 /* The configuration: the values of all options.
 
-   config.c has the table of options. config_parse.c checks their values and resolves "auto".
-   config_use.c finds options that have no effect. */
+   config.c and config_model.c have the table of options. config_parse.c checks their values and
+   resolves "auto". config_use.c finds options that have no effect. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
