@@ -91,7 +91,7 @@ test: ## build and run every test
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
-	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS)
+	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
 
 ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks/after*')
 	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train

@@ -12,7 +12,7 @@ Usage: scripts/deps.sh [GROUP | PACKAGE]...
 
 Installs the missing packages of the named groups, or single packages by Debian's name.
   build     a C compiler with OpenMP, and make                (default)
-  test      Criterion, the test framework, Python and bash    (default)
+  test      the test frameworks Criterion and pytest; bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
   ablate    bash, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
@@ -46,6 +46,8 @@ libomp$version-dev          build   openmp:                           libomp-dev
 make                        build   command:make                      make                make               xcode
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
 python3                     test    command:python3                   python3             python             python
+python3-pytest              test    python:pytest                     python3-pytest      python-pytest      pytest
+python3-pytest-xdist        test    python:xdist                      python3-pytest-xdist  python-pytest-xdist  -
 bash                        test,ablate  bash:4.4                     bash                bash               bash
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -

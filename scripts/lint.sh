@@ -16,5 +16,5 @@ mapfile -t shell < <(git ls-files '*.sh' '*.slurm' .ci/run)
 check clang-format --dry-run --Werror "${code[@]}"
 check "$python" scripts/check_house.py
 check shellcheck -x "${shell[@]}"
-check "$python" -m pyflakes scripts/*.py scripts/claims/*.py tests/*.py
+check "$python" -m pyflakes scripts/*.py scripts/claims/*.py tests/*.py tests/scripts/*.py
 exit "$status"

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Runs Criterion test programs one after another and counts: run_tests.sh PROGRAM...
+# Runs test programs one after another and counts: run_tests.sh PROGRAM...
+#
+# A program is one of Criterion's. FOLDER/pytest stands for the Python tests, tests/scripts/test_*.py.
 #
 # A program that passes is one line. If one fails, its failed assertions are shown, and the names of all
 # failed tests are listed before the last line. The last line is "N passed, N failed", with ", N skipped"
 # if some were. The whole output of a program is in PROGRAM.log beside it.
 #
-# A skipped test prints a line that starts with [SKIP]; Criterion itself does not count it.
-# FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*'.
+# A skipped test of Criterion prints a line that starts with [SKIP]; Criterion itself does not count it.
+# FILTER picks tests by a pattern of Criterion's, such as '@(norm|model)/*', and no Python tests. Only
+# FILTER='pytest/NAME' picks those: tests/scripts/test_NAME.py, where NAME may have wildcards.
 # A leak that a sanitizer or the log reports is a failure too, since Criterion prints it and passes.
 # Exit status 0 only if something ran and nothing failed.
 set -u
@@ -17,36 +20,63 @@ export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 SCRIPTS=$(cd "$(dirname "$0")" && pwd) # for the tests of scripts
 export SCRIPTS
 
-for program in "$@"; do
-    name=${program##*/}
+# run_criterion and run_pytest run the program and set: status; line, empty if there is no result; good, bad
+# and left_out, the tests that passed, failed (a crash fails) and were skipped; shown, a pattern of its log's
+# lines to show; named, a sed script that prints the name of a failed test.
+run_criterion() {
     "$program" --jobs "${CRITERION_JOBS:-0}" --color=never ${FILTER:+--filter "$FILTER"} \
         </dev/null >"$program.log" 2>&1
     status=$?
     line=$(grep -a 'Synthesis: Tested:' "$program.log" | tail -n 1)
     count() { sed -n "s/.*$1: *\([0-9]*\).*/\1/p" <<<"$line"; }
-    good=$(count Passing) bad=$(count Failing) # a crash is among those that fail
-    left_out=$(grep -ac '^\[SKIP\]' "$program.log")
-    # Assertions and messages of sanitizers; the log has the rest.
-    grep -aE '^\[(----|FAIL|CRSH|ERR |WARN)\]|Sanitizer|runtime error:|unexpected leak' "$program.log" |
-        grep -avE '^\[----\] Criterion v'
-    bad_names=$(sed -nE 's/^\[(FAIL|CRSH)\] ([^ ]*::[^ :]*).*/\2/p' "$program.log" | sort | uniq -c |
+    good=$(count Passing) bad=$(count Failing) left_out=$(grep -ac '^\[SKIP\]' "$program.log")
+    shown='^\[(----\] [^C]|FAIL|CRSH|ERR |WARN)'
+    named='s/^\[(FAIL|CRSH)\] ([^ ]*::[^ :]*).*/\2/p'
+}
+
+run_pytest() {
+    local python files pattern=${FILTER:-pytest/*}
+    mapfile -t files < <(compgen -G "$SCRIPTS/../tests/scripts/test_${pattern#pytest/}.py")
+    for python in ${PYTHON:-python3 /usr/bin/python3}; do
+        "$python" -c 'import numpy, pytest, xdist' 2>/dev/null && break
+    done
+    "$python" -m pytest -q -rfE --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" \
+        "${files[@]:-test_${pattern#pytest/}.py}" </dev/null >"$program.log" 2>&1
+    status=$?
+    line=$(grep -aE '^([0-9]+ [a-z]+,? )+in [0-9.]+s' "$program.log" | tail -n 1)
+    count() { if [[ $line =~ ([0-9]+)\ $1 ]]; then echo "${BASH_REMATCH[1]}"; else echo 0; fi; }
+    good=$(count passed) bad=$(($(count failed) + $(count error))) left_out=$(count skipped)
+    shown='^(E  |[^ ]*\.py:[0-9]+: )'
+    named='s/^(FAILED|ERROR) ([^ ]*).*/\2/p'
+}
+
+for program in "$@"; do
+    name=${program##*/}
+    case $name/${FILTER:-} in
+    pytest/ | pytest/pytest/*) run_pytest ;;
+    pytest/* | */pytest/*) continue ;;
+    *) run_criterion ;;
+    esac
+    sanitizer='LeakSanitizer|AddressSanitizer|runtime error:|unexpected leak'
+    grep -aE "$shown|Sanitizer|$sanitizer" "$program.log"
+    bad_names=$(sed -nE "$named" "$program.log" | sort | uniq -c |
         sed -E "s/^ *([0-9]+) (.*)/  $name: \2 (\1)/; s/ \(1\)$//")
     if [ -z "$line" ]; then
         bad=1 bad_names="  $name: ended with status $status and no result"
-    elif grep -aqE 'LeakSanitizer|AddressSanitizer|runtime error:|unexpected leak' "$program.log"; then
+    elif grep -aqE "$sanitizer" "$program.log"; then
         bad=$((bad + 1)) bad_names="$bad_names
   $name: a sanitizer found something"
     elif [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
         bad=1 bad_names="  $name: ended with status $status"
     fi
     if [ "$bad" -eq 0 ]; then
-        echo "$name: $good passed"
+        echo "$name: ${good:-0} passed"
     else
         echo "$name: ${good:-0} passed, $bad failed; its whole output: $program.log"
         names="$names
 $bad_names"
     fi
-    passed=$((passed + ${good:-0})) failed=$((failed + bad)) skipped=$((skipped + left_out))
+    passed=$((passed + ${good:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left_out:-0}))
 done
 [ "$failed" -eq 0 ] || printf 'Failed:\n%s\n' "$(sed '/^$/d' <<<"$names")"
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
