@@ -84,6 +84,13 @@ def measure_text(model, texts, text):
         print(f"next {shown!r:8} logit {logits[i].item():11.6f}  probability {probabilities[i]:.6f}")
 
 
+def validation_split(ids, texts):
+    """What ./train --evaluate measures of the corpus that a model was trained on."""
+    train = int(len(ids) * (1 - number_of(texts, "val-fraction", 0.1)))
+    held_out = number_of(texts, "hold-out", 0.0)
+    return ids[int(train * (1 - held_out)):train] if held_out else ids[train:]
+
+
 def measure_corpus(model, texts, path):
     """Prints the loss of the validation part of the corpus that the model was trained on, of the
     whole of any other file."""
@@ -95,7 +102,7 @@ def measure_corpus(model, texts, path):
     ids = nanogpt_weights.ids_of(model, texts, data, FAILED, path)
     trained_on = texts.get("corpus_crc32") == f"{zlib.crc32(data):08x}"
     if trained_on:
-        ids = ids[int(len(ids) * (1 - number_of(texts, "val-fraction", 0.1))):]
+        ids = validation_split(ids, texts)
     if len(ids) < 2:
         raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
     print(f"loss {nanogpt_weights.loss_of(model, ids)[0]:.9g} nats per character: "

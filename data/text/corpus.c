@@ -33,7 +33,12 @@ static void finish(struct corpus *corpus, const struct corpus_options *options,
     encoder_end(encoder, corpus->length, kind->edits, options->known, &corpus->vocabulary);
     ids_resize(&corpus->ids, corpus->length);
     corpus->distinct = corpus->vocabulary.V - kind->end_marker;
+    corpus->end = corpus->units;
     corpus->train = (size_t)((double)corpus->units * (1 - options->val_fraction));
+    if (options->hold_out > 0) {
+        corpus->end = corpus->train;
+        corpus->train = (size_t)((double)corpus->end * (1 - options->hold_out));
+    }
 }
 
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,

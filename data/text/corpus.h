@@ -25,16 +25,18 @@ struct corpus {
     size_t characters;            // of the text; end markers of items do not count
     size_t distinct;              // different characters of the text
     size_t units;                 // that the parts consist of: characters or items
-    size_t train;   // the first `train` units are the training part; the rest validates
-    size_t bytes;   // of the text
-    uint32_t crc32; // of these bytes
-    void *own;      // what the kind keeps, or NULL
+    size_t train;                 // the first `train` units are the training part
+    size_t end;                   // the units from `train` to before `end` validate
+    size_t bytes;                 // of the text
+    uint32_t crc32;               // of these bytes
+    void *own;                    // what the kind keeps, or NULL
 };
 
 struct corpus_options {
     const struct corpus_kind *kind; // NULL: corpus_text
     int level;                      // LEVEL_CHAR: a character is a code point of UTF-8
     double val_fraction;            // the fraction of the units, at the end, that validates
+    double hold_out;                // above 0: those do not; this fraction of the others does
     const struct vocabulary *known; // a model's, of the same level; NULL: the symbols that occur
     bool pad_to_block;              // items: a batch is as long as a block, not as its longest item
     bool bucket;                    // items: those of similar length share a batch

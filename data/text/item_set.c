@@ -24,10 +24,10 @@ static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t
 void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T) {
     const struct item *items = items_of(corpus)->item;
     *set = (struct item_set){.corpus = corpus, .T = T, .slots = 2};
-    while (set->slots < 2 * corpus->units) set->slots *= 2;
+    while (set->slots < 2 * corpus->end) set->slots *= 2;
     set->slot = memory_take(set->slots, sizeof *set->slot, "the set of items");
     int32_t *targets = memory_take(T, sizeof *targets, "the set of items");
-    for (size_t i = corpus->units; i-- > 0;) { // training items come last and replace the same ones
+    for (size_t i = corpus->end; i-- > 0;) { // training items come last and replace the same ones
         size_t tokens = items[i].tokens < T ? items[i].tokens : T;
         ids_get(&corpus->ids, items[i].start + 1, tokens, targets);
         set->slot[slot_of(set, targets, tokens)] = i + 1;

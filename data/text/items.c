@@ -117,15 +117,15 @@ static void free_items(struct corpus *corpus) {
 }
 
 static void check(const struct corpus *corpus, size_t T) {
-    if (!corpus->train || corpus->train == corpus->units)
+    if (!corpus->train || corpus->train == corpus->end)
         die(STATUS_USAGE,
             "corpus: %s: %zu of %zu items train and %zu validate, but each part needs one (try "
-            "another --val-fraction or more items)",
-            corpus->name, corpus->train, corpus->units, corpus->units - corpus->train);
+            "another --val-fraction or --hold-out, or more items)",
+            corpus->name, corpus->train, corpus->units, corpus->end - corpus->train);
 }
 
 static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
-    return part == CORPUS_TRAINING ? corpus->train : corpus->units - corpus->train;
+    return part == CORPUS_TRAINING ? corpus->train : corpus->end - corpus->train;
 }
 
 const struct items *items_of(const struct corpus *corpus) {
@@ -188,7 +188,7 @@ static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64
     if (pool->B == B && pool->part == part && pool->seed == seed && pool->number == number) return;
     bool training = part == CORPUS_TRAINING;
     size_t size = pool_size(pool, B), first = (size_t)number * size;
-    size_t left = corpus->units - corpus->train - first; // of validation items
+    size_t left = corpus->end - corpus->train - first; // of validation items
     pool_clear(pool, size);
     pool->part = part;
     pool->seed = seed;

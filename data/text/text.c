@@ -16,7 +16,7 @@ static void init(struct corpus *corpus, const struct corpus_options *options) {
 }
 
 static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
-    size_t train = corpus->train, characters = corpus->units - train;
+    size_t train = corpus->train, characters = corpus->end - train;
     if (part == CORPUS_TRAINING) return train ? (train - 1) / T : 0;
     return characters ? (characters - 1 + T - 1) / T : 0; // the last one may end early
 }
@@ -30,8 +30,8 @@ static void check(const struct corpus *corpus, size_t T) {
     if (!blocks(corpus, CORPUS_VALIDATION, T))
         die(STATUS_USAGE,
             "corpus: %s: %zu characters to validate on are fewer than 2 (try a larger "
-            "--val-fraction or a longer text)",
-            corpus->name, corpus->units - corpus->train);
+            "--val-fraction or --hold-out, or a longer text)",
+            corpus->name, corpus->end - corpus->train);
 }
 
 /* Sequence b of a batch: the block that starts at this character. */
@@ -63,7 +63,7 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
     batch->B = left < B ? left : B;
     for (size_t n = 0; n < batch->B * T; n++) {
         size_t at = corpus->train + first * T + n;
-        bool inside = at + 1 < corpus->length;
+        bool inside = at + 1 < corpus->end;
         batch->ids[n] = inside ? ids_at(&corpus->ids, at) : 0;
         batch->targets[n] = inside ? ids_at(&corpus->ids, at + 1) : -1;
     }

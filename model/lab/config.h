@@ -22,7 +22,7 @@ struct config {
     // data
     const char *corpus; // a file, "-", or NULL: the built-in grammar
     int64_t level, grammar_chars, grammar_seed, random_chars, items, pad_to, bucket;
-    double val_fraction;
+    double val_fraction, hold_out;
     // model
     int64_t preset; // what it set is in the other options
     struct model_config model;

@@ -46,6 +46,9 @@ const struct option config_model_rows[] = {
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
      .help = "fraction of the text, at its end, for validation; of items, a random fraction, the "
              "same for every seed"},
+    {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random",
+     .help = "for tuning: train without the last fraction X of the training split and validate on "
+             "it, so that the validation split stays unread; with --items, a random subset"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
      .help =
          "each line is an item of its own, such as a name: a sequence from its start to a "

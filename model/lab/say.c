@@ -13,7 +13,7 @@ static void say_corpus(struct session *t) {
     if (t->outcome.items.all)
         snprintf(items, sizeof items,
                  "%zu items, %zu of them for validation, the longest has %zu characters: ",
-                 corpus->units, corpus->units - corpus->train, t->outcome.items.longest);
+                 corpus->units, corpus->end - corpus->train, t->outcome.items.longest);
     progress_say(&t->progress,
                  "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
                  corpus->name, items, corpus->characters, corpus->distinct,

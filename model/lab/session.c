@@ -73,6 +73,7 @@ void session_corpus(struct session *t, const struct vocabulary *known) {
     const struct config *config = &t->config;
     struct corpus_options options = {.level = (int)config->level,
                                      .val_fraction = config->val_fraction,
+                                     .hold_out = config->hold_out,
                                      .known = known,
                                      .kind = config->items ? &corpus_items : &corpus_text,
                                      .batch_size = (size_t)config->batch_size,

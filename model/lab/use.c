@@ -271,7 +271,7 @@ void use_evaluate(struct session *t) {
     session_compare(t);
     session_compare_weights(t);
     bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
-    if (!own) t->corpus.train = 0; // all of it may be measured
+    if (!own) t->corpus.train = 0, t->corpus.end = t->corpus.units; // all of it is measured
     if (!corpus_validates(&t->corpus))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured",
             t->corpus.name);
@@ -294,7 +294,10 @@ void use_evaluate(struct session *t) {
             t->checkpoint.path, isnan(loss) ? "nan" : "infinite");
     printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
            loss / log(2), (double)score.correct / (double)score.targets,
-           own ? "the validation part of " : "", t->corpus.name, score.targets);
+           !own                     ? ""
+           : t->config.hold_out > 0 ? "the held-out part of the training split of "
+                                    : "the validation part of ",
+           t->corpus.name, score.targets);
     if (t->outcome.items.all)
         printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
     putchar('\n');

@@ -51,6 +51,7 @@ static const struct {
     {"corpus", "--corpus=other.txt"},
     {"level", "--level=byte --val-fraction=0.2"},
     {"val-fraction", "--val-fraction=0.2 text.txt"},
+    {"hold-out", "--hold-out=0.2 text.txt"},
     {"items", "--items text.txt"},
     {"grammar-chars", "--grammar-chars=3000"},
     {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},

@@ -119,7 +119,7 @@ Test(items, both_parts_need_one) {
     ending = call(check_in_child, &(struct text){"\n\r\n  \n\t \r\n\n", 0.1});
     expect_refusal(&ending, STATUS_MACHINE, "text: has no items, only blank lines");
     ending = call(check_in_child, &(struct text){"alone\n", 0.1});
-    expect_refusal(&ending, STATUS_USAGE, "--val-fraction or more items");
+    expect_refusal(&ending, STATUS_USAGE, "or --hold-out, or more items");
     ending = call(check_in_child, &(struct text){"a\nb\nc", 0});
     expect_refusal(&ending, STATUS_USAGE, "3 of 3 items train and 0 validate");
     ending = call(check_in_child, &(struct text){"a\nb\nc", 1});
@@ -250,6 +250,41 @@ Test(items, each_validation_item_comes_once_and_none_trains) {
             batch_free(&batch);
             corpus_free(&corpus);
         }
+}
+
+/* The numbers of the items that a corpus of 400 trains on (1) and validates on (2). */
+static void mark_items(struct corpus_options options, char marks[400]) {
+    struct corpus corpus = numbered(400, options);
+    struct batch batch = batch_make(8, 16);
+    memset(marks, 0, 400);
+    for (uint64_t count = 0; count < 50; count++) { // an epoch, or more
+        corpus_sample(&corpus, 1, count, &batch);
+        for (size_t b = 0; b < batch.B; b++) marks[number_in(&corpus, &batch, b)] |= 1;
+    }
+    for (size_t first = 0; first < corpus_blocks(&corpus, 16); first += 8) {
+        corpus_validation(&corpus, first, 8, &batch);
+        for (size_t b = 0; b < batch.B; b++) marks[number_in(&corpus, &batch, b)] |= 2;
+    }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
+Test(items, held_out_are_some_that_train_otherwise) {
+    for (int bucket = 0; bucket < 2; bucket++) {
+        char usual[400], held[400];
+        struct corpus_options options = {.val_fraction = 0.2, .bucket = bucket};
+        mark_items(options, usual);
+        options.hold_out = 0.25;
+        mark_items(options, held);
+        int count[4] = {0};
+        for (int i = 0; i < 400; i++) {
+            cr_expect((usual[i] == 2) == !held[i], "item %d validates, but is read", i);
+            count[(int)held[i]]++;
+        }
+        cr_expect(count[0] == 80 && count[1] == 240 && count[2] == 80 && !count[3],
+                  "%d unread, %d train, %d validate, %d both", count[0], count[1], count[2],
+                  count[3]);
+    }
 }
 
 static double pads(const struct corpus *corpus, struct batch *batch) {
