@@ -12,7 +12,8 @@ bool due_end(struct session *t) {
 }
 
 bool due_stop(struct session *t, const struct log_row *row) {
-    const bool reached = row->val_loss >= 0 && row->val_loss <= t->config.stop_at;
+    const double limit = t->config.stop_at;
+    const bool reached = limit > 0 && row->val_loss >= 0 && row->val_loss <= limit;
     if (reached) t->outcome.ended_by = "stop-at";
     return reached;
 }

@@ -67,6 +67,16 @@ Test(budgets, a_loss_that_is_never_reached) {
     cr_expect(summary_number("out", "steps") == 10);
 }
 
+/* 0 means no limit, also where the loss is 0: a text of one character has nothing to learn. */
+Test(budgets, no_limit_at_a_loss_of_zero) {
+    char same[400];
+    memset(same, 'e', sizeof same);
+    file_put("same.txt", same, sizeof same);
+    expect_done(train(TINY "--quiet --eval-interval=1 --out=out same.txt"));
+    cr_expect(summary_number("out", "val_loss") == 0);
+    cr_expect(summary_number("out", "steps") == 4);
+}
+
 /* A run without time ends with an evaluation before its first update; one whose last update is far
    away ends by time, with an evaluation of its last step. */
 Test(budgets, seconds) {
