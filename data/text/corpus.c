@@ -106,6 +106,7 @@ void corpus_check(const struct corpus *corpus, size_t T) {
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch) {
     batch->B = batch->B_max;
+    batch->valid = NULL;
     corpus->kind->sample(corpus, seed, number, batch);
 }
 
@@ -128,11 +129,13 @@ size_t corpus_training_blocks(const struct corpus *corpus, size_t T) {
 }
 
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
+    batch->valid = NULL;
     corpus->kind->validation(corpus, first, B, batch);
 }
 
 void corpus_slice(const struct corpus *corpus, size_t count, size_t first, size_t B,
                   struct batch *batch) {
     batch->B = count - first < B ? count - first : B;
+    batch->valid = NULL;
     corpus->kind->slice(corpus, count, first, batch);
 }

@@ -64,12 +64,13 @@ struct corpus_kind {
     struct batch_count (*count)(const struct corpus *corpus, uint64_t seed, uint64_t number,
                                 size_t B, size_t T);
 
-    /* These two fill the batch->B sequences of the batch. */
+    /* These two fill the batch->B sequences of the batch. They point batch->valid, which is NULL, to
+       batch->marks if there are pads. */
     void (*sample)(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
     void (*slice)(const struct corpus *corpus, size_t count, size_t first, struct batch *batch);
 
-    /* Sets batch->B too. */
+    /* The same, and sets batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 };
 
@@ -119,7 +120,8 @@ bool corpus_has_pads(const struct corpus *corpus);
 /* The validation part in blocks: running text in blocks of T that do not overlap, so that every
    character but the first is predicted once; of items each is a block. corpus_validation() fills
    `batch` with blocks first, first + 1, ..., at most B, and sets batch->B to their number; `first`
-   is a multiple of B. Where the last block of a text ends early, its targets are -1. */
+   is a multiple of B. Where the last block of a text ends early, the rest are
+   pads: their targets are -1 and `valid` is 0. */
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 

@@ -61,11 +61,13 @@ static void sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
 static void validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch) {
     size_t T = batch->T, left = blocks(corpus, CORPUS_VALIDATION, T) - first;
     batch->B = left < B ? left : B;
+    size_t begin = corpus->train + first * T;
+    if (begin + batch->B * T >= corpus->end) batch->valid = batch->marks; // the last block ends early
     for (size_t n = 0; n < batch->B * T; n++) {
-        size_t at = corpus->train + first * T + n;
-        bool inside = at + 1 < corpus->end;
-        batch->ids[n] = inside ? ids_at(&corpus->ids, at) : 0;
-        batch->targets[n] = inside ? ids_at(&corpus->ids, at + 1) : -1;
+        bool inside = begin + n + 1 < corpus->end;
+        batch->ids[n] = inside ? ids_at(&corpus->ids, begin + n) : 0;
+        batch->targets[n] = inside ? ids_at(&corpus->ids, begin + n + 1) : -1;
+        batch->marks[n] = inside;
     }
 }
 

@@ -342,11 +342,14 @@ static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
             bool last = done * T + n + 1 >= characters;
             cr_assert(id >= 0 && id < (int32_t)corpus->vocabulary.V);
             cr_assert(target == (last ? -1 : id + 1), "%d follows %d", target, id);
+            cr_assert(!last == (!batch.valid || batch.valid[n]), "what follows the text is no pad");
             if (!last) times[target]++;
         }
         done += batch.B;
     }
     cr_expect(done == blocks);
+    corpus_sample(corpus, 1, 0, &batch);
+    cr_expect(!batch.valid, "a batch of training has the pads of the one before");
     for (size_t i = 0; i < corpus->length; i++)
         cr_assert(times[i] == (i > corpus->train), "character %zu: %d times", i, times[i]);
     batch_free(&batch);
