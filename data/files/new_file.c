@@ -2,7 +2,6 @@
 #include "data/die.h"
 #include "data/files/sync.h"
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,4 +60,10 @@ void file_check(const char *what, const char *path) {
     } else if (!S_ISREG(status.st_mode)) {
         die(STATUS_MACHINE, "%s: %s: is not a regular file", what, path);
     }
+}
+
+bool file_same(const char *path, const char *other) {
+    struct stat one, two;
+    return !stat(path, &one) && !stat(other, &two) && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
 }

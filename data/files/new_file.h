@@ -5,6 +5,7 @@
 #ifndef NEW_FILE_H
 #define NEW_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* A file that is being written to `stream`. */
@@ -26,5 +27,8 @@ void file_commit(struct new_file *file);
    there is anything to write: the folder is missing or may not be written, or the name belongs to
    something else than a regular file. */
 void file_check(const char *what, const char *path);
+
+/* Whether both paths lead to the same file, which is there. */
+bool file_same(const char *path, const char *other);
 
 #endif

@@ -1,6 +1,7 @@
 #include "data/files/options.h"
 #include "data/crc32.h"
 #include "data/die.h"
+#include "data/files/line.h"
 #include "data/files/notice.h"
 #include "data/files/suggest.h"
 #include "data/memory.h"
@@ -177,16 +178,20 @@ static const char *kept(const char *value) {
     return text->value;
 }
 
+enum { LINE_BYTES = 1 << 14, FILE_BYTES = 1 << 18 }; // that a file of options may have
+
 bool options_load(const struct option *table, void *settings, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
-    char *line = NULL, where[512], checksum[64] = "";
-    size_t size = 0;
+    char line[LINE_BYTES], where[512], checksum[64] = "";
     ssize_t length;
+    size_t bytes = 0;
     uint32_t crc = 0; // of the lines before
     bool changed = false;
-    for (int number = 1; (length = getline(&line, &size, file)) >= 0; number++) {
+    for (int number = 1; (length = line_read(file, line, sizeof line)) != 0; number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
+        if (length < 0 || (bytes += (size_t)length) > FILE_BYTES)
+            die(STATUS_USAGE, "config: %s: is larger than a file of options can be", path);
         if (strlen(line) != (size_t)length)
             die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
         if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {
@@ -213,7 +218,6 @@ bool options_load(const struct option *table, void *settings, const char *path) 
         if (!value) die(STATUS_USAGE, "%s%s: the quotes do not match", where, name);
         set(table, o, settings, where, option_is_text(o) ? kept(value) : value);
     }
-    free(line);
     if (ferror(file)) die(STATUS_MACHINE, "config: %s: %s", path, strerror(errno));
     fclose(file);
     return !changed;

@@ -1,5 +1,6 @@
 #include "data/files/run.h"
 #include "data/die.h"
+#include "data/files/line.h"
 #include "data/files/notice.h"
 #include "data/files/sync.h"
 #include <errno.h>
@@ -60,10 +61,8 @@ bool run_has(const struct run *run, const char *name) {
     return !access(path, F_OK);
 }
 
-/* Whether the folder has a file that a new run would replace or remove. A log with no more than a
-   header does not count: a run that was killed at its start may have left it. */
-static bool holds_run(const struct run *run) {
-    static const char *const names[] = {"config.ini",
+static const char *const run_files[] = {"log.csv",
+                                        "config.ini",
                                         "checkpoint.safetensors",
                                         "model.safetensors",
                                         "best.safetensors",
@@ -72,10 +71,23 @@ static bool holds_run(const struct run *run) {
                                         "probes.csv",
                                         "log.crc32",
                                         NULL};
+
+bool run_owns(const char *folder, const char *path) {
+    for (int i = 0; run_files[i]; i++) {
+        char own[4096];
+        snprintf(own, sizeof own, "%s/%s", folder, run_files[i]);
+        if (file_same(own, path)) return true;
+    }
+    return false;
+}
+
+/* Whether the folder has a file that a new run would replace or remove. A log with no more than a
+   header does not count: a run that was killed at its start may have left it. */
+static bool holds_run(const struct run *run) {
     // bytes for a header and one character more
     char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = "";
-    for (int i = 0; names[i]; i++)
-        if (run_has(run, names[i])) return true;
+    for (int i = 1; run_files[i]; i++)
+        if (run_has(run, run_files[i])) return true;
     rewind(run->log);
     size_t length = fread(start, 1, sizeof start - 1, run->log);
     return strlen(start) != length ||
@@ -239,20 +251,22 @@ static bool may_stay(const struct run *run, int table, size_t bytes) {
     return !run->checksum[table].bytes || bytes <= run->checksum[table].bytes;
 }
 
+enum { ROW_BYTES = 4096 }; // that a row of a table may have
+
 /* The length of the header and of the rows of updates before `step`, which stay in the log;
    *seconds is set to the time in the last of them. Nothing is changed. */
 static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
-    char *line = NULL;
-    size_t size = 0, kept = 0;
-    for (int number = 1;; number++) {
-        ssize_t length = getline(&line, &size, run->log);
-        if (length <= 0) break;
-        bool whole = line[length - 1] == '\n'; // not cut off
+    char line[ROW_BYTES];
+    size_t kept = 0;
+    ssize_t length;
+    for (int number = 1; (length = line_read(run->log, line, sizeof line)) != 0; number++) {
+        bool whole = length > 0 && line[length - 1] == '\n'; // not cut off
         long long at = -1;
         double elapsed = -1;
-        if (number == 1 ? strncmp(line, headers[run->eval_train], (size_t)length) != 0
-                        : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
-                                    !(elapsed >= 0 && isfinite(elapsed))))
+        if (length < 0 ||
+            (number == 1 ? strncmp(line, headers[run->eval_train], (size_t)length) != 0
+                         : whole && (sscanf(line, "%lld,%lf,", &at, &elapsed) != 2 || at < 0 ||
+                                     !(elapsed >= 0 && isfinite(elapsed)))))
             die(STATUS_MACHINE, "run: %s/log.csv:%d: is not a row of a run's log", run->folder,
                 number);
         if (!whole || !may_stay(run, TABLE_LOG, kept + (size_t)length)) break;
@@ -260,7 +274,6 @@ static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
         if (number > 1) *seconds = elapsed;
         kept += (size_t)length;
     }
-    free(line);
     if (ferror(run->log)) refuse_log(run);
     return kept;
 }
@@ -287,24 +300,24 @@ double run_resume(struct run *run, int64_t step) {
 }
 
 void run_start_probes(struct run *run, int64_t step) {
-    char *line = NULL;
-    size_t size = 0, kept = 0;
+    char line[ROW_BYTES];
+    size_t kept = 0;
+    ssize_t length;
     if (run->silent) {
         run->probes = file_create_nowhere().stream;
         return;
     }
     run->probes = open_table(run, "probes.csv");
-    for (int number = 1;; number++) {
+    for (int number = 1; (length = line_read(run->probes, line, sizeof line)) != 0; number++) {
         long long at = -1;
-        ssize_t length = getline(&line, &size, run->probes);
-        if (length <= 0 || line[length - 1] != '\n') break;
-        if (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1)
+        if (length > 0 && line[length - 1] != '\n') break;
+        if (length < 0 ||
+            (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1))
             die(STATUS_MACHINE, "run: %s/probes.csv:%d: is not a row of a run's probes",
                 run->folder, number);
         if (at >= step || !may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
         kept += (size_t)length;
     }
-    free(line);
     if (ferror(run->probes)) refuse(run, "probes.csv");
     cut(run, run->probes, TABLE_PROBES, kept);
 }

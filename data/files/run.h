@@ -43,6 +43,9 @@ void run_close(struct run *run);
 /* Whether the folder has a file of this name. */
 bool run_has(const struct run *run, const char *name);
 
+/* Whether this path leads to a file of the run in this folder. */
+bool run_owns(const char *folder, const char *path);
+
 /* Removes the file of this name, if there is one. */
 void run_remove(const struct run *run, const char *name);
 

@@ -62,7 +62,8 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
     size_t T = batch->T, left = blocks(corpus, CORPUS_VALIDATION, T) - first;
     batch->B = left < B ? left : B;
     size_t begin = corpus->train + first * T;
-    if (begin + batch->B * T >= corpus->end) batch->valid = batch->marks; // the last block ends early
+    if (begin + batch->B * T >= corpus->end)
+        batch->valid = batch->marks; // the last block ends early
     for (size_t n = 0; n < batch->B * T; n++) {
         bool inside = begin + n + 1 < corpus->end;
         batch->ids[n] = inside ? ids_at(&corpus->ids, begin + n) : 0;

@@ -43,10 +43,21 @@ static void open_run(struct session *t) {
     file_commit(&file);
 }
 
+/* Dies if the run would replace a file that it reads. */
+static void check_reads(const struct config *config, const struct checkpoint *start) {
+    const char *folder = config->resume ? config->resume : config->out;
+    const char *const read[] = {config->corpus, start->path};
+    for (size_t i = 0; folder && i < sizeof read / sizeof *read; i++)
+        if (read[i] && run_owns(folder, read[i]))
+            die(STATUS_USAGE, "run: %s: is read, and this run would replace it (%s)", read[i],
+                config->resume ? "name a copy of it elsewhere" : "name another folder as --out");
+}
+
 void setup_run(struct session *t) {
     const struct config *config = &t->config;
     struct checkpoint start;
     start_open(&start, t);
+    check_reads(config, &start);
     session_corpus(t, t->known.symbols ? &t->known : NULL);
     session_compare(t);
     corpus_check(&t->corpus, config->model.block_size);

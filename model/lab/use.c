@@ -7,7 +7,6 @@
 #include "model/lab/streams.h"
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void start_sampler(struct session *t, struct sampler *sampler) {
     sampler_init(sampler, &t->model, t->config.sampling, random_key(t->config.seed, "sample", 0));
@@ -253,14 +252,22 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
     model_free(&d.model);
 }
 
-/* Dies if the dump could not be written, or would replace the model. */
+/* Dies if the dump could not be written, or would replace a file that is read or belongs to the
+   model's run. */
 static void check_dump(const struct session *t) {
-    struct stat model, dump;
-    if (!t->config.dump) return;
-    file_check("dump", t->config.dump);
-    if (!stat(t->checkpoint.path, &model) && !stat(t->config.dump, &dump) &&
-        model.st_dev == dump.st_dev && model.st_ino == dump.st_ino)
-        die(STATUS_USAGE, "--dump=%s: is the model itself (name another file)", t->config.dump);
+    const struct config *config = &t->config;
+    const char *model = t->checkpoint.path, *path = config->dump, *slash = strrchr(model, '/');
+    const char *const read[] = {model, config->corpus, config->vocabulary};
+    char folder[sizeof t->checkpoint.path];
+    if (!path) return;
+    file_check("dump", path);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 1, slash ? model : ".");
+    bool refused = run_owns(folder, path);
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        refused |= read[i] && file_same(read[i], path);
+    if (refused)
+        die(STATUS_USAGE,
+            "--dump=%s: would replace a file of the run or the corpus (name another file)", path);
 }
 
 void use_evaluate(struct session *t) {

@@ -158,7 +158,6 @@ Test(dump_file, what_cannot_be_written_is_one_line) {
     expect_refused(STATUS_MACHINE, "--dump=nowhere/d.st", "dump: nowhere/d.st: No such file");
     expect_refused(STATUS_MACHINE, "--dump=folder", "dump: folder: is not a regular file");
     expect_refused(STATUS_MACHINE, "--dump=pipe", "dump: pipe: is not a regular file");
-    expect_refused(STATUS_USAGE, "--dump=model/model.safetensors", "is the model itself");
     expect_refused(STATUS_USAGE, "--dump=d.st --stats=position", "--stats=position: works for bn");
     expect_refused(STATUS_USAGE, "--dump=d.st --batch-size=1000 --stats=other", "--stats=other: ");
     if (getuid()) {
@@ -170,6 +169,67 @@ Test(dump_file, what_cannot_be_written_is_one_line) {
     ending = train("--generate=model --dump=d.st");
     expect_refusal(&ending, STATUS_USAGE, "--dump=d.st: needs --evaluate=DIR");
     expect_done(train("--evaluate=model"));
+}
+
+/* The last block of a text ends early: what is after it has no part in the batch's statistics. */
+Test(dump_file, the_end_of_a_text_is_padded) {
+    struct safetensors file;
+    size_t pads;
+    corpus_put_tiny("short.txt", 20);
+    expect_done(train(TINY "--quiet --norm=bn --learning-rate=0.02 --out=model text.txt"));
+    struct ending ending =
+        train("--evaluate=model --batch-size=3 --stats=own --dump=d.st short.txt");
+    expect_done(ending);
+    safetensors_open(&file, "d.st");
+    double loss = loss_of(&file, &pads);
+    cr_expect_float_eq(loss, number_of(ending.out + strlen("loss ")), 1e-6, "%s", ending.out);
+    cr_expect(pads == 5, "19 targets in 3 blocks of 8: %zu pads", pads);
+    safetensors_close(&file);
+}
+
+/* A dump replaces no file of the run, and not the corpus. */
+Test(dump_file, what_is_read_is_not_replaced) {
+    static const char *const kept[] = {"model/model.safetensors",
+                                       "model/checkpoint.safetensors",
+                                       "model/best.safetensors",
+                                       "model/config.ini",
+                                       "model/log.csv",
+                                       "model/log.crc32",
+                                       "model/probes.csv",
+                                       "model/summary.json",
+                                       "model/sample.txt",
+                                       "./model/../text.txt",
+                                       "words.txt",
+                                       "link.st"};
+    expect_done(train(TINY "--quiet --sample=9 --probe-interval=1 --keep-best=on "
+                           "--checkpoint-interval=1 --out=model text.txt"));
+    corpus_put_tiny("words.txt", 2000);
+    cr_assert(!symlink("model/model.safetensors", "link.st"));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char option[128];
+        size_t bytes, again;
+        char *before = file_text(kept[i], &bytes);
+        cr_assert(before, "no %s", kept[i]);
+        snprintf(option, sizeof option, "--vocabulary=words.txt --dump=%s", kept[i]);
+        expect_refused(STATUS_USAGE, option, "would replace a file of the run or the corpus");
+        char *after = file_text(kept[i], &again);
+        cr_expect(bytes == again && !memcmp(before, after, bytes), "%s was changed", kept[i]);
+    }
+    expect_done(train("--evaluate=model --dump=model/d.st"));
+    expect_done(train("--evaluate=model --dump=model/d.st")); // replaces a dump
+}
+
+/* A new run replaces no file that it reads. */
+Test(dump_file, a_run_does_not_replace_what_it_reads) {
+    expect_done(train(TINY "--quiet --sample=99 --out=model text.txt"));
+    size_t files = files_in("model");
+    struct ending ending =
+        train(TINY "--quiet --val-fraction=0.5 --force --out=model model/sample.txt");
+    expect_refusal(&ending, STATUS_USAGE, "model/sample.txt: is read, and this run would replace");
+    ending = train(TINY "--quiet --force --start=model --out=./model text.txt");
+    expect_refusal(&ending, STATUS_USAGE, "model/model.safetensors: is read, and this run would");
+    cr_expect(files_in("model") == files);
+    expect_done(train(TINY "--quiet --force --config=model/config.ini --out=model text.txt"));
 }
 
 /* A full disk leaves the old file, and no part of the new one. */

@@ -125,6 +125,11 @@ Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
     file_put("out/log.csv", "not a log\n", 10);
     ending = train("--resume=out --max-iters=8");
     expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is not a row of a run's log");
+    char row[8192];
+    snprintf(row, sizeof row, "%.*s0,0.0,%05000d\n", (int)strcspn(log, "\n") + 1, log, 1);
+    file_put("out/log.csv", row, strlen(row));
+    ending = train("--resume=out --max-iters=8");
+    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:2: is not a row of a run's log");
     file_put("out/log.csv", log, strlen(log));
     expect_done(train("--quiet --resume=out --max-iters=8"));
 }

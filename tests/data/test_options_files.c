@@ -85,6 +85,15 @@ Test(options, the_command_line_overrides_a_file) {
     cr_expect_str_eq(s->file, "here");
 }
 
+/* A file that repeats this text is no file of options, however much memory there is. */
+static void expect_too_large(const char *text, size_t bytes) {
+    char *all = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) all[i] = text[i % strlen(text)];
+    file_put("config.ini", all, bytes);
+    free(all);
+    settings_expect_wrong("--config=config.ini", "config.ini: is larger than a file of options");
+}
+
 Test(options, wrong_files) {
     static const struct {
         const char *text, *part;
@@ -105,6 +114,8 @@ Test(options, wrong_files) {
     }
     file_put("config.ini", "count\0 = 4\n", 11);
     settings_expect_wrong("--config=config.ini", "config.ini:1: a NUL byte");
+    expect_too_large("count = 3", 1 << 15);   // a line
+    expect_too_large("count = 3\n", 1 << 19); // a file
     struct ending ending = call(settings_parse_child, (void *)"--config=missing.ini");
     expect_refusal(&ending, STATUS_MACHINE, "missing.ini: No such file");
     ending = call(settings_parse_child, (void *)"--config=.");
