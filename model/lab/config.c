@@ -145,8 +145,9 @@ static const struct option other_rows[] = {
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
+     .needs = "!generate",
      .help = "number of characters to write and show after training; with --items, 0 means no "
-             "sample, anything else --num-items items"},
+             "sample, anything else --num-items items. --num-chars is the number for --generate"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .help = "temperature of sampling; 0: always the likeliest character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,

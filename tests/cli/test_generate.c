@@ -85,6 +85,10 @@ Test(generate, what_the_options_say) {
     cr_expect_str_eq(written("--generate=out --num-chars=0"), "\n");
     cr_expect(strlen(written("--generate=out")) == 501, "500 by default");
     cr_expect(files_in("out") == 6, "something was written");
+    struct ending ending = train("--generate=out --sample=20");
+    cr_expect(strlen(ending.out) == 501);
+    cr_expect(strstr(ending.err, "no effect: --sample (only without --generate)"), "%s",
+              ending.err);
 }
 
 /* --stop ends a text after the first of its kind, in what is new; --num-samples goes on in the same
