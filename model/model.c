@@ -96,6 +96,10 @@ bool model_needs_batch(const struct model_config *config) {
     return false;
 }
 
+static struct initial initial_of(const struct model_config *config) {
+    return (struct initial){&initial_rules[config->init], config->init_std, config->init_embd_std};
+}
+
 /* What the sub-layers have in common. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
@@ -114,7 +118,7 @@ static struct sublayer_options common_options(const struct model *m) {
         .rope = m->rope,
         .softcap = config->attn_softcap,
         .depth = m->L,
-        .xavier = config->init == INIT_XAVIER,
+        .initial = initial_of(config),
         .lambda_start = config->lambda_start,
         .dropout = config->dropout,
         .bias = config->bias,
@@ -135,34 +139,29 @@ static void lay_out_norm(const struct model *m, struct norm *norm, bool wanted, 
     norm_attach(norm, kind, &options, wanted ? name : "", m->C, layout);
 }
 
-/* The standard deviations of initial embeddings. Xavier's: the logits have a variance of about 1,
-   and so has the stream at its start if learned or sinusoidal positions are added to it; with
-   --position=rope or none it starts with 1 / C. */
-static double wte_deviation(const struct model *m) {
+/* The standard deviation of initial embeddings, or of an untied head: the rule's, times the
+   placement's factor. */
+static double outer_deviation(const struct model *m, initial_std *rule) {
     const struct placement *placement = &placements[m->config.placement];
-    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
-    return initial * (m->config.init == INIT_XAVIER ? 1 / sqrt((double)m->C) : 0.02);
-}
-
-static double wpe_deviation(const struct model *m) {
-    const struct placement *placement = &placements[m->config.placement];
-    double initial = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
-    return initial * (m->config.init == INIT_XAVIER ? 1 : 0.02);
+    const struct initial initial = initial_of(&m->config);
+    double factor = placement->initial_embedding ? placement->initial_embedding(m->L) : 1;
+    return factor * rule(&initial, m->C, m->V);
 }
 
 /* Fixed positions have the size that learned ones have at first. */
 static void lay_out_positions(struct model *m, const struct layout *layout) {
     const bool unit = placements[m->config.placement].unit;
+    const double deviation = outer_deviation(m, initial_rules[m->config.init].position);
     struct tensor_list *params = &layout->lists->param;
     switch (m->config.position) {
     case POSITION_LEARNED:
-        m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, wpe_deviation(m));
+        m->wpe = tensor_take(params, "transformer.wpe.weight", m->T, m->C, 0, deviation);
         if (unit) tensor_keep_unit(params, m->wpe, UNIT_ROWS);
         break;
     case POSITION_SINUSOIDAL:
         m->wpe.value = arena_reals(layout->arena, m->T * m->C);
         if (m->wpe.value)
-            embedding_sinusoids(m->T, m->C, unit ? 1 / sqrt((double)m->C) : wpe_deviation(m),
+            embedding_sinusoids(m->T, m->C, unit ? 1 / sqrt((double)m->C) : deviation,
                                 m->wpe.value);
         break;
     case POSITION_ROPE:
@@ -177,7 +176,8 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     const struct placement *placement = &placements[m->config.placement];
     struct tensor_list *params = &layout->lists->param;
     size_t size = layout->B * layout->T * m->C;
-    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0, wte_deviation(m));
+    m->wte = tensor_take(params, "transformer.wte.weight", m->V, m->C, 0,
+                         outer_deviation(m, initial_rules[m->config.init].token));
     if (placement->unit) tensor_keep_unit(params, m->wte, UNIT_ROWS);
     lay_out_positions(m, layout);
     m->wte_embedding = m->wte;
@@ -250,7 +250,8 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     if (m->config.head == HEAD_TIED)
         linear_tie(&m->head, m->wte, m->C, m->V, arena);
     else
-        linear_attach(&m->head, "lm_head", m->C, m->V, false, wte_deviation(m), layout);
+        linear_attach(&m->head, "lm_head", m->C, m->V, false,
+                      outer_deviation(m, initial_rules[m->config.init].head), layout);
     if (placement->unit && m->config.head == HEAD_UNTIED)
         tensor_keep_unit(&layout->lists->param, m->head.weight, UNIT_ROWS);
     // The stream has the length sqrt(C), where nGPT has 1: its s_z is this gain times sqrt(C).

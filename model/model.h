@@ -9,7 +9,6 @@
 
 enum { HEAD_ROWS = 1024 }; // tokens whose dlogits are stored at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
-enum { INIT_GPT2, INIT_XAVIER };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
 enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
@@ -35,7 +34,8 @@ struct model_config {
     double rope_theta;                  // of POSITION_ROPE
     double logit_softcap, attn_softcap; // 0: none
     double z_loss;                      // its weight
-    int64_t init;                       // of the weights: INIT_...
+    int64_t init;                       // a row of initial_rules
+    double init_std, init_embd_std;     // of it, see initial.h
     int64_t bias;                       // biases of linear layers, and beta of norms
     int64_t final_norm;                 // FINAL_NORM_...
     int64_t pad_stats;                  // whether pads are tokens to norms

@@ -11,19 +11,16 @@ struct sublayer_names {
 static const struct sublayer_names attention_names = {"ln_1", "attn.c_attn", "attn.c_proj"};
 static const struct sublayer_names mlp_names = {"ln_2", "mlp.c_fc", "mlp.c_proj"};
 
-/* Standard deviations of initial weights. GPT-2's: 0.02, of projections into the stream 0.02 /
-   sqrt(2L), unless the placement has an `initial` factor of its own (Radford et al. 2019, section
-   2.3). Xavier's: sqrt(2 / (in + out)), where q, k and v count as three matrices (C,C), also with
-   fewer heads of k and v, and a gate as a matrix of its own (Glorot and Bengio 2010, equation 12,
-   as a normal distribution). */
+/* Standard deviations of initial weights: the rule's (initial.h), times the placement's factor. */
 static double in_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    double out = (double)(o->heads ? s->C : s->H);
-    return s->initial / s->initial_v * (o->xavier ? sqrt(2 / ((double)s->C + out)) : 0.02);
+    const size_t out = o->heads ? s->C : s->H;
+    return s->initial / s->initial_v * o->initial.rule->matrix(&o->initial, s->C, out);
 }
 
 static double proj_deviation(const struct sublayer *s, const struct sublayer_options *o) {
-    if (o->xavier) return s->initial * sqrt(2 / (double)(s->H + s->C));
-    return o->placement->initial ? s->initial * 0.02 : 0.02 / sqrt(2.0 * (double)o->depth);
+    const double std = o->initial.rule->matrix(&o->initial, s->H, s->C);
+    if (o->placement->initial) return s->initial * std;
+    return o->initial.rule->by_depth ? std / sqrt(2.0 * (double)o->depth) : std;
 }
 
 /* The factors of the initial weights. */

@@ -14,6 +14,7 @@
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
+#include "model/initial.h"
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
@@ -114,8 +115,8 @@ struct sublayer_options {
     struct rope rope;
     double softcap;        // of attention's scores; 0: none
     struct lambda *shared; // attention's lambda, for the MLP
-    bool xavier;           // initial weights; else GPT-2's
-    double lambda_start;   // lambda's initial value; negative: the placement's
+    struct initial initial;
+    double lambda_start; // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;

@@ -103,6 +103,8 @@ def variants():
     yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
     yield "--norm=gn --norm-groups=4 --ffn-norm=on"
     yield "--norm=scale --norm-eps=1 --init=gpt2"
+    for init in ("gpt2 --init-std=0.3", "gpt2 --init-embd-std=0.5", "width --placement=tfixup"):
+        yield f"--position=sinusoidal --init={init}"
     yield "--norm=l2 --qk-norm=l2 --qk-scale=learned --qk-scale-start=3 --norm-eps=0.3 --init=gpt2"
     yield "--norm=pn --pn-warmup=2 --pn-group-scaling=off --pn-alpha-fwd=0.5"
     yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"

@@ -59,7 +59,9 @@ class FixedPositions(nn.Module):
     def __init__(self, config):
         super().__init__()
         T, C = config.block_size, config.n_embd
-        rms = 1 if config.init == "xavier" else 0.02
+        auto = {"gpt2": config.init_std, "xavier": 1, "width": 1 / math.sqrt(C)}[config.init]
+        given = config.init != "xavier" and config.init_embd_std != "auto"
+        rms = float(config.init_embd_std) if given else auto
         if config.placement == "tfixup":
             rms *= (6 * config.n_layer) ** -0.25
         if config.placement == "ngpt":

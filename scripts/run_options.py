@@ -110,6 +110,8 @@ CONDITIONS = {
     "pad-to": with_items,
     "pad-stats": with_items,
     "bucket": with_items,
+    "init-std": lambda options: options.get("init") == "gpt2",
+    "init-embd-std": lambda options: options.get("init") != "xavier",
     "rope-theta": lambda options: options.get("position") == "rope",
     "mix-fraction": with_placement("mix"),
     "lambda-start": with_placement("rezero", "skipinit", "layerscale", "ngpt"),

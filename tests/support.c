@@ -96,6 +96,7 @@ struct model_config small_config(int norm, int placement) {
                                  .bias = 1,
                                  .mix_fraction = 0.5,
                                  .lambda_start = -1,
+                                 .init_std = 0.02,
                                  .norms = small_norms};
 }
 

@@ -28,6 +28,10 @@ static const char *inner_norm_synonym(int64_t i) {
     return i < INNER_NORM_KINDS ? NULL : norm_synonym(i - INNER_NORM_KINDS);
 }
 
+static const char *init_choice(int64_t i) {
+    return initial_rules[i].name;
+}
+
 static const char *activation_choice(int64_t i) {
     return activations[i].name;
 }
@@ -98,11 +102,17 @@ const struct option config_model_rows[] = {
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
      .needs = "position=rope", .scope = OPTION_OF_MODEL,
      .help = "base of the wavelengths of --position=rope"},
-    {"init", OPTION_CHOICE, AT(model.init), "gpt2",
-     NAMES([INIT_GPT2] = "gpt2", [INIT_XAVIER] = "xavier"),
-     .help =
-         "initial weights: GPT-2's, small so that a sub-layer adds little at first, or Xavier's, "
-         "with a stream of unit variance if positions are added, as papers on placements assume"},
+    {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
+     .help = "initial weights; gpt2: all matrices have the standard deviation --init-std; xavier: "
+             "sqrt(2 / (inputs + outputs)), as papers on placements assume; width: 1 / "
+             "sqrt(inputs). gpt2 and width divide matrices into the residual stream by sqrt(2 "
+             "n-layer)"},
+    {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
+     .help = "standard deviation of the initial matrices"},
+    {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
+     .needs = "!init=xavier",
+     .help = "standard deviation of the initial token and position embeddings; auto: --init-std, "
+             "with --init=width 1 / sqrt(n-embd)"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
      .help =

@@ -61,6 +61,8 @@ static const struct {
     {"norm-ffn", "--norm-ffn=ln text.txt"},
     {"norm-final", "--norm-final=ln text.txt"},
     {"init", "--init=xavier text.txt"},
+    {"init-std", "--init-std=0.3 text.txt"},
+    {"init-embd-std", "--init-embd-std=0.3 text.txt"},
     {"qk-norm", "--qk-norm=on text.txt"},
     {"v-norm", "--v-norm=on text.txt"},
     {"qk-scale", "--qk-scale=learned text.txt"},

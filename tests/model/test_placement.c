@@ -239,59 +239,6 @@ Test(placement, kinds_of_norms_by_site) {
     model_free(&model);
 }
 
-/* The program's own initial weights: v, the MLP and the projections are smaller by the gain. */
-Test(placement, deepnorm_starts_with_smaller_weights) {
-    struct model_config config = small_config(0, 0);
-    while (strcmp(placements[config.placement].name, "deepnorm") != 0) config.placement++;
-    config.n_embd = 64;
-    config.n_layer = 32; // gain 1/4
-    struct model model;
-    model_init(&model, &config, V, 1, 1);
-    const struct sublayer *attention = &model.layer[3].attention, *mlp = &model.layer[3].mlp;
-    const struct {
-        const real *weight;
-        size_t count;
-        double want;
-    } parts[] = {{attention->in.weight.value, 2 * C * C, 0.02},
-                 {attention->in.weight.value + 2 * C * C, C * C, 0.005},
-                 {attention->proj.weight.value, C * C, 0.005},
-                 {mlp->in.weight.value, 4 * C * C, 0.005},
-                 {mlp->proj.weight.value, 4 * C * C, 0.005}};
-    for (int i = 0; i < 5; i++) {
-        double square = 0;
-        for (size_t j = 0; j < parts[i].count; j++)
-            square += (double)parts[i].weight[j] * (double)parts[i].weight[j];
-        double deviation = sqrt(square / (double)parts[i].count);
-        cr_expect(fabs(deviation / parts[i].want - 1) < 0.05, "%d: %g", i, deviation);
-    }
-    model_free(&model);
-}
-
-/* Xavier's initial weights: variance 2 / (in + out), with q, k and v as three matrices. */
-Test(placement, xavier_s_weights) {
-    struct model_config config = small_config(0, 0);
-    config.init = INIT_XAVIER;
-    config.n_embd = C;
-    config.block_size = 32;
-    struct model model;
-    model_init(&model, &config, 50, 1, 1);
-    int found = 0;
-    for (size_t i = 0; i < model.lists.param.count; i++) {
-        const struct tensor *t = &model.lists.param.tensor[i];
-        if (t->dimensions < 2) continue;
-        double out = ends_with(t->name, "c_attn.weight") ? C : (double)t->shape[0], square = 0;
-        double want = 2 / (out + (double)t->shape[1]);
-        if (ends_with(t->name, "wte.weight")) want = 1.0 / C;
-        if (ends_with(t->name, "wpe.weight")) want = 1;
-        for (size_t j = t->offset; j < t->offset + t->size; j++)
-            square += pow((double)model.lists.param.value[j], 2) / (double)t->size;
-        cr_expect(fabs(square / want - 1) < 0.1, "%s: %g, not %g", t->name, square, want);
-        found++;
-    }
-    cr_expect_eq(found, 2 + 4 * 2);
-    model_free(&model);
-}
-
 /* 100 layers in every placement: memory grows in proportion to the depth. */
 Test(placement, deep_and_narrow) {
     omp_set_num_threads(1);
