@@ -10,7 +10,6 @@ import argparse
 from dataclasses import replace
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -21,6 +20,7 @@ import system_python  # noqa: E402
 
 system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
+from ablation import run_grid  # noqa: E402
 from arguments import Parser, UsageError  # noqa: E402
 from claims import claims, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
@@ -34,7 +34,6 @@ from claims.publish import expect_published  # noqa: E402
 from model_file import ModelError  # noqa: E402
 from runs import RunError  # noqa: E402
 
-ABLATE = os.path.join(HERE, "ablate.sh")
 CORPORA = os.path.join("data", "corpora")
 MEASURED = "measured.jsonl"
 FAILED, USAGE = 1, 2
@@ -180,20 +179,10 @@ def write_list(lab, missing, path):
 
 
 def run_list(options, lab, path, alone):
-    """Runs the list; alone: one after another on this machine, since their times are what counts. The
-    runs that fail are reported by ablate.sh, which ends by itself after Ctrl-C."""
-    words = [ABLATE, f"--grid={path}", f"--out={os.path.join(options.out, 'ablation')}",
-             f"--jobs={1 if alone else options.jobs}"]
+    """Runs the list; alone: one after another on this machine, since their times are what counts."""
+    words = [f"--jobs={1 if alone else options.jobs}"]
     words += [f"--sshlogin={options.sshlogin}"] if options.sshlogin and not alone else []
-    with open(os.path.join(options.out, "ablate.log"), "ab") as log, subprocess.Popen(
-            words, stdout=log, env={**os.environ, "TRAIN": os.path.abspath(lab.train)}) as process:
-        try:
-            status = process.wait()
-        except SystemExit:
-            process.terminate()
-            raise
-    if status in (130, 143, 129):
-        sys.exit(status)
+    run_grid(path, os.path.join(options.out, "ablation"), os.path.join(options.out, "ablate.log"), words, lab.train)
 
 
 def expect_same_numbers(options, lab, runs):

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Finds the best recipe of each variant: scripts/tune.py --norm=ln,bn --lr=1e-3,3e-3,1e-2 -- --n-layer=2 CORPUS
+
+Before -- are lists of values of any options of ./train. Each combination of values of the options that --for names
+is a variant; the other lists are axes, which are tuned for each variant. All variants get the same number of trials,
+on seeds from 101 on. A trial validates on a tenth of the training split (--hold-out). Then seeds 1, 2, ... judge the
+best two recipes of each variant on the full validation split.
+
+  search    first one seed for every cell of the grid; then the best three cells and their neighbours get the
+            other seeds. --search=axes: one axis after another, the others at their best values so far
+  numbers   are in order and have ends. A value at an end wins only if it beats its neighbour by a standard
+            error of the paired difference; then the grid grows there, at most twice. Words are plain choices
+  unstable  is a value at which a seed diverges, gets stuck, or ends 0.1 nats above the median of the others: it
+            does not win
+
+After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
+"""
+import argparse
+import itertools
+import math
+import os
+import shlex
+import signal
+import sys
+import zlib
+
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("tune", "report", "numpy", "scipy.stats")
+
+from arguments import Parser, UsageError, words
+from claims.inference import CONFIDENCE, t_interval
+from runs import RunError
+from selection import Axis
+from tune_runs import Runs, option_name, value_text, words_of
+from tune_search import Search
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHOWN = 2  # recipes of a variant that are judged
+PERCENT = f"{100 * CONFIDENCE:.0f} %"
+OF_TUNING = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate")  # not for the user's runs
+
+
+def say(text):
+    print(f"tune: {text}", file=sys.stderr, flush=True)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+def count(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
+    return int(text)
+
+
+def fraction(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number between 0 and 1")
+    return value
+
+
+def lists_of(given):
+    """{option: values} of the words --NAME=A,B,... that are no options of this program."""
+    found = {}
+    for word in given:
+        name, equals, values = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not equals or not values:
+            raise UsageError(f"{word}: not --NAME=A,B,... (what every run gets belongs after --)")
+        texts = values.split(",")
+        if not all(texts) or len(set(texts)) < len(texts):
+            raise UsageError(f"{word}: a value is empty or there twice")
+        if name in OF_TUNING:
+            raise UsageError(f"--{name}: tune.py sets it (--help)")
+        if option_name(word) in map(option_name, (f"--{one}" for one in found)):
+            raise UsageError(f"--{name}: is there twice")
+        found[name] = texts
+    return found
+
+
+def read_command(arguments):
+    own, common = arguments, []
+    if "--" in arguments:
+        place = arguments.index("--")
+        own, common = arguments[:place], arguments[place + 1:]
+    parser = Parser(prog="tune.py", allow_abbrev=False, description=__doc__,
+                    usage="scripts/tune.py [OPTION]... --NAME=A,B,... [--NAME=A,B,...]... -- [OPTION of ./train]... "
+                    "[CORPUS]", formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--for", dest="variants", type=lambda text: words(text) if text else [], default=["norm"],
+        metavar="NAME,...", help="the options whose values are variants (default: norm)")
+    add("--search", choices=("grid", "axes"), default="grid", help="every combination of values, or one axis after "
+        "another (default: grid)")
+    add("--rounds", type=count, default=2, metavar="N", help="of --search=axes, each with seeds of its own "
+        "(default: 2)")
+    add("--seeds", type=count, default=4, metavar="N", help="tuning seeds of a cell that may win (default: 4)")
+    add("--trials", type=count, metavar="N", help="at most N runs for tuning each variant (default: no limit)")
+    add("--judge-seeds", type=count, default=8, metavar="N", help="seeds that judge (default: 8)")
+    add("--hold-out", type=fraction, default=0.1, metavar="X", help="fraction of the training split on which "
+        "trials validate (default: 0.1)")
+    add("--out", metavar="DIR", help="folder of all runs (default: runs/tune-..., named by what is after --; more "
+        "values extend it)")
+    add("--jobs", type=count, metavar="N", help="runs side by side (default: one per core)")
+    options, rest = parser.parse_known_args(own)
+    options.lists, options.common = lists_of(rest), common
+    check_command(options)
+    options.out = options.out or os.path.join("runs", f"tune-{zlib.crc32(shlex.join(common).encode()):08x}")
+    return options
+
+
+def check_command(options):
+    options.variants = [name for name in options.variants if name in options.lists or name != "norm"]
+    for name in options.variants:
+        if name not in options.lists:
+            raise UsageError(f"--for={name}: there is no list --{name}=A,B,...")
+    if all(name in options.variants for name in options.lists):
+        raise UsageError("nothing to tune (--NAME=A,B,..., such as --lr=1e-3,3e-3,1e-2)")
+    if options.seeds < 2:
+        raise UsageError("--seeds: at least 2 (one seed has no standard error)")
+    if options.judge_seeds < 2 or options.judge_seeds > 100:
+        raise UsageError("--judge-seeds: must be from 2 to 100 (tuning seeds start at 101)")
+    for word in options.common:
+        if option_name(word) in OF_TUNING:
+            raise UsageError(f"{word}: tune.py sets it (--help)")
+        if word.startswith("--") and option_name(word) in (option_name(f"--{name}") for name in options.lists):
+            raise UsageError(f"{word}: is a list before -- too")
+
+
+# ---- variants and cells --------------------------------------------------------------------------
+
+class Recipes:
+    """Options of variants and cells. A variant is a tuple of values of options.variants."""
+
+    def __init__(self, options):
+        self.options = options
+        self.variants = list(itertools.product(*(options.lists[name] for name in options.variants)))
+        self.axes = [Axis(name, texts) for name, texts in options.lists.items() if name not in options.variants]
+
+    def label(self, variant):
+        return ", ".join(variant) or "recipe"
+
+    def of(self, variant, cell):
+        """{option: value}."""
+        return {**dict(zip(self.options.variants, variant)),
+                **{axis.name: value for axis, value in zip(self.axes, cell)}}
+
+    def command(self, variant, cell):
+        return shlex.join(["./train", *words_of(self.of(variant, cell)), *self.options.common])
+
+
+def judged_losses(runs, recipes, found, seeds):
+    """{variant: [losses]} of the best cells, as {seed: loss} on the validation split."""
+    cells = [(variant, cell) for variant, one in found.items() for cell in one.cells[:SHOWN]]
+    wanted = [(recipes.of(variant, cell), seed) for variant, cell in cells for seed in seeds]
+    losses, judged = iter(runs.measure(wanted)), {variant: [] for variant in found}
+    for variant, _ in cells:
+        judged[variant].append({seed: next(losses) for seed in seeds})
+    return judged
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+def interval_text(values, form=".4f"):
+    """The mean and its interval, unless a run did not train."""
+    trained = sum(map(math.isfinite, values))
+    if trained < len(values):
+        return f"not measured: {trained} of {len(values)} runs trained"
+    mean, low, high, _ = t_interval(values)
+    return f"{mean:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def difference_text(losses, other):
+    """Of two {seed: loss}; what did not train has no difference."""
+    return interval_text([losses[seed] - other[seed] if math.isfinite(max(losses[seed], other[seed])) else math.inf
+                          for seed in losses], "+.4f")
+
+
+def flags_of(one):
+    flags = [f"the best --{name} is at an end of the grid, and one beyond it may be better" for name in one.at_end]
+    return flags + ["unstable with the tuning seeds, as are all values that were tried"] * one.unstable
+
+
+def print_recipe(recipes, variant, one, judged):
+    """The best two recipes of a variant and what they gave."""
+    print(f"\n{recipes.label(variant)}")
+    for place, (cell, losses) in enumerate(zip(one.cells, judged)):
+        beside = f"; minus the best: {difference_text(losses, judged[0])}" if place else ""
+        print(f"  {'second' if place else 'best'}: {recipes.command(variant, cell)}")
+        print(f"    loss {interval_text(list(losses.values()))}{beside}; tuning loss "
+              f"{sum(one.losses[cell].values()) / len(one.losses[cell]):.4f}")
+    for flag in flags_of(one):
+        print(f"  {flag}")
+
+
+def print_differences(recipes, judged):
+    (first, losses), *others = judged.items()
+    if others:
+        print(f"\nbest recipes minus that of {recipes.label(first)}, paired by seed")
+    for variant, own in others:
+        print(f"  {recipes.label(variant)}: {difference_text(own[0], losses[0])}")
+
+
+# ---- the program ---------------------------------------------------------------------------------
+
+def tune(options):
+    train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
+    if not os.access(train, os.X_OK):
+        raise RunError(f"{train}: is missing (make builds it)")
+    recipes = Recipes(options)
+    runs = Runs(options.out, options.common, [f"--jobs={options.jobs}"] if options.jobs else [], train)
+
+    def measure(wanted):
+        return runs.measure([({**recipes.of(variant, cell), "hold-out": value_text(options.hold_out)}, seed)
+                             for variant, cell, seed in wanted])
+
+    search = Search(recipes.variants, recipes.axes, measure, options.trials, say)
+    found = search.full_grid(options.seeds) if options.search == "grid" else \
+        search.by_axes(options.seeds, options.rounds)
+    if found is None:
+        raise UsageError(f"--trials={options.trials}: too few for the values and their seeds (--search=axes tries one "
+                         "axis after another)")
+    seeds = range(1, options.judge_seeds + 1)
+    say(f"judging: {SHOWN} recipes of each variant, seeds 1 to {options.judge_seeds}")
+    judged = judged_losses(runs, recipes, found, seeds)
+    print(f"{search.trials()} trials for each of {len(found)} variants. Judged by seeds 1 to {options.judge_seeds} on "
+          f"the full validation split: mean loss and {PERCENT} interval.")
+    for variant, one in found.items():
+        print_recipe(recipes, variant, one, judged[variant])
+    print_differences(recipes, judged)
+    return 0
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    try:
+        return tune(read_command(sys.argv[1:]))
+    except UsageError as error:
+        say(str(error))
+        return 2
+    except RunError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; the same command continues")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
