@@ -32,27 +32,26 @@ LOW, HIGH = 0, 1  # the two ends of an axis
 End = namedtuple("End", "axis side inner")
 
 
-def number(text):
-    """The number that the text is, or None."""
+def values_of(texts):
+    """The numbers that all of these texts are, or the texts."""
     for kind in (int, float):
         try:
-            value = kind(text)
-            return value if math.isfinite(value) else None
+            return list(map(kind, texts))
         except ValueError:
             pass
-    return None
+    return list(texts)
 
 
 class Axis:
-    """An option and its values, as numbers in ascending order or as words.
+    """An option and its values: numbers, which are put in ascending order, or words.
 
     grown    how often each end grew
     closed   whether nothing can be beyond an end, such as 0. Then it does not count as one."""
 
-    def __init__(self, name, texts):
-        numbers = [number(text) for text in texts]
-        self.name, self.ordered = name, None not in numbers
-        self.values = sorted(numbers) if self.ordered else list(texts)
+    def __init__(self, name, values):
+        self.name = name
+        self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in values)
+        self.values = sorted(values) if self.ordered else list(values)
         self.grown = [0, 0]
         self.closed = [self.ordered and self.values[0] <= 0, False]  # 0 has nothing below
 

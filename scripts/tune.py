@@ -32,7 +32,7 @@ if __name__ == "__main__":
 from arguments import Parser, UsageError, words
 from claims.inference import CONFIDENCE, t_interval
 from runs import RunError
-from selection import Axis
+from selection import Axis, values_of
 from tune_runs import Runs, option_name, value_text, words_of
 from tune_search import Search
 
@@ -138,7 +138,8 @@ class Recipes:
     def __init__(self, options):
         self.options = options
         self.variants = list(itertools.product(*(options.lists[name] for name in options.variants)))
-        self.axes = [Axis(name, texts) for name, texts in options.lists.items() if name not in options.variants]
+        self.axes = [Axis(name, values_of(texts)) for name, texts in options.lists.items()
+                     if name not in options.variants]
 
     def label(self, variant):
         return ", ".join(variant) or "recipe"

@@ -1,16 +1,14 @@
 """Tuned comparisons: each variant at its best learning rate, or other setting, chosen on seeds of their own.
 
 A choice among settings by the runs that are then judged would favour the variant with more of them. So some
-seeds only choose: the setting with the lowest mean final loss over them, where runs that did not train count
-as worst. The other seeds judge it.
+seeds only choose, by the rules of selection.py. The other seeds judge what is chosen.
 """
 from collections import namedtuple
 import math
 
-import numpy as np
-
 from outcomes import by_seed, value_of
-from runs import INACTIVE, RunError, order, value_text, variants
+from runs import INACTIVE, RunError, value_text, variants
+from selection import Axis, ends_of, ordered_cells
 
 # seeds: those that choose. given: whether the user named them.
 Plan = namedtuple("Plan", "names seeds given")
@@ -29,39 +27,31 @@ def plan_of(outcomes, names, seeds):
     return Plan(names, every[:len(every) // 2], False)
 
 
-def score_of(runs, seeds):
-    """The lower, the better: how many of these seeds did not train, then the mean of the others."""
-    losses = [value_of(runs[seed], "val_loss") for seed in seeds]
-    trained = [loss for loss in losses if math.isfinite(loss)]
-    return len(losses) - len(trained), float(np.mean(trained)) if trained else math.inf
-
-
-def ends_of(plan, key, complete):
-    """The options whose best value is the lowest or the highest that was tried."""
-    for place, name in enumerate(plan.names):
-        swept = sorted({other[place] for other, _ in complete}, key=order)
-        numbers = all(isinstance(value, (int, float)) for value in swept)
-        if numbers and len(swept) > 1 and key[place] in (swept[0], swept[-1]):
-            yield name
+def losses_of(runs, seeds):
+    """{seed: final loss}, infinite for a run that did not train."""
+    losses = {seed: value_of(runs[seed], "val_loss") for seed in seeds}
+    return {seed: loss if math.isfinite(loss) else math.inf for seed, loss in losses.items()}
 
 
 def tune(variant, plan, say):
     """The variant with the judging seeds of its best setting only, which its label names; and the options
     whose best value is at an end of the sweep."""
-    settings = [(key, by_seed(members, variant.label))
-                for key, members in variants(variant.members, plan.names)]
-    complete = [(key, runs) for key, runs in settings if all(seed in runs for seed in plan.seeds)]
+    settings = {key: by_seed(members, variant.label) for key, members in variants(variant.members, plan.names)}
+    complete = {key: losses_of(runs, plan.seeds) for key, runs in settings.items()
+                if all(seed in runs for seed in plan.seeds)}
     if not complete:
         raise RunError(f"{variant.label}: no setting of {', '.join(plan.names)} has ended runs of all "
                        f"tuning seeds ({' '.join(map(str, plan.seeds))})")
-    for key, runs in settings:
-        if len(complete) < len(settings) and (key, runs) not in complete:
+    for key in settings:
+        if key not in complete:
             say(f"{variant.label}, {text_of(plan.names, key)}: not all tuning seeds have ended: it cannot "
                 "be chosen")
-    key, runs = min(complete, key=lambda setting: score_of(setting[1], plan.seeds))
-    judged = [run for seed, run in runs.items() if seed not in plan.seeds]
+    axes = [Axis(name, dict.fromkeys(values)) for name, values in zip(plan.names, zip(*complete))]
+    key = ordered_cells(axes, complete, plan.seeds)[0]
+    judged = [run for seed, run in settings[key].items() if seed not in plan.seeds]
     label = f"{variant.label} ({text_of(plan.names, key)})"
-    return variant._replace(label=label, members=judged), list(ends_of(plan, key, complete))
+    at_end = [plan.names[end.axis] for end in ends_of(axes, key, range(len(axes)))]
+    return variant._replace(label=label, members=judged), at_end
 
 
 def text_of(names, key):
