@@ -32,26 +32,27 @@ LOW, HIGH = 0, 1  # the two ends of an axis
 End = namedtuple("End", "axis side inner")
 
 
-def values_of(texts):
-    """The numbers that all of these texts are, or the texts."""
-    for kind in (int, float):
+def value_of(text):
+    """The number that a text is, or the text. A number is itself."""
+    for kind in (int, float) if isinstance(text, str) else ():
         try:
-            return list(map(kind, texts))
+            return kind(text)
         except ValueError:
             pass
-    return list(texts)
+    return text
 
 
 class Axis:
-    """An option and its values: numbers, which are put in ascending order, or words.
+    """An option and its values, which may be given as texts: numbers, in ascending order, or words.
 
     grown    how often each end grew
     closed   whether nothing can be beyond an end, such as 0. Then it does not count as one."""
 
     def __init__(self, name, values):
+        numbers = [value_of(value) for value in values]
         self.name = name
-        self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in values)
-        self.values = sorted(values) if self.ordered else list(values)
+        self.ordered = all(isinstance(value, (int, float)) and math.isfinite(value) for value in numbers)
+        self.values = sorted(numbers) if self.ordered else list(values)
         self.grown = [0, 0]
         self.closed = [self.ordered and self.values[0] <= 0, False]  # 0 has nothing below
 

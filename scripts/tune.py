@@ -32,7 +32,7 @@ if __name__ == "__main__":
 from arguments import Parser, UsageError, words
 from claims.inference import CONFIDENCE, t_interval
 from runs import RunError
-from selection import Axis, values_of
+from selection import Axis, unstable_seeds
 from tune_runs import Runs, option_name, value_text, words_of
 from tune_search import Search
 
@@ -138,8 +138,7 @@ class Recipes:
     def __init__(self, options):
         self.options = options
         self.variants = list(itertools.product(*(options.lists[name] for name in options.variants)))
-        self.axes = [Axis(name, values_of(texts)) for name, texts in options.lists.items()
-                     if name not in options.variants]
+        self.axes = [Axis(name, texts) for name, texts in options.lists.items() if name not in options.variants]
 
     def label(self, variant):
         return ", ".join(variant) or "recipe"
@@ -193,6 +192,10 @@ def print_recipe(recipes, variant, one, judged):
         print(f"  {'second' if place else 'best'}: {recipes.command(variant, cell)}")
         print(f"    loss {interval_text(list(losses.values()))}{beside}; tuning loss "
               f"{sum(one.losses[cell].values()) / len(one.losses[cell]):.4f}")
+        unstable = unstable_seeds(losses)
+        if unstable:
+            print(f"    unstable with judging seed{'s' * (len(unstable) > 1)} {' '.join(map(str, unstable))}: far above "
+                  "the others, or not trained")
     for flag in flags_of(one):
         print(f"  {flag}")
 

@@ -6,7 +6,7 @@ import pytest
 
 from arguments import UsageError
 from selection import (BEST, HIGH, LOW, Axis, beats, ends_of, fill, neighbours, ordered_cells, unstable_seeds,
-                       values_of, wished_cells)
+                       wished_cells)
 from tune import read_command
 from tune_search import Search
 
@@ -18,10 +18,6 @@ def losses(mean, *extra):
     """Four losses of this mean, apart from what is planted."""
     extra = extra or (0, 0, 0, 0)
     return {seed: mean + SPREAD[seed] + more for seed, more in zip(SEEDS, extra)}
-
-
-def axis_of(name, texts):
-    return Axis(name, values_of(texts))
 
 
 def best_of(axis, measured):
@@ -46,7 +42,7 @@ def test_a_seed_is_unstable_far_above_the_median_of_the_others(values, unstable)
 
 
 def test_an_unstable_value_does_not_win():
-    axis = axis_of("lr", ["1e-3", "3e-3", "1e-2", "3e-2"])
+    axis = Axis("lr", ["1e-3", "3e-3", "1e-2", "3e-2"])
     measured = {0.001: losses(2.3), 0.003: losses(2.0), 0.01: losses(1.8, 0, 0, 0, 0.3), 0.03: losses(2.5)}
     assert sum(measured[0.01].values()) < sum(measured[0.003].values())
     assert best_of(axis, measured) == 0.003
@@ -55,7 +51,7 @@ def test_an_unstable_value_does_not_win():
 
 
 def test_if_all_are_unstable_the_one_that_trains_most_often_is_taken():
-    axis = axis_of("lr", ["1", "2", "3"])
+    axis = Axis("lr", ["1", "2", "3"])
     bad = (0, 0, 0, math.inf)
     assert best_of(axis, {1: losses(1.0, *bad[:2], math.inf, math.inf), 2: losses(2.0, *bad), 3: losses(1.9, *bad)}) == 3
 
@@ -67,7 +63,7 @@ def test_an_end_beats_its_neighbour_by_a_standard_error():
     for a, wins in ((0.034, True), (0.036, False)):
         inner, end = losses(2.0, a, -a, a, -a), losses(1.98)
         assert beats(end, inner) is wins
-        axis = axis_of("lr", ["1e-3", "3e-3", "1e-2"])
+        axis = Axis("lr", ["1e-3", "3e-3", "1e-2"])
         measured = {0.001: losses(2.5), 0.003: inner, 0.01: end}
         assert best_of(axis, measured) == (0.01 if wins else 0.003)
 
@@ -79,7 +75,7 @@ def test_an_unstable_neighbour_is_beaten_and_an_unmeasured_one_is_not():
 
 
 def test_words_and_bounds_have_no_ends():
-    axes = [axis_of("optimizer", ["adamw", "muon"]), axis_of("min-lr", ["0", "1e-4", "3e-4"]), axis_of("dropout", ["0.1"])]
+    axes = [Axis("optimizer", ["adamw", "muon"]), Axis("min-lr", ["0", "1e-4", "3e-4"]), Axis("dropout", ["0.1"])]
     assert ends_of(axes, ("adamw", 0, 0.1), range(3)) == []
     assert [(end.axis, end.side, end.inner) for end in ends_of(axes, ("muon", 0.0003, 0.1), range(3))] == \
         [(1, HIGH, ("muon", 0.0001, 0.1))]
@@ -95,7 +91,7 @@ def test_words_and_bounds_have_no_ends():
     ("warmup-iters", "50,100,200", 25, 400),
 ])
 def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
-    axis = axis_of(name, values.split(","))
+    axis = Axis(name, values.split(","))
     assert axis.beyond(LOW) == pytest.approx(low) and axis.beyond(HIGH) == pytest.approx(high)
     axis.grow(HIGH)
     axis.grow(LOW)
@@ -105,8 +101,14 @@ def test_a_grid_grows_by_its_own_ratio(name, values, low, high):
     assert not axis.may_grow(HIGH) and axis.may_grow(LOW)
 
 
+def test_numbers_are_in_order_whether_they_are_texts_or_not():
+    assert Axis("lr", [0.01, 0.001]).values == Axis("lr", ["1e-2", "0.001"]).values == [0.001, 0.01]
+    words = Axis("min-lr", ["auto", "0"])
+    assert words.values == ["auto", "0"] and not words.ordered and words.middle() == "auto"
+
+
 def test_whole_numbers_do_not_grow_into_themselves():
-    axis = axis_of("grad-accum", ["1", "2"])
+    axis = Axis("grad-accum", ["1", "2"])
     axis.values = [1, 2, 3]
     axis.grow(LOW)
     assert axis.values == [1, 2, 3] and axis.closed[LOW]
@@ -115,7 +117,7 @@ def test_whole_numbers_do_not_grow_into_themselves():
 # ---- halving -------------------------------------------------------------------------------------
 
 def test_the_best_and_their_neighbours_get_the_other_seeds():
-    axes = [axis_of("lr", list("123456789"))]
+    axes = [Axis("lr", list("123456789"))]
     measured = {(value,): {101: abs(value - 4.9) / 50} for value in range(1, 10)}
     assert BEST == 3
     assert set(wished_cells(axes, measured, SEEDS, [0])) == {(3,), (4,), (5,), (6,), (7,)}
@@ -147,7 +149,7 @@ class Planted:
             self.runs += wanted
             return [planted[variant](cell, seed) for variant, cell, seed in wanted]
 
-        self.search = Search(list(planted), [axis_of(name, values.split(",")) for name, values in lists.items()],
+        self.search = Search(list(planted), [Axis(name, values.split(",")) for name, values in lists.items()],
                              measure, limit, self.said.append)
 
     def expect_equal_trials(self):
