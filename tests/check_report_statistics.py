@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities
+from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities, words
 from claims.claims_a import TINY
 from claims.fact_table import Facts
 from claims.instruments import dynamic_range
@@ -167,6 +167,7 @@ def check_recipe():
     best = judge(Claim("T", "", "", "open", says=above(
         quantities.difference("E", "val_loss", "norm=a", "norm=b", at="recipe=best"), 0.02)), facts)
     check(best.word == IMPRECISE and "rate and initialization:" in best.why, "the better of two", best)
+    check(words.WITHDRAWN in best.caveats and words.WITHDRAWN not in judge(claim, facts).caveats, "withdrawn", best)
     for seed in 1, 2, 3, 4:  # what is imprecise at tuned rates says so if it is false at the default rate
         facts.add("E", "text", "S", "norm=c rate=tuned", seed, "val_loss", 1.9 + 1e-4 * (seed % 2))
         facts.add("E", "text", "S", "norm=c rate=default", seed, "val_loss", 2.5)

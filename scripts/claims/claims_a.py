@@ -165,7 +165,7 @@ CLAIMS_A = [
                       above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=bn {TUNED}",
                                   f"norm=ln {TUNED}"), 0.01)),
           note="From 16 to 64 channels, in models of 2 layers with GPT-2's initial weights. Xavier's were not tried on "
-          "this axis, and they suit models without a norm (A14)."),
+          "this axis."),
     Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
           "A, second answer, table", "open",
           says=above(rise("E5", "val_loss", ("norm=bn pads=mask", "norm=ln pads=mask"), "text=items",

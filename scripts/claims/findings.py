@@ -28,7 +28,6 @@ ASKED = [
     ("RMSNorm − LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
     ("BatchNorm − LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
     ("no norm − LayerNorm", difference("E1", "val_loss", "norm=none", "norm=ln", at="rate=tuned")),
-    ("no norm − LayerNorm, Xavier's too", difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best")),
     ("Pre-LN − Post-LN", difference("E8", "val_loss", "placement=pre", "placement=post",
                                     at="norm=ln depth=base rate=tuned")),
 ]

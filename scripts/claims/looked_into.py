@@ -6,9 +6,7 @@ LOOKED_INTO = {
         "What looks like speed follows from the learning rate: at ./train's own rate LayerNorm reaches the last "
         "loss without a norm in 0.2 to 0.4 of the steps, but at each one's best rate Post-LN does not reach it "
         "in 7 of 8 seeds at XS and in none at S, and Pre-LN needs 0.90 to 0.99 of the steps at XS, 0.89 to 0.93 at S "
-        "and 0.64 to 0.69 at M, where it is open whether that is below 2/3. With Xavier's "
-        "initial weights a model without a norm ends lower than LayerNorm does (A14), so LayerNorm has no "
-        "loss to reach sooner.",
+        "and 0.64 to 0.69 at M, where it is open whether that is below 2/3.",
         "scripts/report.py --full --claim=A7"),
     "A10": (
         "Models hardly overfit here: dropout of 0.2 raises the best loss for every norm. What "

@@ -288,6 +288,7 @@ def make(contents):
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
         minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=words.ASKED_SAYS,
+        withdrawn=words.WITHDRAWN,
         texts=texts_of(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],

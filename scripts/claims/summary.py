@@ -109,7 +109,7 @@ def readme_section(contents, where):
     most, decided or not."""
     asked = findings.most_asked(contents.facts)
     if asked:
-        asked = [words.ASKED_SAYS, "", *markdown_table(asked), ""]
+        asked = [words.ASKED_SAYS, "", *markdown_table(asked), "", words.WITHDRAWN, ""]
     theirs = {claim.id: contents.judged[claim.id] for claim in claims.CLAIMS if claim.where != findings.OURS}
     tally = ", ".join(f"{number} {word}" for word, number in counts(theirs).items() if number)
     sizes = page.coverage(contents)
