@@ -6,9 +6,10 @@ and a verdict.
 
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
-  not decided             neither; and how many seeds more would probably decide
-  trains less/more often  some runs diverged, failed or are stuck: then the fractions of runs that trained
-                          decide (99 % Clopper-Pearson intervals that do not overlap), and no mean is taken
+  not decided             neither; and how many more seeds would probably decide
+  trains less/more often  some runs diverged, failed or are stuck (the loss did not fall): then the fractions
+                          of runs that trained decide (99 % Clopper-Pearson intervals that do not overlap);
+                          the interval is of the seeds whose two runs have a final loss
 
 Runs of one seed start from the same weights and see the same batches, so only they are paired.
 """
@@ -26,8 +27,8 @@ if __name__ == "__main__":
 
 from arguments import PICTURES, Parser, UsageError, settings, whole_numbers, words
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from comparisons import compare_all, pairs_of, variants_of
-from outcomes import read_outcomes
+from comparisons import compare_all, pairs_of, variants_of, verdict_text
+from outcomes import is_number, read_outcomes
 from runs import RunError, varying, without_copies
 from tuning import plan_of, tuned_variants, words_of
 
@@ -41,31 +42,16 @@ def say(text):
 
 # ---- words ---------------------------------------------------------------------------------------
 
-def verdict_text(comparison, margin):
-    """The verdict in words, and what is missing for one."""
-    count = len(comparison.seeds)
-    if comparison.verdict == "equal":
-        return f"equal within {margin:g}"
-    if comparison.verdict in ("lower", "higher"):
-        return comparison.verdict
-    if any(side.other for side in comparison.sides):
-        often = f"trains {comparison.verdict}" if comparison.verdict else "not decided"
-        return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
-    if count < 2:
-        return f"not decided: {'one' if count else 'no'} common seed"
-    if comparison.more is None:
-        return "not decided: nor by 100,000 seeds"
-    return f"not decided: about {comparison.more} seed{'s' * (comparison.more > 1)} more would"
-
-
 def number(value, form):
     return format(value, form) if math.isfinite(value) else ""
 
 
 def cells_of(comparison, margin):
     """A row of the table."""
-    mean, low, high, _ = comparison.interval
-    return [comparison.a.label, comparison.b.label, str(len(comparison.seeds)), number(mean, "+.4f"),
+    mean, low, high, measured = comparison.interval
+    count = len(comparison.seeds)
+    seeds = str(count) if measured == count else f"{measured} of {count}"
+    return [comparison.a.label, comparison.b.label, seeds, number(mean, "+.4f"),
             f"{low:+.4f} to {high:+.4f}" if math.isfinite(low) else "", number(comparison.p, ".4g"),
             number(comparison.holm, ".4g"), verdict_text(comparison, margin)]
 
@@ -101,7 +87,7 @@ def print_notes(comparisons):
                                if any(side.other for side in comparison.sides)
                                for variant, side in zip((comparison.a, comparison.b), comparison.sides)))
     if notes:
-        notes.append("Runs that did not train count as the worst in a median, and in no mean.")
+        notes.append("A run without a final loss counts as the worst in a median, and its seed is in no interval.")
     tested = [len(comparison.seeds) for comparison in comparisons if math.isfinite(comparison.p)]
     few = sorted({count for count in tested if sign_flip_least(count) > 1 - CONFIDENCE})
     for count in few:
@@ -113,9 +99,9 @@ def print_notes(comparisons):
     if len(tested) > 1:
         notes.append(f"Holm: p of the signs, adjusted for the {len(tested)} comparisons shown.")
     if any(comparison.more for comparison in comparisons):
-        notes.append("Seeds more: for a decision with probability "
-                     f"{POWER:g}, if the measured mean and deviation are the true ones. Runs that are added "
-                     "until something is decided raise the rate of false alarms.")
+        notes.append(f"More seeds needed: for a decision with probability {POWER:g}, if the measured mean and "
+                     "standard deviation are the true ones. Runs that are added until something is decided raise "
+                     "the rate of false alarms.")
     for note in notes:
         print(note)
 
@@ -130,7 +116,7 @@ def csv_rows(comparisons, margin):
     for comparison in comparisons:
         numbers = [*comparison.interval[:3], comparison.p, comparison.holm]
         row = [comparison.a.label, comparison.b.label, " ".join(map(str, comparison.seeds)),
-               " ".join(f"{value:.9g}" for value in comparison.differences)]
+               " ".join(f"{comparison.differences.get(seed, math.nan):.9g}" for seed in comparison.seeds)]
         row += [number(value, ".9g") for value in numbers]
         row += [verdict_text(comparison, margin).partition(":")[0],
                 "" if comparison.more is None else comparison.more]
@@ -179,8 +165,6 @@ def read_command(arguments):
         "chosen on seeds of their own (--tuned alone: learning-rate)")
     add("--tuning-seeds", type=whole_numbers, metavar="N,...",
         help="the seeds that choose (default: the first half)")
-    add("--stuck", type=positive, metavar="LOSS", help="a run that ends above it did not train (default: "
-        "the entropy of the corpus's characters less 0.1, if the corpus is here)")
     add("--any-build", action="store_true", help="compare runs of different builds too")
     add("--csv", metavar="FILE", help="write a row per comparison there")
     add("--plot", metavar="FILE", help="draw the comparisons, as .png, .svg or .pdf")
@@ -209,9 +193,18 @@ def check_command(options):
         raise UsageError(f"--plot={options.plot}: not a kind of picture ({', '.join(PICTURES)})")
 
 
+def expect_metric(outcomes, metric):
+    """Refuses a metric that no run has."""
+    known = dict.fromkeys(name for outcome in outcomes for name, value in outcome.summary.items()
+                          if value is None or is_number(value))
+    if known and metric not in known:
+        raise RunError(f"--metric={metric}: no summary.json has such a number (they have {', '.join(known)})")
+
+
 def compared(options):
     """The comparisons, the outcomes, whether some runs could not be read, and how variants were tuned."""
-    outcomes, bad = read_outcomes(options.folder, options.stuck, say)
+    outcomes, bad = read_outcomes(options.folder, say)
+    expect_metric(outcomes, options.metric)
     outcomes = without_copies(outcomes, say)
     names, plan = varying(outcomes), None
     if options.tuned:
@@ -247,11 +240,6 @@ def report(options):
         from forest import draw_forest  # matplotlib takes half a second to load
         texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
         draw_forest(comparisons, texts, options, f"{options.metric}{unit}")
-    for outcome in outcomes:
-        if outcome.threshold is None and outcome.status == "done":
-            say("the entropy of the corpus is not known here: a run that is stuck counts as trained "
-                "(--stuck=LOSS names the loss above which it is)")
-            break
     most = max(len(comparison.seeds) for comparison in comparisons)
     if most < 2:
         raise RunError(f"{'one common seed' if most else 'no common seeds'}: nothing can be decided (runs "

@@ -1,8 +1,10 @@
-"""Comparisons of variants by their common seeds: which pairs, and what the seeds decide.
+"""Comparisons of variants by their common seeds, for compare.py and for pictures: which pairs, and what the
+seeds decide.
 
-If all runs of the common seeds trained, the interval of the paired differences decides. If some did not,
-a mean would be one of survivors. Then the fractions of runs that trained decide, by their Clopper-Pearson
-intervals, and medians are shown in which such a run is the worst.
+The interval is that of the paired differences of all seeds whose two runs have a final loss. If all runs of
+the common seeds trained, it decides. If some diverged, failed or are stuck, the fractions of runs that
+trained decide, by their Clopper-Pearson intervals, and medians are shown in which a run without a loss is
+the worst.
 """
 from collections import Counter, namedtuple
 import math
@@ -13,7 +15,7 @@ from claims.inference import (clopper_pearson, decision, holm, paired, seeds_nee
                               t_interval, FLIPS_MAX)
 from outcomes import by_seed, value_of
 from pairs import baseline_of, has_values, wanted_of
-from runs import FIRST, RunError, label_of, variants
+from runs import ENDED, FIRST, RunError, label_of, variants
 
 HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
 
@@ -24,8 +26,8 @@ Variant = namedtuple("Variant", "label key members")
 # infinite if half of the runs did not train.
 Side = namedtuple("Side", "trained other median interval")
 
-# seeds and differences: of the common seeds; no differences if a run of them did not train.
-# p: of the signs; holm: adjusted for all comparisons shown; NaN if there is none.
+# seeds: the common ones. differences: {seed: difference} of those whose two runs have a final loss.
+# p: of the signs, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
 # verdict: lower, higher, equal, less often, more often, or None. more: the seeds still needed, or None.
 Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
 
@@ -108,12 +110,13 @@ def compare(a, b, options):
         refuse_mixed(own[seed], theirs[seed], options.any_build)
     best = max if options.metric in HIGHER_IS_BETTER else min
     sides = [side_of([runs[seed] for seed in seeds], options.metric, best) for runs in (own, theirs)]
-    result = Comparison(a, b, seeds, np.empty(0), t_interval([]), math.nan, math.nan, sides, None, None)
+    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if runs[seed].status in ENDED}
+              for runs in (own, theirs)]
+    measured, differences = paired(*values)
+    result = Comparison(a, b, seeds, dict(zip(measured, differences)), t_interval(differences), math.nan, math.nan,
+                        sides, None, None)
     if any(side.other for side in sides):
         return result._replace(verdict=shares_verdict(*sides))
-    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds} for runs in (own, theirs)]
-    _, differences = paired(*values)
-    result = result._replace(differences=differences, interval=t_interval(differences))
     if len(seeds) < 2:
         return result
     verdict, needed = decision(result.interval, options.margin), None
@@ -129,3 +132,22 @@ def compare_all(pairs, options):
     found = [compare(a, b, options) for a, b in pairs]
     return [comparison._replace(holm=float(p))
             for comparison, p in zip(found, holm([comparison.p for comparison in found]))]
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+def verdict_text(comparison, margin):
+    """The verdict in words, and after a colon what is missing for one, or how many runs trained."""
+    count = len(comparison.seeds)
+    if comparison.verdict == "equal":
+        return f"equal within {margin:g}"
+    if comparison.verdict in ("lower", "higher"):
+        return comparison.verdict
+    if any(side.other for side in comparison.sides):
+        often = f"trains {comparison.verdict}" if comparison.verdict else "not decided"
+        return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
+    if count < 2:
+        return f"not decided: {'one' if count else 'no'} common seed"
+    if comparison.more is None:
+        return "not decided: not even 100,000 seeds would decide"
+    return f"not decided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"

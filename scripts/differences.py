@@ -6,101 +6,45 @@ says more than a difference of means. The baseline of a variant is the variant t
 --baseline and agrees with it in every other option that has an effect in both.
 """
 import math
+from types import SimpleNamespace
 
-import numpy as np
 from matplotlib import ticker
 
+import system_python
 from groups import BEYOND, label_rows, row_places, runs_of, seed_place
 from legends import Legend
 from looks import CROSS, GREY, dot_of, literal, note, unit_of
 from pairs import baseline_of, has_values, wanted_of
-from runs import FIRST, RunError, value_text
+from runs import ENDED, FIRST, RunError, value_text
 from series import Point, limits
 
 CHART = "differences"  # in the table
-CONFIDENCE = 0.99
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points
 
 
-# ---- the interval --------------------------------------------------------------------------------
+def comparisons_of(groups, names, wanted):
+    """[(group, its Comparison with its baseline, or None without one, the verdict's text)] of the groups that are
+    not the baseline. comparisons.py decides, as for scripts/compare.py."""
+    system_python.require("plot", "plot report", "scipy.stats")
+    from claims.inference import MARGIN  # scipy takes half a second to load
+    from comparisons import Variant, compare, verdict_text
+    options = SimpleNamespace(metric="val_loss", margin=MARGIN, any_build=True)
 
-def student_below(t, freedom):
-    """The probability that Student's t with a whole number of degrees of freedom is between -t and t
-    (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    cosine, odd = math.cos(angle), freedom % 2
-    term, total = (cosine if odd else 1.0), 0.0
-    for k in range(2 + odd, freedom + 1, 2):
-        total += term
-        term *= cosine * cosine * (k - 1) / k
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
+    def variant(group):
+        return Variant(group.label, group.key, [run for run in group.runs if run.status in (*ENDED, "diverged")])
 
-
-def student_quantile(confidence, freedom):
-    """The t for which Student's t is between -t and t with this probability."""
-    low, high = 0.0, 1.0
-    while student_below(high, freedom) < confidence:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_below(middle, freedom) < confidence else (low, middle)
-    return high
-
-
-def interval(values):
-    """The mean and the ends of its interval, which are NaN for fewer than two values."""
-    mean, count = float(np.mean(values)), len(values)
-    if count < 2:
-        return mean, math.nan, math.nan
-    half = student_quantile(CONFIDENCE, count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
-    return mean, mean - half, mean + half
-
-
-# ---- pairs ---------------------------------------------------------------------------------------
-
-def final_losses(group):
-    """{seed: the final loss} of the runs that are done."""
-    losses = {}
-    for run in group.runs:
-        seed = run.options.get("seed")
-        if run.status == "done" and run.losses():
-            if seed in losses:
-                raise RunError(f"{run.folder}: another run of {group.label} has the same seed {seed}: "
-                               "which one is paired?")
-            losses[seed] = run.losses()[-1]
-    return losses
-
-
-def pairs_of(groups, names, wanted):
-    """[(group, its baseline or None, {seed: difference})] of the groups that are not the baseline."""
     found = []
     for group in groups:
-        if has_values(group, names, wanted):
-            continue
-        baseline, own = baseline_of(group, groups, names, wanted), final_losses(group)
-        theirs = final_losses(baseline) if baseline else {}
-        found.append((group, baseline, {seed: own[seed] - theirs[seed]
-                                        for seed in sorted(own) if seed in theirs}))
+        if not has_values(group, names, wanted):
+            baseline = baseline_of(group, groups, names, wanted)
+            result = compare(variant(group), variant(baseline), options) if baseline else None
+            found.append((group, result, verdict_text(result, MARGIN) if result else "no baseline"))
     if not found:
         raise RunError("--baseline: every run is the baseline")
     return found
 
 
 # ---- the chart -----------------------------------------------------------------------------------
-
-def row_label(group, baseline, differences):
-    """The variant, and in brackets what is missing."""
-    parts = []
-    if not baseline:
-        parts.append("no baseline")
-    elif len(differences) < 2:
-        parts.append("1 common seed" if differences else "no common seed")
-    lost = sum(run.status == "diverged" for run in group.runs)
-    if lost:
-        parts.append(f"{lost} of {len(group.runs)} diverged")
-    return group.label + (f"\n({', '.join(parts)})" if parts else "")
-
 
 def draw_interval(axes, at, low, high, bounds):
     """Draws the interval within the axis, with an arrow at an end beyond it. Returns whether there is
@@ -119,18 +63,18 @@ def draw_differences(row, facets, options, table):
     """A row for each variant: a dot for each seed, the mean, its interval; the baseline is at 0."""
     (axes,), groups, names = row, facets[0].parts, options.differing
     wanted = wanted_of(groups, names, options.baseline)
-    pairs = pairs_of(groups, names, wanted)
-    points = [value for _, _, differences in pairs for value in differences.values()]
-    means = [interval(list(differences.values())) if differences else None
-             for *_, differences in pairs]
+    compared = comparisons_of(groups, names, wanted)
+    rows = [(group, one.differences if one else {}, one.interval if one and one.differences else None)
+            for group, one, _ in compared]
+    points = [value for _, differences, _ in rows for value in differences.values()]
     low, high = min([0, *points]), max([0, *points])
     reach = STRETCH * (high - low)
-    ends = [end for mean in means if mean for end in mean if math.isfinite(end)]
+    ends = [end for *_, mean in rows if mean for end in mean[:3] if math.isfinite(end)]
     bounds = limits([low, high, *(min(max(end, low - reach), high + reach) for end in ends)],
                     math.inf, False)
-    places, used = row_places([group for group, *_ in pairs]), set()
+    places, used = row_places([group for group, *_ in rows]), set()
     axes.axvline(0, linewidth=1, linestyle="--", zorder=1, **GREY)
-    for (group, baseline, differences), mean, at in zip(pairs, means, places):
+    for (group, differences, mean), at in zip(rows, places):
         for place, (seed, value) in enumerate(differences.items()):
             table.add(CHART, group.label, "difference", Point(x=seed, y=value))
             axes.plot([value], [seed_place(at, place, len(differences))], **dot_of(group.look))
@@ -141,23 +85,23 @@ def draw_differences(row, facets, options, table):
                 axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False,
                           **dot_of(group.look, **CROSS))
         if mean:
-            table.add(CHART, group.label, "mean", Point("", *mean, len(differences)))
+            table.add(CHART, group.label, "mean", Point("", *mean))
         if mean and len(differences) > 1:
-            used |= {"interval", *(["on"] if draw_interval(axes, at, *mean[1:], bounds) else [])}
+            used |= {"interval", *(["on"] if draw_interval(axes, at, *mean[1:3], bounds) else [])}
             axes.plot([mean[0]], [at], marker="D", markersize=4, color="black", zorder=4)
         else:
             used.add("few")
-    label_rows(axes, places, [row_label(*pair) for pair in pairs])
+    label_rows(axes, places, [f"{group.label}\n({text.partition(':')[0] if options.size else text})"
+                              for group, _, text in compared])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.set_xlim(bounds)
     whose = ", ".join(value_text(value) if name in FIRST else f"{name} {value_text(value, name)}"
                       for name, value in wanted.items())
     axes.set_xlabel(literal(f"final validation loss minus that of {whose} "
                             f"(nats per {unit_of(runs_of(groups))})"))
-    percent = f"{100 * CONFIDENCE:.0f} % Student-t interval"
     style = {"color": "black"}
-    entries = {"interval": note(f"mean, {percent}", f"mean, {100 * CONFIDENCE:.0f} % t interval",
-                                marker="D", markersize=4, linewidth=1.2, **style),
+    entries = {"interval": note("mean, 99 % Student-t interval", "mean, 99 % t interval", marker="D", markersize=4,
+                                linewidth=1.2, **style),
                "on": note("arrow: the interval continues", "interval continues", marker=">",
                           markersize=5, linestyle="none", **style),
                "few": note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds",

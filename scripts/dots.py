@@ -5,6 +5,7 @@ from groups import (BEYOND, draw_near_entropies, label_rows, row_places, runs_of
                     seeds_of)
 from legends import Legend
 from looks import CROSS, PALE, dot_of, loss_ticks, note, unit_of
+from runs import ENDED
 from series import Point, final_runs, limits, loss_cap, middle
 
 
@@ -22,7 +23,7 @@ def draw_seed(axes, group, run, place, y, cap, table):
     final, best = losses[-1], min(losses)
     table.add("dots", group.label, "final", Point(x=seed, y=final))
     table.add("dots", group.label, "best", Point(x=seed, y=best))
-    pale = {} if run.status == "done" else {"alpha": PALE}
+    pale = {} if run.status in ENDED else {"alpha": PALE}
     used, shown = {"pale"} if pale else set(), []
     if final <= cap:
         axes.plot([final], [y], **dot_of(group.look, **pale))

@@ -28,7 +28,7 @@ def labels_of(comparisons):
 
 def bounds_of(comparisons, margin):
     """The axis holds 0, the margin and all seeds; long intervals end in arrows."""
-    points = [0, *(value for comparison in comparisons for value in comparison.differences)]
+    points = [0, *(value for comparison in comparisons for value in comparison.differences.values())]
     low, high = min(points), max(points)
     reach = max(STRETCH * (high - low), 1.5 * margin)
     ends = [end for comparison in comparisons for end in comparison.interval[1:3] if math.isfinite(end)]
@@ -40,7 +40,7 @@ def draw_row(axes, at, comparison, bounds):
     """Returns what was drawn, by the names of legend()."""
     interval, count = comparison.interval, len(comparison.differences)
     used = {"seed"} if count else set()
-    for place, value in enumerate(comparison.differences):
+    for place, value in enumerate(comparison.differences.values()):
         axes.plot([value], [seed_place(at, place, count)], **dot_of(DOT, markersize=4, alpha=0.75))
     if math.isfinite(interval.low):
         used |= {"interval"} | ({"on"} if draw_interval(axes, at, *interval[1:3], bounds) else set())

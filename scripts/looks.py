@@ -140,7 +140,7 @@ def option_label(option, unit):
 def status_of(runs):
     """For a line's label: how many of its runs are not done, and why. "" if all are done."""
     parts = []
-    for status in ("diverged", "interrupted", "running"):
+    for status in ("stuck", "diverged", "interrupted", "running"):
         steps = [f"{run.columns['step'][-1]:.0f}" for run in runs if run.status == status]
         if steps:
             parts.append(f"{status} at step {steps[0]}" if len(runs) == 1 else

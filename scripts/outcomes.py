@@ -1,56 +1,20 @@
 """How runs ended, for comparisons: an Outcome for each run that has ended.
 
-A run that diverged, failed or is stuck is a result. It has no loss to average, but it counts. A run is
-stuck if it ends above the entropy of its text's characters less 0.1 nats: it has learned little more than
-how frequent each character is. That entropy is computed from the corpus, if its file is still the
-one that was trained on. The text of the built-in grammar is not in a file.
+A run that diverged or failed is a result. It has no loss to average, but it counts. So does a run that is
+stuck (runs.py): its validation loss did not fall.
 """
 from collections import namedtuple
 import math
 import os
 import shlex
-import zlib
 
-import numpy as np
-
+import checksums
 import runs as run_folders
 import table
-from runs import NotStarted, Run, RunError
+from runs import ENDED, NotStarted, Run, RunError
 
-STUCK = 0.1  # nats below the entropy of the characters: what a run must reach at least
-
-# status: done, stuck, diverged or failed. threshold: the loss from which the run is stuck, or None.
-Outcome = namedtuple("Outcome", "name folder options status summary threshold")
-
-
-# ---- stuck runs ----------------------------------------------------------------------------------
-
-def entropy_of(data, level):
-    """The entropy in nats of the frequencies of a text's characters or bytes, from its bytes."""
-    if level != "byte":
-        data = data.decode("utf-8", errors="replace").encode("utf-32-le")
-    counts = np.bincount(np.frombuffer(data, np.uint8 if level == "byte" else np.uint32))
-    fractions = counts[counts > 0] / counts.sum()
-    return float(-(fractions * np.log(fractions)).sum())
-
-
-def threshold_of(run, known):
-    """The loss from which the run is stuck, or None if its corpus is not here. `known` keeps what was
-    computed."""
-    path, level = run.options.get("corpus"), run.options.get("level", "char")
-    crc = run.summary.get("corpus_crc32")
-    key = path, level, crc
-    if key not in known:
-        known[key] = None
-        try:
-            if path and crc:
-                with open(path, "rb") as file:
-                    data = file.read()
-                if data and zlib.crc32(data) == int(crc, 16):
-                    known[key] = entropy_of(data, level) - STUCK
-        except (OSError, ValueError):
-            pass
-    return known[key]
+# status: done, stuck, diverged or failed.
+Outcome = namedtuple("Outcome", "name folder options status summary")
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -77,11 +41,12 @@ def paths_of(folder):
     return [(path, None) for path in run_folders.runs_inside(folder)]
 
 
-def outcome_of(path, exit_status, stuck, known):
+def outcome_of(path, exit_status, say):
     """The run's Outcome, or None if it has not ended."""
     failed = exit_status not in (None, 0, 3, 130, 143)
     try:
         run = Run(path)
+        checksums.check(path, "log.csv", say)
     except NotStarted:
         run = None
     except RunError:
@@ -90,23 +55,19 @@ def outcome_of(path, exit_status, stuck, known):
         run = None
     if run is None:
         options = run_folders.read_options(path, {}) if failed else {}
-        return Outcome(os.path.basename(path), path, options, "failed", {}, None) if failed else None
+        return Outcome(os.path.basename(path), path, options, "failed", {}) if failed else None
     if not run.options:
         raise RunError(f"{path}: no options in summary.json or config.ini")
-    status, threshold = run.status, stuck
-    if status not in ("done", "diverged"):
+    status = run.status
+    if status not in (*ENDED, "diverged"):
         status = "failed" if failed else None
-    elif status == "done":
-        threshold = threshold if threshold is not None else threshold_of(run, known)
-        if threshold is not None and run.losses() and run.losses()[-1] >= threshold:
-            status = "stuck"
-    return status and Outcome(run.name, path, run.options, status, run.summary, threshold)
+    return status and Outcome(run.name, path, run.options, status, run.summary)
 
 
-def read_outcomes(folders, stuck, say):
+def read_outcomes(folders, say):
     """The Outcomes of the runs in these folders, and whether some could not be read; say(text) reports
-    those, and how many have not ended. `stuck` is a loss, or None to compute it from the corpus."""
-    found, waiting, bad, known = [], 0, False, {}
+    those, logs that were changed, and how many have not ended."""
+    found, waiting, bad = [], 0, False
     for folder in folders:
         paths = paths_of(folder) if os.path.isdir(folder) else []
         if not paths:
@@ -114,7 +75,7 @@ def read_outcomes(folders, stuck, say):
             raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
         for path, exit_status in paths:
             try:
-                outcome = outcome_of(path, exit_status, stuck, known)
+                outcome = outcome_of(path, exit_status, say)
             except RunError as error:
                 say(str(error))
                 bad = True
@@ -146,14 +107,17 @@ def by_seed(outcomes, label):
     return found
 
 
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def value_of(outcome, metric):
-    """A number of the run's summary.json; NaN if it did not train."""
-    if outcome.status != "done":
+    """A number of the run's summary.json; NaN if the run has no final loss."""
+    if outcome.status not in ENDED:
         return math.nan
     value = outcome.summary.get(metric)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        there = [name for name, other in outcome.summary.items()
-                 if isinstance(other, (int, float)) and not isinstance(other, bool)]
+    if not is_number(value):
+        there = [name for name, other in outcome.summary.items() if is_number(other)]
         raise RunError(f"--metric={metric}: {outcome.folder}/summary.json has no such number (it has "
                        f"{', '.join(there)})")
     return float(value)

@@ -16,6 +16,7 @@ from run_options import ABSENT, differing, is_active
 NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
 FILES = ("log.csv", "config.ini", "summary.json")
 FIRST = ("norm", "placement")
+ENDED = ("done", "stuck")  # a run with a final loss
 INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
@@ -33,7 +34,8 @@ class Run:
     columns      {name: [number]} of log.csv: NaN for an empty cell; infinity for a NaN or an infinity
                  of the log, both of which mean that training diverged
     options      {name: number or text}; empty if the folder has neither summary.json nor config.ini
-    status       done, diverged, interrupted or running
+    status       done, stuck (done, but the validation loss did not fall from its start), diverged,
+                 interrupted or running
     summary      {name: value} of summary.json; empty while there is none
     diverged_at  the step, or None
     entropy      of the built-in grammar, or None
@@ -59,6 +61,9 @@ class Run:
         self.diverged_at = None
         if self.status == "diverged":
             self.diverged_at = self.columns["step"][bad[0] if bad else -1]
+        losses = self.losses()
+        if self.status == "done" and len(losses) > 1 and losses[-1] >= losses[0]:
+            self.status = "stuck"
 
     def measured(self, column):
         """The rows where the column holds a finite number; none if the log has no such column."""
@@ -90,7 +95,10 @@ def read_log(path):
                          "made)")
     if "\n" not in text:
         raise NotStarted(f"{path}: empty (has the run started?)")
-    lines = list(csv.reader(text[:text.rfind("\n")].split("\n")))
+    try:
+        lines = list(csv.reader(text[:text.rfind("\n")].split("\n")))
+    except csv.Error as error:
+        raise RunError(f"{path}: damaged: {error}")
     header = lines[0]
     absent = [name for name in NEEDED if name not in header]
     if absent:
@@ -122,7 +130,7 @@ def read_summary(path):
     text = read_text(path)
     try:
         summary = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path}: damaged: {error}")
     if not isinstance(summary, dict):
         raise RunError(f"{path}: damaged: not a summary")
@@ -153,7 +161,7 @@ def read_options(folder, summary):
             raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
         try:  # numbers and quoted texts are JSON's, the other values are words
             options[name] = plain(json.loads(value))
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = value
     return options if len(options) > len(ABSENT) else {}
 
@@ -212,10 +220,18 @@ def varying(runs, seed=False):
     return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
 
 
+def number_text(value):
+    """A number as people write it: the shorter one of 0.03 and 3e-2, of 0.0003 and 3e-4."""
+    plain_text = f"{value:.6g}"
+    mantissa, _, exponent = f"{value:.5e}".partition("e")
+    short = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return short if abs(value) < 1 and len(short) < len(plain_text) else plain_text
+
+
 def value_text(value, name="corpus"):
     """An option's value for a label."""
     if isinstance(value, (int, float)):
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return number_text(value) if isinstance(value, float) else str(value)
     return ABSENT.get(name, "none") if value is None else os.path.basename(value) or value
 
 

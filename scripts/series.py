@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from runs import ENDED
+
 CAP = 1.2  # losses above this multiple of the untrained model's are off the scale
 
 # Arrays over the points of a line. `runs` counts the runs at each point; low and high are NaN where
@@ -65,10 +67,10 @@ def sound(runs):
 
 
 def final_runs(runs):
-    """The runs whose last losses represent the group: those that are done, or else those that are
-    unfinished; none if all diverged."""
+    """The runs whose last losses represent the group: those that have ended with one, or else those that
+    are unfinished; none if all diverged."""
     alive = [run for run in runs if run.status != "diverged" and run.losses()]
-    return [run for run in alive if run.status == "done"] or alive
+    return [run for run in alive if run.status in ENDED] or alive
 
 
 def curve_of(runs, x, column, center, band, width=1):

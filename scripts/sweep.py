@@ -5,6 +5,7 @@ from matplotlib import ticker
 from groups import BEYOND, STORY, draw_near_entropies, runs_of
 from legends import Legend
 from looks import CROSS, PALE, dot_of, line_of, loss_ticks, note, option_label, unit_of
+from runs import ENDED, number_text
 from series import Point, final_runs, limits, loss_cap, middle
 
 CHART = "sweep"  # in the table
@@ -23,7 +24,7 @@ def scale_option(axes, values, forced):
     axes.set_xlim(from_axis(places[0] - 0.06 * length), from_axis(places[-1] + 0.06 * length))
     if len(places) < 2 or np.diff(places).min() >= 0.07 * length:
         axes.xaxis.set_major_locator(ticker.FixedLocator(from_axis(places)))
-        axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: number_text(x)))
         axes.xaxis.set_minor_locator(ticker.NullLocator())
     return lambda value, fraction: from_axis(to_axis(value) + fraction * length)
 
@@ -75,14 +76,14 @@ class Drawing:
         self.axes.plot([x for x, _, _ in line], [y for _, y, _ in line],
                        **line_of(group.look, linewidth=1.5, marker="_", markersize=8))
         _, lowest, where = min(line, key=lambda point: point[1], default=(0, None, 0))
-        best = "" if lowest is None else f": lowest {lowest:.3f} at {where:g}"
+        best = "" if lowest is None else f": lowest {lowest:.3f} at {number_text(where)}"
         return note(group.label + best, group.label,
                     **line_of(group.look, linewidth=1.5, markersize=4.5))
 
     def seeds(self, group, value, x, runs):
         for run in runs:
             if run.status != "diverged" and run.losses():
-                loss, done = run.losses()[-1], run.status == "done"
+                loss, done = run.losses()[-1], run.status in ENDED
                 self.table.add(CHART, group.label, "final", Point(x=float(value), y=loss))
                 self.axes.plot([x], [loss], **dot_of(group.look, markersize=3.5,
                                                      alpha=0.7 if done else PALE))

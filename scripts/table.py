@@ -4,13 +4,12 @@
 FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ. A RUN is the folder of
 a run, or a folder of runs; then the options count that make a difference (run_options.py), and if every
 variant is a single run, a column names it. A row holds the final validation loss (median, mean and
-standard deviation, range over seeds), the best validation loss, the numbers of runs that are done,
-diverged or failed, and the seconds of a run. Losses are those of runs that are done, in nats per
-character.
+standard deviation, range over seeds), the best validation loss, the numbers of runs that are done, and of
+these stuck (the loss did not fall), that diverged or failed, and the seconds of a run. Losses are those of
+runs that are done, in nats per character.
 """
 import argparse
 import csv
-import json
 import os
 import shlex
 import signal
@@ -20,7 +19,8 @@ import sys
 import checksums
 from arguments import Parser, UsageError
 from run_options import ABSENT, PLACES, WATCHING, differing, is_active
-from runs import is_run, read_options, runs_inside
+from runs import Run, RunError, is_run, number_text, read_options, runs_inside
+from runs import read_summary as read_json
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
@@ -31,16 +31,23 @@ def say(text):
 
 
 def read_summary(run):
-    """The run's summary.json, or None while there is none. Warns if the run's log was changed."""
-    try:
-        with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
-            summary = json.load(file)
+    """The run's summary.json; empty while there is none. Warns if the run's log was changed."""
+    path = os.path.join(run, "summary.json")
+    summary = read_json(path) if os.path.isdir(run) else {}
+    numbers = [summary.get(key) for key in ("val_loss", "best_val_loss", "seconds")]
+    if summary.get("exit_reason") == "done" and not all(isinstance(one, (int, float)) for one in numbers):
+        raise RunError(f"{path}: damaged: a run that is done has losses and seconds")
+    if summary:
         checksums.check(run, "log.csv", say)
-        return summary
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        sys.exit(f"table: {run}: {error}")
+    return summary
+
+
+def is_stuck(run):
+    """Whether a run that is done is stuck (runs.py); not if its log is missing or damaged."""
+    try:
+        return Run(run["folder"]).status == "stuck"
+    except RunError:
+        return False
 
 
 def read_status(folder, name):
@@ -53,15 +60,15 @@ def read_status(folder, name):
     return int(words[1]) if len(words) > 1 and words[0] == "ended" else None
 
 
-def record(name, options, summary, status):
-    """A run as a dictionary: name, options, seed, exit_status, exit_reason, results."""
-    reason = summary["exit_reason"] if summary else None
+def record(folder, options, summary, status):
+    """A run as a dictionary: folder, name, options, seed, exit_status, exit_reason, results."""
+    reason = summary.get("exit_reason")
     if reason in ("done", "diverged"):
         status = 3 if reason == "diverged" else 0
     elif status is not None and reason != "interrupted":
         reason = "failed"
-    run = {key: summary.get(key) if summary else None for key in [*RESULTS, "corpus_crc32"]}
-    return {**run, "run": name, "options": options, "seed": options.get("seed"),
+    run = {key: summary.get(key) for key in [*RESULTS, "corpus_crc32"]}
+    return {**run, "folder": folder, "run": os.path.basename(os.path.abspath(folder)), "options": options, "seed": options.get("seed"),
             "exit_status": status, "exit_reason": reason or "unfinished"}
 
 
@@ -75,26 +82,28 @@ def is_list(folder):
 
 
 def read_ablation(folder):
-    """The runs in grid.txt, with their options as given there; those of a list with the options that
-    ./train resolved."""
-    states, grid = [], []
+    """The runs in grid.txt, with their options as given there, those of a list with the options that ./train
+    resolved; and whether some are damaged."""
+    states, runs, damaged = [], [], False
     with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             name, *words = shlex.split(line)
-            states.append((os.path.join(folder, "runs", name), read_status(folder, name)))
-            grid.append((name, words))
+            states.append((os.path.join(folder, "runs", name), read_status(folder, name), words))
     if is_list(folder):
-        return resolved(states)
-    runs = []
-    for (name, words), (path, status) in zip(grid, states):
+        return resolved([(path, status) for path, status, _ in states])
+    for path, status, words in states:
         last = next(i for i, word in enumerate(words) if word.startswith("--seed="))
         options = dict(word[2:].split("=", 1) for word in words[:last + 1])
-        runs.append(record(name, options, read_summary(path), status))
-    return runs
+        try:
+            runs.append(record(path, options, read_summary(path), status))
+        except RunError as error:
+            say(error)
+            damaged = True
+    return runs, damaged
 
 
 def read_runs(folders):
-    """The runs of these folders, with the options that ./train resolved."""
+    """The runs of these folders, with the options that ./train resolved, and whether some are damaged."""
     paths = []
     for folder in folders:
         inside = [folder] if is_run(folder) else runs_inside(folder)
@@ -106,15 +115,20 @@ def read_runs(folders):
 
 def resolved(states):
     """The runs [(folder, exit status or None)] with the options of their summaries, or of config.ini if
-    they failed before they had one."""
-    runs = []
+    they failed before they had one; and whether some are damaged, which are reported and left out."""
+    runs, damaged = [], False
     for folder, status in states:
-        summary = read_summary(folder)
-        options = read_options(folder, summary or {}) if summary or status else {}
+        try:
+            summary = read_summary(folder)
+            options = read_options(folder, summary) if summary or status else {}
+        except RunError as error:
+            say(error)
+            damaged = True
+            continue
         if not options:
             say(f"{folder}: {'failed before it started' if status else 'has not ended'}")
             continue
-        runs.append(record(os.path.basename(os.path.abspath(folder)), options, summary, status))
+        runs.append(record(folder, options, summary, status))
     names = ["norm", "placement", *(name for name in differing([run["options"] for run in runs])
                                     if name not in ("seed", "norm", "placement"))]
     names += told_apart(runs, names)
@@ -122,7 +136,7 @@ def resolved(states):
         options = run["options"]
         run["options"] = {name: options[name] if name in WATCHING or is_active(name, options) else ""
                           for name in names if name in options}
-    return runs
+    return runs, damaged
 
 
 def told_apart(runs, names):
@@ -149,7 +163,9 @@ def text_of(value, name):
     """An option's value as text."""
     if value is None:
         return ABSENT.get(name, "none")
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def write_results(path, runs):
@@ -185,7 +201,7 @@ def print_table(runs, by_hand):
     if by_hand and len(groups) == len(runs):
         names = ["run", *names]
         groups = {(run["run"], *key): [run] for key, (run,) in groups.items()}
-    titles = [*names, "median", "mean ± sd", "range", "best ± sd", "seeds", "diverged", "failed", "s/run"]
+    titles = [*names, "median", "mean ± sd", "range", "best ± sd", "seeds", "stuck", "diverged", "failed", "s/run"]
     print("| " + " | ".join(titles) + " |")
     print("|" + "---|" * len(titles))
     for key, group in groups.items():
@@ -198,10 +214,9 @@ def print_table(runs, by_hand):
                       mean_and_spread([run["best_val_loss"] for run in done])]
         else:
             cells += [""] * 4
-        count = {reason: sum(run["exit_reason"] == reason for run in group)
-                 for reason in ("diverged", "failed")}
+        lost = [sum(run["exit_reason"] == reason for run in group) for reason in ("diverged", "failed")]
         ended = [run["seconds"] for run in group if run["exit_reason"] in ("done", "diverged")]
-        cells += [str(len(done)), str(count["diverged"]), str(count["failed"]),
+        cells += [*map(str, (len(done), sum(map(is_stuck, done)), *lost)),
                   f"{statistics.median(ended):.0f}" if ended else ""]
         print("| " + " | ".join(cells) + " |")
     for key, group in groups.items():
@@ -237,14 +252,15 @@ def main():
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders
     is_ablation = len(folders) == 1 and os.path.exists(os.path.join(folders[0], "grid.txt"))
-    runs = read_ablation(folders[0]) if is_ablation else read_runs(folders)
+    runs, damaged = read_ablation(folders[0]) if is_ablation else read_runs(folders)
     if not runs:
         sys.exit(f"table: {', '.join(folders)}: no run has ended")
     if options.csv:
         write_results(options.csv, runs)
     else:
         print_table(runs, by_hand=not is_ablation or is_list(folders[0]))
+    return int(damaged)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

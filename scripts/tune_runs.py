@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shlex
+import sys
 import zlib
 
 import table
@@ -19,6 +20,10 @@ from runs import RunError, read_text
 OWN = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
 REFUSED = 2  # ./train's exit status for values that contradict each other
 ALIASES = {"lr": "learning-rate"}
+
+
+def say(text):
+    print(f"tune: {text}", file=sys.stderr)
 
 
 def option_name(word):
@@ -47,7 +52,7 @@ class Runs:
         self.options, self.train = options, train
         given = {option_name(word) for word in common}
         self.common = [f"--{name}={value}" for name, value in OWN.items() if name not in given] + common
-        self.entropies, self.first = {}, None
+        self.first = None
 
     def name_of(self, options, seed):
         """The same for the same options and words."""
@@ -66,14 +71,13 @@ class Runs:
         path, status = os.path.join(self.folder, "runs", name), table.read_status(self.folder, name)
         if status == REFUSED:
             return math.inf
-        outcome = outcome_of(path, status, None, self.entropies)
+        outcome = outcome_of(path, status, say)
         if outcome is None or outcome.status == "failed":
             return None
         if self.first is None:
             self.first = outcome
         refuse_mixed(self.first, outcome, False)
-        loss = value_of(outcome, "val_loss")
-        return loss if math.isfinite(loss) else math.inf
+        return value_of(outcome, "val_loss") if outcome.status == "done" else math.inf
 
     def message_of(self, options, seed):
         """The last line that the run printed."""

@@ -29,8 +29,7 @@ def plan_of(outcomes, names, seeds):
 
 def losses_of(runs, seeds):
     """{seed: final loss}, infinite for a run that did not train."""
-    losses = {seed: value_of(runs[seed], "val_loss") for seed in seeds}
-    return {seed: loss if math.isfinite(loss) else math.inf for seed, loss in losses.items()}
+    return {seed: value_of(runs[seed], "val_loss") if runs[seed].status == "done" else math.inf for seed in seeds}
 
 
 def tune(variant, plan, say):

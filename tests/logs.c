@@ -45,8 +45,10 @@ static void log_put_ended(const char *folder, double loss) {
 }
 
 void run_put(const char *folder, const char *norm, double rate, int seed, double loss) {
-    log_put_ended(folder, loss);
-    summary_put(folder, "done", norm, rate, seed);
+    run_put_options(
+        folder, seed, loss,
+        "\"norm\": \"%s\", \"placement\": \"pre\", \"learning-rate\": %g, \"min-lr\": %g", norm,
+        rate, rate / 10);
 }
 
 void run_put_options(const char *folder, int seed, double loss, const char *format, ...) {

@@ -14,7 +14,6 @@ from scipy import stats
 import model_file
 import runs as run_folders
 
-TRAINED = 0.1       # nats below the entropy of the characters' frequencies
 SOURCES = ("running", "own", "other", "single", "position")
 
 
@@ -26,7 +25,7 @@ def final_loss(folder):
 
 
 def ending(lab, folder, run):
-    """How the run ended. trained: below the frequencies' entropy less TRAINED.
+    """How the run ended. trained: neither diverged nor stuck (runs.py).
     build: a number that is the same for the same compiler and vector width."""
     read = run_folders.Run(folder)
     summary = run_folders.read_summary(os.path.join(folder, "summary.json"))
@@ -35,7 +34,7 @@ def ending(lab, folder, run):
     accuracy = summary.get("val_accuracy")
     return {"val_loss": last, "best_loss": min(read.losses(), default=math.inf),
             "first_loss": next(iter(read.losses()), math.nan),
-            "trained": float(last < entropy - TRAINED),
+            "trained": float(read.status == "done"),
             "diverged": float(read.status == "diverged"),
             "learning_rate": float(read.options["learning-rate"]),
             "learned": entropy - last, "above_frequencies": last - entropy,

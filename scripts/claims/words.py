@@ -235,8 +235,8 @@ GLOSSARY = [
     ("Says, Meant",
      "what a claim says literally, and what remains of it if one is charitable."),
     ("trained, stuck, diverged",
-     "a run trained if it ends more than 0.1 nats below the entropy of the characters' frequencies; "
-     "otherwise it is stuck, or diverged if its loss is no number."),
+     "a run trained if its validation loss fell from its start; otherwise it is stuck, or diverged if its "
+     "loss is no number."),
     ("largest stable rate",
      "the largest rate up to which, counted from its best one, a seed ends at most 0.1 nats above its best "
      "loss."),

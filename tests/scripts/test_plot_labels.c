@@ -64,7 +64,7 @@ Test(plot_labels, runs_made_by_hand_have_their_folders_names) {
     ending = script("plot.py . -o a.svg");
     expect_success(&ending);
     picture = file_text("a.svg", NULL);
-    expect_part(picture, ">n-layer 1, n-embd 128, max-iters 200, learning-rate 0.003: 2.600<");
+    expect_part(picture, ">n-layer 1, n-embd 128, max-iters 200, learning-rate 3e-3: 2.600<");
     cr_expect(!strstr(picture, "min-lr") && !strstr(picture, "eval-iters"));
 }
 
@@ -142,12 +142,12 @@ Test(plot_labels, a_table_of_runs_made_by_hand) {
     cr_expect(!strncmp(ending.out, "| run | n-layer | max-iters | learning-rate | median |", 54),
               "%s", ending.out);
     expect_line(ending.out,
-                "| a | 2 | 100 | 0.001 | 3.0000 | 3.0000 |  | 3.0000 | 1 | 0 | 0 | 2 |");
+                "| a | 2 | 100 | 1e-3 | 3.0000 | 3.0000 |  | 3.0000 | 1 | 0 | 0 | 0 | 2 |");
     run_put_options("runs/b2", 2, 2.7, HAND, "ln", 1, 64, 0.1, 200, 200, 3e-3, 3e-4, 10, 1);
     ending = script("table.py runs/a runs/b runs/b2");
     expect_success(&ending);
-    expect_line(ending.out, "| 1 | 200 | 0.003 | 2.6000 | 2.6000 ± 0.1414 | 2.5000 to 2.7000 | "
-                            "2.6000 ± 0.1414 | 2 | 0 | 0 | 2 |");
+    expect_line(ending.out, "| 1 | 200 | 3e-3 | 2.6000 | 2.6000 ± 0.1414 | 2.5000 to 2.7000 | "
+                            "2.6000 ± 0.1414 | 2 | 0 | 0 | 0 | 2 |");
 }
 
 Test(plot_labels, the_table_names_the_grammar) {

@@ -1,0 +1,336 @@
+"""scripts/compare.py on planted folders: intervals, verdicts, runs that did not train, tuning, names, and what is
+refused. tests/check_inference.py checks its statistics."""
+import json
+import re
+
+import pytest
+
+from planted import put_run
+
+pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
+LN = ("--baseline", "norm=ln")
+
+
+def put(norm, seed, loss, rate=0.01, reason="done"):
+    put_run(f"runs/{norm}-{rate:g}-s{seed}", loss, seed, reason, norm=norm, learning_rate=rate)
+
+
+def plant(norm, mean, spread):
+    """Five seeds of ln; and a norm with differences of this mean, `spread` from one to the next."""
+    for seed in range(1, 6):
+        put("ln", seed, 2 + 0.1 * seed)
+        put(norm, seed, 2 + 0.1 * seed + mean + spread * (seed - 3))
+
+
+@pytest.fixture
+def compare(run):
+    """compare(*words): the output of compare.py, which must succeed and say nothing else."""
+    def output(*words):
+        ending = run("compare.py", *words)
+        assert ending.status == 0 and not ending.err, ending.err
+        return ending.out
+    return output
+
+
+@pytest.fixture
+def expect_refusal(run):
+    """Fails unless compare.py ends with this status, prints no table, and one line that contains `part`."""
+    def expect(status, part, *words):
+        ending = run("compare.py", *words)
+        assert ending.status == status and part in ending.err, ending.err
+        assert ending.err.count("\n") == 1 and "Traceback" not in ending.err and not ending.out
+    return expect
+
+
+def test_its_statistics(run):
+    ending = run("../tests/check_inference.py")
+    assert ending.status == 0 and "0 checks failed" in ending.out, ending.out
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+def test_verdicts(compare):
+    for norm, mean, spread in (("bn", 0.1, 0.001), ("rms", 0.001, 0.001), ("gn", -0.3, 0.01), ("dyt", 0.05, 0.04)):
+        plant(norm, mean, spread)
+    out = compare("runs", *LN, "--csv=a.csv")
+    # The 0.995 quantile of Student's t with 4 degrees of freedom is 4.604095, and the standard deviation of
+    # the differences 0.001 x sqrt(2.5): 0.1 +- 0.003256.
+    assert "| bn  | ln | 5     | +0.1000 | +0.0967 to +0.1033 | 0.0625    | 0.25  | higher " in out
+    assert "| +0.0010 | -0.0023 to +0.0043 | 0.375     | 0.375 | equal within 0.02 " in out
+    assert "| lower " in out
+    assert "With 5 seeds the least p of the signs is 0.0625, so signs alone cannot decide." in out
+    assert "Holm: p of the signs, adjusted for the 4 comparisons shown." in out
+    table = open("a.csv", encoding="utf-8").read()
+    assert "\nbn,ln,1 2 3 4 5,0.098 0.099 0.1 0.101 0.102,0.1,0.0967444" in table
+    assert ",0.0625,0.25,higher,,5,5,2.4,5,5,2.3\n" in table
+
+
+def test_an_open_comparison_says_how_many_more_seeds_it_needs(compare):
+    plant("dyt", 0.05, 0.04)
+    out = compare("runs", *LN)
+    more = int(re.search(r"\| not decided: about (\d+) more seeds needed \|", out)[1])
+    assert 2 <= more <= 50
+    assert "\nMore seeds needed: for a decision with probability 0.9, " in out
+
+
+def test_the_margin_is_the_users(compare):
+    plant("rms", 0.03, 0.001)
+    assert "| higher " in compare("runs", "--a", "norm=rms", "--b", "norm=ln")
+    assert "| equal within 0.05 " in compare("runs", "--a", "norm=rms", "--b", "norm=ln", "--margin=0.05")
+    assert "| ln | rms | 5     | -0.0300 | -0.0333 to -0.0267 |" in compare("runs", "--a", "norm=ln", "--b", "norm=rms")
+
+
+def test_seeds_that_one_side_lacks_do_not_count(compare):
+    plant("bn", 0.1, 0.001)
+    put("ln", 8, 1)
+    put("bn", 9, 3)
+    assert "| bn | ln | 5     | +0.1000 |" in compare("runs", "--a", "norm=bn", "--b", "norm=ln")
+
+
+# ---- runs that did not train ---------------------------------------------------------------------
+
+def test_fractions_decide_where_runs_diverged(compare):
+    for seed in range(1, 9):
+        put("ln", seed, 2)
+        put("bn", seed, 3, reason="diverged")
+        put("rms", seed, 1, reason="done" if seed > 3 else "diverged")
+    out = compare("runs", *LN, "--csv=a.csv")
+    assert "| bn  | ln | 0 of 8 |         |                    |           |      | trains less often: 0 and 8 of 8 " \
+        "trained " in out
+    # Five differences of -1: the interval has no width, and decides nothing.
+    assert "| rms | ln | 5 of 8 | -1.0000 | -1.0000 to -1.0000 |           |      | not decided: 5 and 8 of 8 " \
+        "trained " in out
+    # 1 - 0.005^(1/8) and 0.005^(1/8)
+    assert "\nbn: 0 of 8 trained, 8 diverged (fraction 0.00 to 0.48)\n" in out
+    assert "\nln: 8 of 8 trained (fraction 0.52 to 1.00), median 2.0000\n" in out
+    assert "\nrms: 5 of 8 trained, 3 diverged (fraction " in out
+    table = open("a.csv", encoding="utf-8").read()
+    assert "\nrms,ln,1 2 3 4 5 6 7 8,nan nan nan -1 -1 -1 -1 -1,-1,-1,-1,,,not decided,,5,8,1,8,8,2\n" in table
+
+
+@pytest.mark.parametrize("last, verdict", [(3.99, "higher"), (4, "not decided: 2 and 3 of 3 trained"),
+                                           (9, "not decided: 2 and 3 of 3 trained")])
+def test_a_run_is_stuck_if_its_loss_did_not_fall(compare, run, last, verdict):
+    """The runs start at 4. The interval is given whatever happened, and pictures and tables say the same."""
+    for seed in (1, 2, 3):
+        put("ln", seed, 2)
+        put("bn", seed, last if seed == 3 else 3.95)
+    out = compare("runs", *LN)
+    assert f"| {verdict} " in out and "| bn | ln | 3     | +" in out
+    assert ("\nbn: 2 of 3 trained, 1 stuck (fraction " in out) == (last >= 4)
+    ending = run("plot.py", "runs", *LN, "-o", "a.svg")
+    assert ending.status == 0 and f">({verdict})<" in open("a.svg", encoding="utf-8").read()
+    ending = run("table.py", "runs")
+    assert f" | 3 | {int(last >= 4)} | 0 | 0 | 2 |\n" in ending.out, ending.out
+
+
+def test_failed_and_unfinished_runs(run, tmp_path):
+    """Of an ablation: its grid names the runs, driver/ has their exit status."""
+    plant("bn", 0.1, 0.001)
+    put("ln", 6, 2)
+    put("ln", 7, 2)
+    for name in "678":
+        (tmp_path / f"runs/bn-0.01-s{name}").mkdir()
+    (tmp_path / "runs/bn-0.01-s6/config.ini").write_text("norm = bn\nlearning-rate = 0.01\nseed = 6\nsample = 0\n")
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver/bn-0.01-s6.status").write_text("ended 1 0\n")
+    (tmp_path / "driver/bn-0.01-s7.status").write_text("ended 2 0\n")  # before it wrote its config.ini
+    (tmp_path / "grid.txt").write_text("".join(f"{path.name} --norm=x\n" for path in (tmp_path / "runs").iterdir()))
+    ending = run("compare.py", ".", "--a", "norm=bn", "--b", "norm=ln")
+    assert ending.status == 1
+    assert "compare: ./runs/bn-0.01-s7: failed before it started: it is not counted\n" in ending.err
+    assert "compare: 1 of 14 runs have not ended: they are left out\n" in ending.err
+    assert "| 5 of 6 | +0.1000 |" in ending.out and "| not decided: 5 and 6 of 6 trained |" in ending.out
+    assert "\nbn: 5 of 6 trained, 1 failed (fraction " in ending.out
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+def test_full_names_are_those_of_train(compare):
+    plant("bn", 0.1, 0.001)
+    out = compare("runs", "--a", "norm=batchnorm", "--b", "norm=layernorm")
+    assert "| bn | ln | 5     | +0.1000 |" in out
+    assert compare("runs", "--baseline", "norm=layernorm") == compare("runs", *LN)
+
+
+def test_a_learning_rate_is_written_as_people_write_it(compare, run):
+    for seed in (1, 2):
+        for rate in (3e-4, 0.03):
+            put("ln", seed, 2, rate)
+            put("bn", seed, 2.5, rate)
+    out = compare("runs", *LN)
+    assert "| bn, learning-rate 3e-4 | ln, learning-rate 3e-4 |" in out and "learning-rate 0.03 " in out
+    assert "| ln | 3e-4 |" in run("table.py", "runs").out
+
+
+# ---- tuning --------------------------------------------------------------------------------------
+
+def test_a_rate_is_chosen_on_other_seeds(compare, run, tmp_path):
+    """The rate 0.03 is the best for ln on the seeds 101 and 102, and 0.01 on the others."""
+    for seed in (1, 2, 3, 101, 102):
+        for place, rate in enumerate((0.003, 0.01, 0.03, 0.1)):
+            put("ln", seed, 2.5 - (place == (2 if seed > 100 else 1)), rate)
+            put("bn", seed, 2.3 if place == 1 else 2.4, rate)
+    pair = "--a", "norm=bn", "--b", "norm=ln"
+    out = compare("runs", *pair, "--tuned", "--tuning-seeds=101,102")
+    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.03) | 3     | -0.2000 |" in out
+    assert "over seeds 101 102 (--tuning-seeds); the other seeds judge.\n" in out
+    out = compare("runs", *pair, "--tuned=learning-rate")
+    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.01) | 3     | +0.1333 |" in out
+    assert "over seeds 1 2 (the first half of all seeds; --tuning-seeds=LIST names others)" in out
+    for path in [*(tmp_path / "runs").glob("*-0.03-*"), *(tmp_path / "runs").glob("*-0.1-*")]:
+        path.rename(tmp_path / path.name)
+    ending = run("compare.py", "runs", *pair, "--tuned")
+    assert ending.status == 0
+    assert ending.err == ("compare: the best learning-rate is at an end of the sweep, and one beyond it may be better: "
+                          "bn (learning-rate 0.01); ln (learning-rate 0.01)\n")
+
+
+@pytest.mark.parametrize("loss, reason", [(1, "diverged"), (4, "done")])
+def test_a_rate_at_which_a_run_does_not_train_is_not_chosen(run, loss, reason):
+    for seed in range(1, 5):
+        put("ln", seed, 2)
+        put("bn", seed, 2.1)
+        put("ln", seed, 2.5, 0.1)
+        put("bn", seed, 0.1, 0.1)
+    put("bn", 2, loss, 0.1, reason)
+    ending = run("compare.py", "runs", "--a", "norm=bn", "--b", "norm=ln", "--tuned")
+    assert "| bn (learning-rate 0.01) | ln (learning-rate 0.01) | 2     | +0.1000 |" in ending.out
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+def test_the_picture(compare):
+    for norm, mean, spread in (("bn", 0.1, 0.001), ("rms", 0.001, 0.001), ("dyt", 0.05, 0.1)):
+        plant(norm, mean, spread)
+    compare("runs", *LN, "--plot=a.svg")
+    picture = open("a.svg", encoding="utf-8").read()
+    for part in ("bn", "rms", "dyt", "higher", "equal within 0.02", "one seed", "mean, 99 % t interval",
+                 "margin: 0.02 around 0", "final validation loss minus that of ln (nats per character)"):
+        assert f">{part}<" in picture
+    compare("runs", *LN, "--plot=a.png")
+    assert open("a.png", "rb").read(4) == b"\x89PNG"
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("status, words, part", [
+    (2, "runs", "compare: what with what? (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b"),
+    (2, "runs --a norm=bn", "compare: what with what?"),
+    (2, "runs --a bn --b norm=ln", "'bn' is not NAME=VALUE,..."),
+    (2, "runs --baseline norm=ln --a norm=bn", "compare: --baseline: not with --a and --b"),
+    (2, "runs --baseline norm=ln --margin=0", "--margin: '0' is not a number above 0"),
+    (2, "runs --baseline norm=ln --margin=nan", "--margin: 'nan' is not a number above 0"),
+    (2, "runs --baseline norm=ln --metric=seconds", "compare: --metric=seconds: needs --margin"),
+    (2, "runs --baseline norm=ln --plot=a.gif", "compare: --plot=a.gif: not a kind of picture"),
+    (2, "runs --baseline norm=ln --tuning-seeds=1", "compare: --tuning-seeds: goes with --tuned"),
+    (2, "runs --baseline norm=ln --nosuch", "compare: unrecognized arguments: --nosuch"),
+    (1, "runs --a norm=rms --b norm=ln", "compare: --a=norm=rms: no such run (there are bn, ln)"),
+    (1, "runs --a norm=nosuchnorm --b norm=ln", "compare: --a=norm=nosuchnorm: no such run (there are bn, ln)"),
+    (1, "runs --a norm=bn --b act=relu", "compare: --b=act=relu: these runs do not differ in act"),
+    (1, "runs --a norm=bn --b norm=bn", "compare: --a and --b: name the same variant"),
+    (1, "runs --baseline norm=ln --tuned", "these runs do not differ in learning-rate"),
+    (1, "runs --baseline norm=ln --metric=x --margin=1", "no summary.json has such a number (they have grammar_entropy, "),
+    (1, "nosuch --baseline norm=ln", "compare: nosuch: no such folder"),
+    (1, "empty --baseline norm=ln", "compare: empty: no run in it"),
+    (1, "runs runs/bn-0.01-s2 --baseline norm=ln", "another run of bn has the same seed 2: which one"),
+    (1, "runs --baseline norm=ln --csv=no/a.csv", "compare: no/a.csv: No such file or directory")])
+def test_wrong_commands(run, tmp_path, status, words, part):
+    plant("bn", 0.1, 0.001)
+    (tmp_path / "empty").mkdir()
+    ending = run("compare.py", *words.split())
+    assert ending.status == status and part in ending.err, ending.err
+    assert ending.err.count("\n") == 1, ending.err
+
+
+@pytest.mark.parametrize("seed, part", [(1, "compare: one common seed: nothing can be decided"),
+                                        (2, "compare: no common seeds: nothing can be decided")])
+def test_too_few_common_seeds(run, seed, part):
+    plant("bn", 0.1, 0.001)
+    ending = run("compare.py", "runs/ln-0.01-s1", f"runs/bn-0.01-s{seed}", *LN)
+    assert ending.status == 1 and part in ending.err and ending.err.count("\n") == 1, ending.err
+
+
+def test_a_metric_that_no_run_has_is_refused_where_none_trained(expect_refusal):
+    for seed in (1, 2):
+        put("ln", seed, None, reason="diverged")
+        put("bn", seed, None, reason="diverged")
+    expect_refusal(1, "--metric=zzz: no summary.json has such a number (they have grammar_entropy, ", "runs", *LN,
+                   "--metric=zzz", "--margin=1")
+
+
+def give(pattern, tmp_path, member, value):
+    """Gives the runs another member of summary.json."""
+    for path in (tmp_path / "runs").glob(f"{pattern}/summary.json"):
+        path.write_text(json.dumps({member: value, **json.loads(path.read_text())}))
+
+
+def test_runs_of_different_texts_are_no_pair(expect_refusal, tmp_path):
+    plant("bn", 0.1, 0.001)
+    give("ln-*", tmp_path, "corpus_crc32", "11111111")
+    give("bn-*", tmp_path, "corpus_crc32", "22222222")
+    expect_refusal(1, "compare: runs/bn-0.01-s1 and runs/ln-0.01-s1: trained on different texts; their losses cannot "
+                   "be compared\n", "runs", *LN)
+
+
+def test_runs_of_different_builds_are_no_pair(expect_refusal, compare, tmp_path):
+    plant("bn", 0.1, 0.001)
+    give("ln-*", tmp_path, "compiler", "gcc 12")
+    give("bn-*", tmp_path, "compiler", "clang 16")
+    expect_refusal(1, "trained by different builds (clang 16, vectors of ? bits, numbers of ?; gcc 12, vectors of ? "
+                   "bits, numbers of ?): the difference is not the options' alone (--any-build compares them)",
+                   "runs", *LN)
+    compare("runs", *LN, "--any-build")
+
+
+def test_without_scipy_one_line_says_what_to_do(run, tmp_path):
+    (tmp_path / "nos/scipy").mkdir(parents=True)
+    (tmp_path / "nos/scipy/__init__.py").write_text("raise ImportError(\"No module named 'scipy'\")\n")
+    ending = run("compare.py", "runs", *LN, env={"PYTHONPATH": "nos"})
+    assert ending.status == 1 and ending.err.count("\n") == 1
+    assert ": No module named 'scipy' (scripts/deps.sh report installs it)\n" in ending.err
+
+
+# ---- damaged files -------------------------------------------------------------------------------
+
+def test_a_log_cut_in_half_is_noticed(run, tiny_run, tmp_path):
+    """By all three that read it: its checksum is in log.crc32."""
+    for name in ("one", "two"):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        for path in tiny_run.iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+    log = tmp_path / "runs/one/log.csv"
+    log.write_bytes(log.read_bytes()[:log.stat().st_size // 2])
+    give("two", tmp_path, "x", 1)
+    for script, *words in (("compare.py", *LN), ("table.py",), ("plot.py", "-o", "a.png")):
+        ending = run(script, "runs", *words)
+        assert "runs/one/log.csv: was changed or damaged after the last checkpoint" in ending.err, script
+
+
+WORDS = {"compare.py": LN, "table.py": (), "plot.py": ("-o", "a.svg")}
+DAMAGE = {"a long cell": ("log.csv", "step,seconds,tokens,train_loss,val_loss\n" + "1" * 200000 + "\n2,2,2,2,2\n",
+                          ("compare.py", "plot.py")),
+          "a list": ("summary.json", "[1, 2]", WORDS),
+          "deep": ("summary.json", "[" * 100000, WORDS),
+          "no loss": ("summary.json", '{"exit_reason": "done", "options": {"norm": "ln"}}', ("table.py",))}
+
+
+@pytest.mark.parametrize("script, kind", [(script, kind) for kind, (*_, scripts) in DAMAGE.items()
+                                          for script in scripts])
+def test_a_damaged_run_is_named_and_the_others_are_shown(run, tmp_path, script, kind):
+    plant("bn", 0.1, 0.001)
+    name, text, _ = DAMAGE[kind]
+    (tmp_path / "runs/bn-0.01-s1" / name).write_text(text)
+    ending = run(script, "runs", *WORDS[script])
+    assert ending.status == 1 and "Traceback" not in ending.err
+    assert f"runs/bn-0.01-s1/{name}: damaged: " in ending.err, ending.err
+    assert "| bn " in ending.out or (tmp_path / "a.svg").exists(), ending.out
+
+
+def test_a_deep_value_in_config_ini_is_a_word(run, tmp_path):
+    put("ln", 1, 2)
+    (tmp_path / "runs/ln-0.01-s1/summary.json").unlink()
+    (tmp_path / "runs/ln-0.01-s1/config.ini").write_text("norm = " + "[" * 100000 + "\n")
+    ending = run("plot.py", "runs", "-o", "a.svg")
+    assert ending.status == 0 and not ending.err
