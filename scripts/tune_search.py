@@ -7,11 +7,11 @@ from collections import namedtuple
 import itertools
 import math
 
-from selection import (FIRST_TUNING_SEED, complete_cells, ends_of, fill, ordered_cells, unstable_seeds,
-                       wished_cells)
+from selection import (FIRST_TUNING_SEED, complete_cells, ends_of, fill, ordered_cells, rank,
+                       unstable_seeds, wished_cells)
 
-# What was found for a variant: its cells that have all seeds of the last grid, the best first; their losses; the
-# options whose value in the best cell is at an end of the grid; and whether that cell is unstable.
+# What was found for a variant: its cells that have all seeds, the best first; their losses; the options whose value
+# in the best cell is at an end of the grid; and whether that cell is unstable.
 Found = namedtuple("Found", "cells losses at_end unstable")
 
 
@@ -124,6 +124,11 @@ class Search:
 
         return {variant: one(variant, cells) for variant, cells in best.items()}
 
+    def others(self, variant, best, seeds):
+        """The other cells that have these seeds, the best first."""
+        complete = complete_cells(self.measured[variant], seeds)
+        return sorted(complete.keys() - {best}, key=lambda cell: (rank(complete[cell]), str(cell)))
+
     def full_grid(self, count):
         """Every combination of values, with `count` seeds. None if there is no room for it."""
         seeds = list(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + count))
@@ -144,7 +149,8 @@ class Search:
                 if best is None:
                     return found
                 bases = {variant: cells[0] for variant, cells in best.items()}
-                found = self.found(best, seeds)
+                found = self.found({variant: [cell, *self.others(variant, cell, seeds)]
+                                    for variant, cell in bases.items()}, seeds)
             if bases == before:
                 break
         return found

@@ -201,6 +201,8 @@ def test_axes_are_searched_one_after_another():
     found = one.search.by_axes(4, 5)
     assert found["ln"].cells[0] == (0.01, 0.16, "muon")
     assert found["bn"].cells[0][:2] == (0.003, 0.04)
+    means = [sum(found["ln"].losses[cell].values()) / 4 for cell in found["ln"].cells]
+    assert means == sorted(means) and found["ln"].cells[1] == (0.01, 0.08, "muon")  # not of the last axis
     one.expect_equal_trials()
     rounds = {(run[2] - 101) // 4 for run in one.runs}
     assert rounds == {0, 1} or rounds == {0, 1, 2}, "it ends after a round without a change"
