@@ -41,9 +41,8 @@ static void train(struct session *t) {
 
         log_write(t, &row, last);
         divergence_check(t, &row, last);
-        say_evaluation(t, &row);
+        say_progress(t, &row, last);
         if (last) return;
-        say_progress(t, &row);
     }
 }
 

@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 void (*die_end)(int status, const char *line);
 
@@ -16,7 +15,6 @@ void die(int status, const char *format, ...) {
     for (char *c = line; *c; c++)
         if (iscntrl((unsigned char)*c)) *c = '?'; // a file name may contain any byte
     fflush(stdout);
-    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr); // over a live progress line
     if (die_end)
         die_end(status, line);
     else

@@ -1,43 +1,108 @@
 #include "data/files/progress.h"
+#include "data/text/utf8.h"
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LINE = 256 };
+enum { WIDE = 0x2e80 }; // the first code point that takes two columns, nearly
 
-struct progress progress_start(bool quiet) {
-    return (struct progress){.shown = !quiet, .live = !quiet && isatty(STDERR_FILENO), .last = -1};
+/* Clears the line. Terminals wrap what remains at the end of a line when they become narrower, even
+   blanks, so the whole line is cleared before a shorter one is written. */
+#define CLEAR "\r\033[2K"
+
+void progress_start(struct progress *progress, bool quiet) {
+    const char *terminal = getenv("TERM");
+    const bool moves = terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    *progress = (struct progress){.shown = !quiet, .screen = stderr, .lined = -1, .drawn = -1};
+    if (quiet || !moves || !isatty(STDERR_FILENO)) return;
+    int copy = dup(STDERR_FILENO);
+    FILE *screen = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!screen) return;
+    setvbuf(screen, progress->buffer, _IOFBF, sizeof progress->buffer);
+    progress->screen = screen;
+    progress->live = true;
 }
 
-/* Removes the live line. */
-static void progress_clear(const struct progress *progress) {
-    if (progress->live) fputs("\r\033[K", stderr);
+/* A number of the environment, or the usual one. */
+static size_t number_of(const char *variable, size_t usual) {
+    const char *text = getenv(variable);
+    const int number = text ? atoi(text) : 0;
+    return number > 0 ? (size_t)number : usual;
+}
+
+/* The size of the terminal on standard error; without one, COLUMNS x LINES, or 80 x 24. */
+static void measure_window(size_t *columns, size_t *rows) {
+    struct winsize window = {0};
+    const bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+    *columns = known && window.ws_col ? window.ws_col : number_of("COLUMNS", 80);
+    *rows = known && window.ws_row ? window.ws_row : number_of("LINES", 24);
+}
+
+/* The bytes of the first line of `text` that fit in `columns`. *width is the columns that they take;
+   colours take none. */
+static size_t fit(const char *text, size_t columns, size_t *width) {
+    const size_t bytes = strcspn(text, "\n");
+    size_t at = 0;
+    for (*width = 0; at < bytes;) {
+        size_t next = at;
+        if (text[at] == '\033') {
+            at += strcspn(text + at, "m") + 1;
+            continue;
+        }
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &next);
+        const size_t wide = code >= WIDE ? 2 : 1;
+        if (*width + wide > columns) break;
+        *width += wide;
+        at = code < 0 ? at + 1 : next;
+    }
+    return at;
+}
+
+/* Moves to the start of the block. A terminal that became narrower has wrapped its lines. */
+static void leave_block(const struct progress *p, size_t columns) {
+    size_t rows = 0;
+    for (size_t i = 0; i < p->lines; i++)
+        rows += p->width[i] ? (p->width[i] + columns - 1) / columns : 1;
+    if (rows) fprintf(p->screen, "\033[%zuA", rows);
+}
+
+static void put_lines(struct progress *p, const char *text, size_t columns) {
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        const size_t bytes = fit(text, columns, &p->width[p->lines++]);
+        fprintf(p->screen, CLEAR "%.*s\033[m\n", (int)bytes, text);
+    }
+}
+
+/* Writes the block where the cursor is. Some terminals wrap a line that fills the last column. */
+static void put_block(struct progress *p, size_t columns) {
+    p->lines = 0;
+    p->columns = columns;
+    put_lines(p, p->drawing, columns - 1);
+    put_lines(p, p->text, columns - 1);
+    put_lines(p, p->line, columns - 1);
+    fputs("\033[J", p->screen);
+    fflush(p->screen);
 }
 
 void progress_say(struct progress *progress, const char *format, ...) {
-    if (!progress->shown) return;
+    size_t columns, rows;
     va_list arguments;
-    progress_clear(progress);
+    if (!progress->shown) return;
+    measure_window(&columns, &rows);
+    leave_block(progress, columns);
+    if (progress->live) fputs("\r\033[J", progress->screen); // the text may be longer than a line
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vfprintf(progress->screen, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
-}
-
-size_t progress_columns(void) {
-    struct winsize window;
-    if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col) return window.ws_col;
-    const char *columns = getenv("COLUMNS");
-    int number = columns ? atoi(columns) : 0;
-    return number > 0 ? (size_t)number : 80;
+    fputs("\n", progress->screen);
+    if (progress->live) put_block(progress, columns);
 }
 
 void progress_format(const struct progress_state *s, size_t columns, char *line, size_t size) {
     enum { BAR = 12 };
-    char bar[BAR + 4] = "[", full[LINE];
+    char bar[BAR + 4] = "[", full[256];
     for (int i = 0; i < BAR; i++) bar[1 + i] = i * s->steps < s->step * BAR ? '#' : '.';
     strcpy(bar + 1 + BAR, "] ");
     double left = s->step ? s->seconds / (double)s->step * (double)(s->steps - s->step) : 0;
@@ -52,12 +117,40 @@ void progress_format(const struct progress_state *s, size_t columns, char *line,
     snprintf(line, size, "%.*s", (int)length, shown);
 }
 
+/* Of a window with `rows` rows the chart takes at most half. */
+static void draw_chart(struct progress *progress, size_t columns, size_t rows) {
+    if (progress->chart) chart_draw(progress->chart, columns - 1, rows / 2, progress->drawing);
+}
+
 void progress_step(struct progress *progress, const struct progress_state *state) {
-    if (!progress->live || state->seconds - progress->last < 0.1) return;
-    progress->last = state->seconds;
-    char line[LINE];
-    // some terminals wrap a line that fills the last column
-    progress_format(state, progress_columns() - 1, line, sizeof line);
-    fprintf(stderr, "\r%s\033[K", line);
-    fflush(stderr);
+    size_t columns, rows;
+    if (!progress->live || state->seconds - progress->lined < 0.1) return;
+    progress->lined = state->seconds;
+    measure_window(&columns, &rows);
+    progress_format(state, columns - 1, progress->line, sizeof progress->line);
+    if (columns == progress->columns && state->seconds - progress->drawn < 0.5) {
+        progress->lines--;
+        fputs("\033[A", progress->screen);
+        put_lines(progress, progress->line, columns - 1);
+        fflush(progress->screen);
+        return;
+    }
+    progress->drawn = state->seconds;
+    leave_block(progress, columns);
+    draw_chart(progress, columns, rows);
+    put_block(progress, columns);
+}
+
+void progress_end(struct progress *progress) {
+    size_t columns, rows;
+    measure_window(&columns, &rows);
+    leave_block(progress, columns);
+    *progress->line = 0;
+    draw_chart(progress, columns, progress->live ? rows : 2 * CHART_ROWS);
+    if (progress->live)
+        put_block(progress, columns);
+    else
+        fputs(progress->drawing, progress->screen);
+    progress->lines = 0;
+    *progress->drawing = *progress->text = 0;
 }

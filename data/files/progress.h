@@ -1,16 +1,26 @@
-/* Progress of training on standard error: lines that stay and, on a terminal, a live line below
-   them. */
+/* Progress of training on standard error: lines that stay and, on a terminal, a block of lines below
+   them that changes in place: a chart, a text and the live line. The cursor waits below the block,
+   so that whatever is written next, by whatever program, starts on a line of its own. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "data/files/chart.h"
 #include <stdint.h>
+#include <stdio.h>
+
+enum { PROGRESS_LINES = CHART_ROWS + 2 };
 
 struct progress {
-    bool shown;  // not --quiet
-    bool live;   // standard error is a terminal
-    double last; // seconds at which the live line was drawn
+    bool shown;                          // not --quiet
+    bool live;                           // standard error is a terminal that moves its cursor
+    double lined, drawn;                 // seconds at which the live line and the chart were drawn
+    const struct chart *chart;           // or NULL
+    char drawing[CHART_TEXT];            // the chart as it is on the screen
+    char text[512], line[256];           // below it: a text, the live line; "": none
+    size_t lines, width[PROGRESS_LINES]; // of the block on the screen; in columns
+    size_t columns;                      // of the terminal when the block was written
+    FILE *screen;                        // of the terminal; fflush() writes to it
+    char buffer[2 * CHART_TEXT];         // of `screen`
 };
 
 /* How far training is. */
@@ -19,20 +29,21 @@ struct progress_state {
     double seconds, loss, tokens_per_second;
 };
 
-struct progress progress_start(bool quiet);
+void progress_start(struct progress *progress, bool quiet);
 
 /* A line that stays. */
 void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Draws the live line, at most ten times a second, in the width of the terminal. */
+/* Draws the live line, at most ten times a second, and the chart, at most twice a second, in the
+   width of the terminal. */
 void progress_step(struct progress *progress, const struct progress_state *state);
+
+/* Draws the chart once more, without the live line, and leaves it on the screen. */
+void progress_end(struct progress *progress);
 
 /* The live line in `line` (size bytes), at most `columns` long. If it is too long, the bar is left
    out first, then fields at the end. */
 void progress_format(const struct progress_state *state, size_t columns, char *line, size_t size);
-
-/* The width of the terminal on standard error; without one, the value of COLUMNS, or 80. */
-size_t progress_columns(void);
 
 #endif

@@ -126,6 +126,16 @@ static const struct option other_rows[] = {
              "attention, updates by weight; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
      .help = "print at the end how much time each operation took in training"},
+    {"plot", OPTION_CHOICE, AT(plot), "auto",
+     NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
+     .help =
+         "show the loss curves above the live line: auto on a terminal only; on elsewhere, too, "
+         "once at the end"},
+    {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
+     NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
+     .needs = "!plot=off", .help = "scale of the losses in --plot"},
+    {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...", .scope = OPTION_OF_CALL,
+     .needs = "!plot=off", .help = "folders of other runs; --plot shows their validation losses"},
     {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print nothing but errors"},
 
     {"keeping", OPTION_HEADING, .help = "Keeping"},

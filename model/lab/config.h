@@ -16,6 +16,9 @@
 
 enum { MAX_ITERS = 1000000000 }; // the largest --max-iters
 
+enum { PLOT_AUTO, PLOT_ON, PLOT_OFF };
+enum { PLOT_LOG, PLOT_LINEAR };
+
 enum { PAD_TO_LONGEST, PAD_TO_BLOCK };
 
 struct config {
@@ -36,7 +39,8 @@ struct config {
     // watching
     const char *out; // NULL: runs/NORM-PLACEMENT-sSEED
     int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval, quiet,
-        profile;
+        profile, plot, plot_scale;
+    const char *plot_beside; // folders of runs, separated by commas, or NULL
     // keeping and using
     const char *file; // of --config
     int64_t checkpoint_interval, keep_best;

@@ -1,6 +1,7 @@
 #include "model/lab/say.h"
 #include "data/files/notice.h"
 #include "data/files/quote.h"
+#include "model/lab/plot.h"
 #include "model/math/ranks.h"
 #include <omp.h>
 #include <string.h>
@@ -81,7 +82,8 @@ void say_without_effect(const struct config *config, int argc, char **argv) {
     if (config_unused(config, argc, argv, unused, sizeof unused)) notice("no effect: %s", unused);
 }
 
-void say_evaluation(struct session *t, const struct log_row *row) {
+/* The losses of the row, if it was evaluated. */
+static void say_losses(struct session *t, const struct log_row *row) {
     char train_loss[48] = "", eval_train_loss[48] = "";
     if (row->val_loss < 0) return;
     if (t->outcome.train_loss >= 0) // there was an update
@@ -93,10 +95,15 @@ void say_evaluation(struct session *t, const struct log_row *row) {
                  train_loss, row->val_loss, eval_train_loss, row->seconds);
 }
 
-void say_progress(struct session *t, const struct log_row *row) {
-    progress_step(&t->progress,
-                  &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
-                                           row->train_loss, t->outcome.tokens_per_second});
+void say_progress(struct session *t, const struct log_row *row, bool last) {
+    plot_add(t, row);
+    say_losses(t, row);
+    if (last)
+        progress_end(&t->progress);
+    else
+        progress_step(&t->progress,
+                      &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
+                                               row->train_loss, t->outcome.tokens_per_second});
 }
 
 void say_end(struct session *t) {

@@ -11,11 +11,9 @@ void say_start(struct session *t, int argc, char **argv);
 /* For a stored model that is only used: a note on options without effect. */
 void say_without_effect(const struct config *config, int argc, char **argv);
 
-/* The losses of the row, if it was evaluated. */
-void say_evaluation(struct session *t, const struct log_row *row);
-
-/* The live line after the update of the row. */
-void say_progress(struct session *t, const struct log_row *row);
+/* After the update of the row: its losses, if it was evaluated, and the plot and the live line. After
+   the last row the live line is removed. */
+void say_progress(struct session *t, const struct log_row *row, bool last);
 
 /* At the end: the result and the folder. */
 void say_end(struct session *t);

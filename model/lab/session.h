@@ -2,6 +2,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 
+#include "data/files/chart.h"
 #include "data/files/progress.h"
 #include "data/files/run.h"
 #include "data/text/corpus.h"
@@ -26,6 +27,7 @@ struct session {
     struct batch batch;
     struct run run;
     struct progress progress;
+    struct chart chart;     // see plot.h
     struct outcome outcome; // how the run goes; outcome.steps counts the updates done
     struct {
         struct model model; // only its lists of tensors

@@ -1,6 +1,7 @@
 #include "model/lab/setup.h"
 #include "data/die.h"
 #include "model/lab/best.h"
+#include "model/lab/plot.h"
 #include "model/lab/start.h"
 #include "model/lab/update.h"
 
@@ -56,6 +57,8 @@ static void check_reads(const struct config *config, const struct checkpoint *st
 void setup_run(struct session *t) {
     const struct config *config = &t->config;
     struct checkpoint start;
+    progress_start(&t->progress, config->quiet);
+    plot_start(t);
     start_open(&start, t);
     check_reads(config, &start);
     session_corpus(t, t->known.symbols ? &t->known : NULL);
@@ -77,7 +80,7 @@ void setup_run(struct session *t) {
         model_profile(&t->model, &t->batch);
     }
     session_compare_weights(t);
-    t->progress = progress_start(config->quiet);
+    plot_resume(t);
     if (config->probe_interval) {
         probe_init(&t->probe, &t->model);
         run_start_probes(&t->run, t->outcome.steps);

@@ -133,7 +133,7 @@ void use_generate(struct session *t, bool corpus_given) {
     struct vocabulary vocabulary;
     FILE *const files[] = {stdout, NULL};
     open_model(t, 1, &vocabulary);
-    t->progress = progress_start(t->config.quiet);
+    progress_start(&t->progress, t->config.quiet);
     if (t->config.items) {
         bool own = read_own_corpus(t, corpus_given);
         write_items(t, &vocabulary, t->config.prompt, own, files);

@@ -1,15 +1,13 @@
-/* The live line fits the width of the terminal. */
-#define _GNU_SOURCE // posix_openpt
+/* On a terminal: the live line fits its width, the chart above it changes in place, and the screen is
+   clean at the end. */
 #include "data/files/progress.h"
 #include "tests/command.h"
+#include "tests/terminal.h"
 #include <criterion/criterion.h>
-#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(progress, .init = folder_enter, .fini = folder_leave);
 
@@ -52,48 +50,22 @@ Test(progress, never_longer_than_the_width) {
         }
 }
 
-/* What the program writes to a terminal with this many columns, or with COLUMNS=40 if the terminal
-   has none. */
-static char *on_terminal(int columns) {
-    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-    cr_assert(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal), "no pseudo-terminal");
-    int slave = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
-    cr_assert(slave >= 0 && !ioctl(slave, TIOCSWINSZ, &size));
-    pid_t child = fork();
-    if (!child) {
-        if (columns)
-            unsetenv("COLUMNS");
-        else
-            setenv("COLUMNS", "40", 1);
-        dup2(slave, STDERR_FILENO);
-        dup2(slave, STDOUT_FILENO);
-        execl(getenv("TRAIN"), "train", "--max-iters=4000", "--n-layer=1", "--n-head=1",
-              "--n-embd=8", "--block-size=8", "--batch-size=2", "--sample=0", "--threads=1",
-              "--eval-interval=1000000", "--eval-iters=1", "--grammar-chars=2000", NULL);
-        _exit(99);
-    }
-    close(slave);
-    static char text[1 << 18];
-    size_t used = 0;
-    for (ssize_t got;
-         used < sizeof text - 1 && (got = read(terminal, text + used, sizeof text - 1 - used)) > 0;)
-        used += (size_t)got;
-    text[used] = 0;
-    int status;
-    cr_assert(waitpid(child, &status, 0) == child && status == 0, "status %d: %s", status, text);
-    close(terminal);
-    return text;
-}
+#define SHORT                                                                                      \
+    "--n-layer=1 --n-head=1 --n-embd=8 --block-size=8 --batch-size=2 --sample=0 --threads=1 "      \
+    "--eval-iters=1 --grammar-chars=2000 "
 
 static void expect_width(int terminal, size_t columns) {
     int lines = 0;
-    char *text = on_terminal(terminal);
-    for (char *line; (line = strsep(&text, "\r"));) {
-        char *end = strstr(line, "\033[K");
-        if (!end || !strstr(line, "/4000")) continue;
-        cr_expect((size_t)(end - line) < columns, "%zu columns: %.*s", columns, (int)(end - line),
-                  line);
+    char *text = terminal_output(
+        (struct on_terminal){.columns = terminal,
+                             .variables = terminal ? "TERM=xterm" : "TERM=xterm COLUMNS=40",
+                             .options = SHORT "--max-iters=4000 --eval-interval=1000000"});
+    for (char *line; (line = strsep(&text, "\n"));) {
+        const char *start = strstr(line, "\033[2K"), *end = strstr(line, "\033[m\r");
+        if (!start || !end || !strstr(line, "/4000")) continue;
+        start += strlen("\033[2K");
+        cr_expect((size_t)(end - start) < columns, "%zu columns: %.*s", columns, (int)(end - start),
+                  start);
         lines++;
     }
     cr_expect(lines > 0, "no live line in %zu columns", columns);
@@ -107,4 +79,83 @@ Test(progress, the_live_line_stays_in_one_line) {
 
 Test(progress, a_terminal_that_does_not_tell_its_width) {
     expect_width(0, 40);
+}
+
+static size_t count(const char *text, const char *part) {
+    size_t number = 0;
+    while ((text = strstr(text, part))) number++, text += strlen(part);
+    return number;
+}
+
+/* Of a run with evaluations at steps 0, 500 ... 4000 the screen has every line that stays, and one
+   chart if `rows` is not 0, of so many rows, before the lines of the end. */
+static void expect_screen(struct on_terminal program, size_t rows, const char *dot) {
+    program.options = SHORT "--max-iters=4000 --eval-interval=500";
+    const char *screen = terminal_screen(terminal_output(program), (size_t)program.columns);
+    cr_expect(count(screen, "step ") == 9, "lines of evaluations are missing: %s", screen);
+    cr_expect(!strstr(screen, "characters/s  "), "the live line is left: %s", screen);
+    cr_expect(count(screen, " val 2") == (rows > 0) && !strstr(screen, dot) == !rows,
+              "not one legend: %s", screen);
+    const char *step = strstr(screen, "step   4000"), *end = strstr(screen, "val loss is ");
+    cr_assert(step && end, "%s", screen);
+    size_t lines = 0;
+    for (const char *at = step; at < end; at++) lines += *at == '\n';
+    lines -= 1 + (program.columns < 52); // of the evaluation
+    cr_expect(lines == rows, "%zu lines of a chart, not %zu: %s", lines, rows, screen);
+}
+
+Test(progress, the_chart_changes_in_place) {
+    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=xterm LANG=C.UTF-8"}, 12,
+                  "\u28c0");
+    expect_screen((struct on_terminal){.columns = 200, .variables = "TERM=xterm LC_ALL=de_DE.utf8"},
+                  12, "\u28c0");
+    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=xterm LC_ALL=C"}, 12,
+                  "oo");
+    expect_screen((struct on_terminal){.columns = 50, .variables = "TERM=xterm NO_COLOR=1"}, 12,
+                  "oo");
+}
+
+Test(progress, a_window_that_is_too_narrow_has_no_chart) {
+    expect_screen((struct on_terminal){.columns = 30, .variables = "TERM=xterm LANG=C.UTF-8"}, 0,
+                  "\u28c0");
+}
+
+Test(progress, a_terminal_that_cannot_move_its_cursor_gets_plain_lines) {
+    expect_screen((struct on_terminal){.columns = 80, .variables = "TERM=dumb LANG=C.UTF-8"}, 0,
+                  "\033");
+}
+
+Test(progress, no_colour_is_no_sequence_of_colour) {
+    const char *text = terminal_output(
+        (struct on_terminal){.columns = 80,
+                             .variables = "TERM=xterm NO_COLOR=1",
+                             .options = SHORT "--max-iters=500 --eval-interval=100"});
+    cr_expect(count(text, "\033[") > 20 && !strstr(text, "\033[0;"), "%s", text);
+    text = terminal_output((struct on_terminal){
+        .columns = 80, .variables = "TERM=xterm NO_COLOR=", .options = SHORT "--max-iters=500"});
+    cr_expect(strstr(text, "\033[0;2m"), "%s", text);
+}
+
+Test(progress, an_interrupt_leaves_the_screen_clean) {
+    const char *output = terminal_output(
+        (struct on_terminal){.columns = 80,
+                             .variables = "TERM=xterm",
+                             .options = SHORT "--max-iters=100000000 --eval-interval=1000",
+                             .signal = SIGINT,
+                             .until = "step   2000",
+                             .status = 130});
+    const char *screen = terminal_screen(output, 80);
+    cr_expect(count(screen, "oo val ") == 1 && !strstr(screen, "characters/s  "), "%s", screen);
+    cr_expect(strstr(screen, "\ninterrupted after ") && strstr(screen, "\nto continue: "), "%s",
+              screen);
+}
+
+Test(progress, a_run_that_dies_leaves_its_chart_and_one_line) {
+    const char *output = terminal_output((struct on_terminal){
+        .columns = 80,
+        .variables = "TERM=xterm",
+        .options = SHORT "--max-iters=10000 --norm=none --learning-rate=1000 --grad-clip=0 "
+                         "--warmup-iters=1000",
+        .status = 3});
+    cr_expect(strstr(terminal_screen(output, 80), "\ntrain: diverged at step "), "%s", output);
 }

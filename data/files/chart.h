@@ -1,0 +1,44 @@
+/* A line chart in characters, such as loss curves in a terminal. What it looks like depends on its
+   arguments only. */
+#ifndef CHART_H
+#define CHART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CHART_CURVES = 8, CHART_ROWS = 15, CHART_COLUMNS = 240, CURVE_POINTS = 480 };
+
+/* A curve that grows. When it is full, each two neighbours become their mean, and from then on twice
+   as many values make a point. Set `name`, and the rest to 0. */
+struct curve {
+    char name[24];
+    double last;           // the value that was added last
+    double x, y;           // sums of the values that do not make a point yet
+    size_t pending, merge; // their number; how many make a point (0: 1)
+    size_t count;
+    struct {
+        double x, y;
+    } point[CURVE_POINTS];
+};
+
+/* Adds a value; one that is not finite is left out. The x of a curve do not fall. */
+void curve_add(struct curve *curve, double x, double y);
+
+struct chart {
+    struct curve curve[CHART_CURVES]; // a later one covers an earlier one
+    size_t curves;
+    double end;        // the x axis is from 0 to here; what is beyond is not shown
+    const char *label; // of the axes
+    bool logarithmic;  // the y axis; values that are not positive are not shown
+    bool utf8;         // braille dots instead of ASCII
+    bool colour;       // tells curves apart; without it, characters do
+};
+
+/* Writes the chart as `rows` lines, each at most `columns` wide and ended by a newline: a legend with
+   the last values, the curves beside the y axis, and the x axis. `text` has space for CHART_TEXT
+   bytes. Returns false, with an empty text, if the chart has no point yet or the space is too small
+   for it. Larger numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
+enum { CHART_TEXT = CHART_ROWS * (16 * CHART_COLUMNS + 64) };
+bool chart_draw(const struct chart *chart, size_t columns, size_t rows, char *text);
+
+#endif

@@ -1,0 +1,160 @@
+/* A chart in characters is a function of its curves and its size. */
+#include "data/files/chart.h"
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct chart chart;
+static char text[CHART_TEXT];
+
+static struct curve *add(const char *name, const double *y, size_t count) {
+    struct curve *curve = &chart.curve[chart.curves++];
+    strcpy(curve->name, name);
+    for (size_t i = 0; i < count; i++) curve_add(curve, (double)i, y[i]);
+    return curve;
+}
+
+static void start(void) {
+    chart = (struct chart){.end = 4, .label = "nats"};
+}
+
+TestSuite(chart, .init = start);
+
+Test(chart, a_straight_line_in_ascii) {
+    add("loss", (double[]){5, 4, 3, 2, 1}, 5);
+    cr_expect(chart_draw(&chart, 50, 7, text));
+    cr_expect_str_eq(text, "         .. loss 1.000  nats\n"
+                           "      5 +.....\n"
+                           "        |     ..........\n"
+                           "        |               ..........\n"
+                           "      2 +                         ..........\n"
+                           "        |                                   ......\n"
+                           "        +0-------------------2-------------------4\n");
+}
+
+Test(chart, a_straight_line_in_braille) {
+    chart.utf8 = true;
+    add("loss", (double[]){5, 4, 3, 2, 1}, 5);
+    cr_expect(chart_draw(&chart, 33, 5, text));
+    cr_expect_str_eq(text, "⠒⠒ loss 1.000  nats\n"
+                           "      5 ┤⠉⠒⠒⠤⠤⣀⣀\n"
+                           "        │       ⠉⠉⠒⠒⠤⠤⢄⣀⣀⡀\n"
+                           "        │                ⠈⠉⠑⠒⠢⠤⢄⣀\n"
+                           "        └0───────────2──────────4\n");
+}
+
+/* Powers of ten are at equal distances on a logarithmic axis. */
+Test(chart, powers_of_ten_are_a_straight_line_on_a_logarithmic_axis) {
+    char straight[CHART_TEXT];
+    add("loss", (double[]){4, 3, 2, 1, 0}, 5);
+    cr_assert(chart_draw(&chart, 60, 15, straight));
+    start();
+    chart.logarithmic = true;
+    add("loss", (double[]){1e4, 1e3, 100, 10, 1}, 5);
+    cr_assert(chart_draw(&chart, 60, 15, text));
+    char *line = straight, *other = text; // compare what is beside the labels
+    for (int row = 0; row < 15;
+         row++, line = strchr(line, '\n') + 1, other = strchr(other, '\n') + 1)
+        if (row) cr_expect(!strncmp(line + 8, other + 8, strcspn(line + 8, "\n")), "row %d", row);
+    cr_expect(strstr(text, "\n  10000 +") && strstr(text, "\n   1000 +") &&
+                  strstr(text, "\n      1 +"),
+              "%s", text);
+}
+
+Test(chart, later_curves_cover_earlier_ones_and_have_marks_of_their_own) {
+    chart.utf8 = true;
+    add("training", (double[]){3, 3, 3, 3, 1}, 5);
+    add("validation", (double[]){3, 3, 3, 3, 3}, 5);
+    cr_assert(chart_draw(&chart, 60, 6, text));
+    const char *row = strchr(text, '\n') + 1;
+    cr_expect(strstr(text, "⠒⠒ training 1.000 ") && strstr(text, "oo validation 3.000 "), "%s",
+              text);
+    cr_expect(!strncmp(row, "      3 ┤oooo", 14) && strcspn(row, "\n") == 8 + 3 + 51, "%s", text);
+    chart.colour = true;
+    cr_assert(chart_draw(&chart, 60, 6, text));
+    cr_expect(strstr(text, "\033[0;36m⠒⠒ validation") && !strstr(text, "oo"), "%s", text);
+}
+
+Test(chart, what_is_not_finite_or_has_no_logarithm_is_not_shown) {
+    cr_expect(!chart_draw(&chart, 60, 10, text) && !*text, "no curve");
+    add("loss", (double[]){NAN, INFINITY, -INFINITY}, 3);
+    cr_expect(!chart_draw(&chart, 60, 10, text) && !*text, "no point");
+    chart.logarithmic = true;
+    add("zero", (double[]){0, -1}, 2);
+    cr_expect(!chart_draw(&chart, 60, 10, text), "no logarithm");
+    add("one", (double[]){0, 1}, 2);
+    cr_expect(chart_draw(&chart, 60, 10, text), "one point");
+}
+
+Test(chart, points_beyond_the_axis_are_not_shown) {
+    chart.end = 2;
+    add("loss", (double[]){2, 2, 2, 100, 200}, 5);
+    cr_assert(chart_draw(&chart, 60, 6, text));
+    cr_expect(!strstr(text, "100 +") && !strstr(text, "200 +"), "%s", text);
+}
+
+/* The columns that a line takes: bytes that do not continue a character of UTF-8. */
+static size_t width(const char *line) {
+    size_t columns = 0;
+    for (; *line && *line != '\n'; line++) {
+        if (*line == '\033') line += strcspn(line, "m");
+        columns += *line != 'm' && (*line & 0xc0) != 0x80;
+    }
+    return columns;
+}
+
+Test(chart, never_larger_than_asked_for) {
+    double y[300];
+    for (int i = 0; i < 300; i++) y[i] = i % 7 ? 1e-5 * i : 1e10 / (1 + i);
+    chart.end = 299;
+    for (int k = 0; k < CHART_CURVES; k++) add("a name of 23 characters", y + k, (size_t)(300 - k));
+    for (int kind = 0; kind < 8; kind++) {
+        chart.utf8 = kind & 1, chart.colour = kind & 2, chart.logarithmic = kind & 4;
+        for (size_t columns = 0; columns < 300; columns += columns < 90 ? 1 : 23)
+            for (size_t rows = 0; rows < 20; rows++) {
+                bool drawn = chart_draw(&chart, columns, rows, text);
+                cr_assert(drawn == (columns >= 32 && rows >= 5));
+                size_t lines = 0;
+                for (const char *at = text; *at; at = strchr(at, '\n') + 1, lines++)
+                    cr_expect(width(at) <= columns, "%zu columns: %s", columns, at);
+                cr_expect(lines == (drawn ? rows < CHART_ROWS ? rows : CHART_ROWS : 0));
+            }
+    }
+    cr_expect(strlen(text) < CHART_TEXT / 2);
+}
+
+Test(chart, labels_are_round_numbers_of_their_row) {
+    srand(1);
+    for (int i = 0; i < 200; i++) {
+        start();
+        chart.logarithmic = i % 2;
+        double low = pow(10, rand() % 8 - 4) * (1 + rand() % 100), high = low * (1.001 + i * 0.05);
+        add("loss", (double[]){high, low}, 2);
+        cr_assert(chart_draw(&chart, 60, 15, text));
+        const double dot = chart.logarithmic ? log(high / low) / 12 : (high - low) / 12;
+        char *line = strchr(text, '\n') + 1;
+        for (int row = 0; row < 13; row += 3) {
+            double label = strtod(line, NULL);
+            double centre = chart.logarithmic ? high * exp(-row * dot) : high - row * dot;
+            double off = chart.logarithmic ? log(label / centre) : label - centre;
+            cr_expect(fabs(off) < 0.52 * dot, "%g to %g, row %d: %g is not %g", low, high, row,
+                      label, centre);
+            for (int k = 0; k < 3; k++) line = strchr(line, '\n') + 1;
+        }
+    }
+}
+
+/* Any number of values keeps to CURVE_POINTS points, which are their means, in order. */
+Test(chart, a_curve_of_many_values_has_means) {
+    struct curve *curve = &chart.curve[0];
+    const size_t values = 100003;
+    for (size_t i = 0; i < values; i++) curve_add(curve, (double)i, 2 * (double)i);
+    cr_expect(curve->count > CURVE_POINTS / 2 - 1 && curve->count < CURVE_POINTS);
+    cr_expect(curve->last == 2 * (double)(values - 1));
+    for (size_t i = 0; i < curve->count; i++) {
+        double mean = ((double)i + 0.5) * (double)curve->merge - 0.5;
+        cr_assert(curve->point[i].x == mean && curve->point[i].y == 2 * mean, "point %zu", i);
+    }
+}
