@@ -12,6 +12,7 @@
 #include "model/lab/help.h"
 #include "model/lab/interrupt.h"
 #include "model/lab/log.h"
+#include "model/lab/sample_line.h"
 #include "model/lab/save.h"
 #include "model/lab/say.h"
 #include "model/lab/setup.h"
@@ -37,6 +38,7 @@ static void train(struct session *t) {
             last = true; // interrupted, or the loss is low enough
             save_run(t, last);
         }
+        if (due_sample(t)) sample_line(t);
         if (!last) update_model(t, &row);
 
         log_write(t, &row, last);

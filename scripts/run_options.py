@@ -7,7 +7,7 @@ import math
 
 # These change what is measured, shown or stored, but not what is learned. (--max-tokens is stored as the
 # --max-iters that it results in.)
-WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval",
+WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval", "sample-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "top-p", "min-p", "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet",
             "profile", "out", "force", "preset"}

@@ -16,7 +16,7 @@ struct progress {
     double lined, drawn;                 // seconds at which the live line and the chart were drawn
     const struct chart *chart;           // or NULL
     char drawing[CHART_TEXT];            // the chart as it is on the screen
-    char text[512], line[256];           // below it: a text, the live line; "": none
+    char text[640], line[256];           // below it: a text, the live line; "": none
     size_t lines, width[PROGRESS_LINES]; // of the block on the screen; in columns
     size_t columns;                      // of the terminal when the block was written
     FILE *screen;                        // of the terminal; fflush() writes to it

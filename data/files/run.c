@@ -19,22 +19,20 @@ static void path_of(const struct run *run, const char *name, char *path, size_t 
 
 #define COLUMNS "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
 static const char *const headers[] = {COLUMNS "\n", COLUMNS ",eval_train_loss\n"};
-static const char probes_header[] = "step,layer,site,metric,value\n";
 
 static const char *first_line(const struct run *run, int table) {
-    return table == TABLE_LOG ? headers[run->eval_train] : probes_header;
+    static const char *const others[TABLES] = {
+        [TABLE_PROBES] = "step,layer,site,metric,value\n", [TABLE_SAMPLES] = "step\ttext\n"};
+    return table == TABLE_LOG ? headers[run->eval_train] : others[table];
 }
 
 static _Noreturn void refuse(const struct run *run, const char *name) {
     die(STATUS_MACHINE, "run: %s/%s: %s", run->folder, name, strerror(errno));
 }
 
-static _Noreturn void refuse_log(const struct run *run) {
-    refuse(run, "log.csv");
-}
-
 /* Opens a table for reading and writing; creates it if it is missing. */
-static FILE *open_table(const struct run *run, const char *name) {
+static void open_table(struct run *run, int table) {
+    const char *name = table_names[table];
     char path[4096];
     struct stat status;
     path_of(run, name, path, sizeof path);
@@ -43,14 +41,14 @@ static FILE *open_table(const struct run *run, const char *name) {
     if (!file || fstat(descriptor, &status)) refuse(run, name);
     if (!S_ISREG(status.st_mode)) // reading from a FIFO would block
         die(STATUS_MACHINE, "run: %s: is not a regular file", path);
-    return file;
+    run->table[table] = file;
 }
 
 /* Opens the log and locks it; creates it if it is missing. */
 static void open_log(struct run *run) {
-    run->log = open_table(run, "log.csv");
+    open_table(run, TABLE_LOG);
     // any other error: the file system has no locks
-    if (flock(fileno(run->log), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (flock(fileno(run->table[TABLE_LOG]), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         die(STATUS_USAGE, "run: %s: another process is writing this run", run->folder);
 }
 
@@ -69,6 +67,7 @@ static const char *const run_files[] = {"log.csv",
                                         "summary.json",
                                         "sample.txt",
                                         "probes.csv",
+                                        "samples.txt",
                                         "log.crc32",
                                         NULL};
 
@@ -88,8 +87,8 @@ static bool holds_run(const struct run *run) {
     char start[sizeof COLUMNS ",eval_train_loss\n" + 1] = "";
     for (int i = 1; run_files[i]; i++)
         if (run_has(run, run_files[i])) return true;
-    rewind(run->log);
-    size_t length = fread(start, 1, sizeof start - 1, run->log);
+    rewind(run->table[TABLE_LOG]);
+    size_t length = fread(start, 1, sizeof start - 1, run->table[TABLE_LOG]);
     return strlen(start) != length ||
            (strncmp(headers[0], start, length) != 0 && strncmp(headers[1], start, length) != 0);
 }
@@ -129,7 +128,8 @@ static int open_regular(const struct run *run, const char *name) {
 static void read_checksums(struct run *run) {
     int descriptor = open_regular(run, "log.crc32");
     if (descriptor < 0) {
-        notice("%s/log.crc32 is missing: damage in log.csv and probes.csv would not be found",
+        notice("%s/log.crc32 is missing: damage in log.csv, probes.csv and samples.txt would not "
+               "be found",
                run->folder);
         return;
     }
@@ -139,8 +139,7 @@ static void read_checksums(struct run *run) {
     fclose(file);
     if (!whole)
         die(STATUS_MACHINE,
-            "run: %s/log.crc32: is damaged (delete it to continue without checking log.csv and "
-            "probes.csv)",
+            "run: %s/log.crc32: is damaged (delete it to continue without checking the tables)",
             run->folder);
 }
 
@@ -165,8 +164,9 @@ static void check_checksums(const struct run *run) {
 /* Keeps the first `length` bytes of a table, to which rows are added next. If that is less than its
    checksum covers, the checksum of the kept bytes is written first, so that a kill in between does
    no harm. An empty table gets its header. */
-static void cut(struct run *run, FILE *file, int table, size_t length) {
+static void cut(struct run *run, int table, size_t length) {
     const char *name = table_names[table];
+    FILE *file = run->table[table];
     if (length < run->checksum[table].bytes) {
         run->checksum[table] = (struct table_checksum){0};
         if (!table_checksum_extend(&run->checksum[table], fileno(file), length)) refuse(run, name);
@@ -176,10 +176,6 @@ static void cut(struct run *run, FILE *file, int table, size_t length) {
         refuse(run, name);
     if (!length) fputs(first_line(run, table), file);
     if (fflush(file)) refuse(run, name);
-}
-
-static void cut_log(struct run *run, size_t length) {
-    cut(run, run->log, TABLE_LOG, length);
 }
 
 /* Creates the folder and its parents, as mkdir -p. With `fresh`, returns false if it exists. */
@@ -206,10 +202,10 @@ static const char *const end_files[] = {"summary.json",         "summary.json.tm
 
 void run_open(struct run *run, const char *out, const char *name, bool force) {
     if (run->silent) {
-        run->log = file_create_nowhere().stream;
+        run->table[TABLE_LOG] = file_create_nowhere().stream;
         return;
     }
-    run->probes = NULL;
+    memset(run->table, 0, sizeof run->table);
     memset(run->checksum, 0, sizeof run->checksum);
     int length = out ? snprintf(run->folder, sizeof run->folder, "%s", out)
                      : snprintf(run->folder, sizeof run->folder, "runs/%s", name);
@@ -232,13 +228,13 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     remove_files(run, (const char *const[]){"config.ini", NULL});
     remove_files(run, end_files);
     remove_files(run, (const char *const[]){"checkpoint.safetensors", "best.safetensors",
-                                            "probes.csv", "log.crc32", NULL});
-    cut_log(run, 0);
+                                            "probes.csv", "samples.txt", "log.crc32", NULL});
+    cut(run, TABLE_LOG, 0);
 }
 
 void run_lock(struct run *run, const char *folder) {
     if (run->silent) return;
-    run->log = run->probes = NULL;
+    memset(run->table, 0, sizeof run->table);
     memset(run->checksum, 0, sizeof run->checksum);
     if (snprintf(run->folder, sizeof run->folder, "%s", folder) >= (int)sizeof run->folder - 32)
         die(STATUS_USAGE, "run: --resume: the name is too long");
@@ -259,7 +255,8 @@ static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
     char line[ROW_BYTES];
     size_t kept = 0;
     ssize_t length;
-    for (int number = 1; (length = line_read(run->log, line, sizeof line)) != 0; number++) {
+    for (int number = 1; (length = line_read(run->table[TABLE_LOG], line, sizeof line)) != 0;
+         number++) {
         bool whole = length > 0 && line[length - 1] == '\n'; // not cut off
         long long at = -1;
         double elapsed = -1;
@@ -274,18 +271,18 @@ static size_t scan_log(const struct run *run, int64_t step, double *seconds) {
         if (number > 1) *seconds = elapsed;
         kept += (size_t)length;
     }
-    if (ferror(run->log)) refuse_log(run);
+    if (ferror(run->table[TABLE_LOG])) refuse(run, "log.csv");
     return kept;
 }
 
 double run_resume(struct run *run, int64_t step) {
     double seconds = 0;
     if (run->silent) {
-        run->log = file_create_nowhere().stream;
+        run->table[TABLE_LOG] = file_create_nowhere().stream;
         return 0;
     }
     if (step > 0) read_checksums(run);
-    if (!run->log) {
+    if (!run->table[TABLE_LOG]) {
         check_checksums(run); // before a missing log is created
         open_log(run);
     }
@@ -295,43 +292,59 @@ double run_resume(struct run *run, int64_t step) {
     if (!step)
         remove_files(run,
                      (const char *const[]){"log.crc32", NULL}); // it covers rows, and none stays
-    cut_log(run, kept);
+    cut(run, TABLE_LOG, kept);
     return seconds;
 }
 
-void run_start_probes(struct run *run, int64_t step) {
-    char line[ROW_BYTES];
+void run_start_table(struct run *run, int table, int64_t step) {
+    const char *name = table_names[table], *header = first_line(run, table);
+    char line[ROW_BYTES], after;
     size_t kept = 0;
     ssize_t length;
     if (run->silent) {
-        run->probes = file_create_nowhere().stream;
+        run->table[table] = file_create_nowhere().stream;
         return;
     }
-    run->probes = open_table(run, "probes.csv");
-    for (int number = 1; (length = line_read(run->probes, line, sizeof line)) != 0; number++) {
+    open_table(run, table);
+    FILE *file = run->table[table];
+    for (int number = 1; (length = line_read(file, line, sizeof line)) != 0; number++) {
         long long at = -1;
         if (length > 0 && line[length - 1] != '\n') break;
-        if (length < 0 ||
-            (number == 1 ? strcmp(line, probes_header) != 0 : sscanf(line, "%lld,", &at) != 1))
-            die(STATUS_MACHINE, "run: %s/probes.csv:%d: is not a row of a run's probes",
-                run->folder, number);
-        if (at >= step || !may_stay(run, TABLE_PROBES, kept + (size_t)length)) break;
+        if (length < 0 || (number == 1 ? strcmp(line, header) != 0
+                                       : sscanf(line, "%lld%c", &at, &after) != 2 ||
+                                             after != header[strlen("step")]))
+            die(STATUS_MACHINE, "run: %s/%s:%d: is not a row of a run's table", run->folder, name,
+                number);
+        if (at >= step || !may_stay(run, table, kept + (size_t)length)) break;
         kept += (size_t)length;
     }
-    if (ferror(run->probes)) refuse(run, "probes.csv");
-    cut(run, run->probes, TABLE_PROBES, kept);
+    if (ferror(file)) refuse(run, name);
+    cut(run, table, kept);
+}
+
+/* Makes the last row visible to others. */
+static void end_row(struct run *run, int table) {
+    FILE *file = run->table[table];
+    fputc('\n', file);
+    if (fflush(file) || ferror(file)) refuse(run, table_names[table]);
 }
 
 void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
                double value) {
-    fprintf(run->probes, "%lld,", (long long)step);
-    if (layer >= 0) fprintf(run->probes, "%d", layer);
-    fprintf(run->probes, ",%s,%s,", site, metric);
+    FILE *probes = run->table[TABLE_PROBES];
+    fprintf(probes, "%lld,", (long long)step);
+    if (layer >= 0) fprintf(probes, "%d", layer);
+    fprintf(probes, ",%s,%s,", site, metric);
     if (isnan(value))
-        fputs("nan\n", run->probes);
+        fputs("nan", probes);
     else
-        fprintf(run->probes, "%.9g\n", value);
-    if (fflush(run->probes) || ferror(run->probes)) refuse(run, "probes.csv");
+        fprintf(probes, "%.9g", value);
+    end_row(run, TABLE_PROBES);
+}
+
+void run_sample(struct run *run, int64_t step, const char *text) {
+    fprintf(run->table[TABLE_SAMPLES], "%lld\t%s", (long long)step, text);
+    end_row(run, TABLE_SAMPLES);
 }
 
 static void cell(FILE *log, const char *format, double value) {
@@ -343,40 +356,39 @@ static void cell(FILE *log, const char *format, double value) {
 }
 
 void run_log(struct run *run, const struct log_row *row) {
-    fprintf(run->log, "%lld", (long long)row->step);
-    cell(run->log, "%.3f", row->seconds);
-    cell(run->log, "%.0f", (double)row->tokens);
-    cell(run->log, "%.6g", row->lr);
-    cell(run->log, "%.9g", row->train_loss);
-    cell(run->log, "%.9g", row->val_loss);
-    cell(run->log, "%.9g", row->grad_norm);
-    cell(run->log, "%.0f", row->tokens_per_second);
-    if (run->eval_train) cell(run->log, "%.9g", row->eval_train_loss);
-    fputc('\n', run->log);
-    if (fflush(run->log) || ferror(run->log)) refuse_log(run);
+    FILE *log = run->table[TABLE_LOG];
+    fprintf(log, "%lld", (long long)row->step);
+    cell(log, "%.3f", row->seconds);
+    cell(log, "%.0f", (double)row->tokens);
+    cell(log, "%.6g", row->lr);
+    cell(log, "%.9g", row->train_loss);
+    cell(log, "%.9g", row->val_loss);
+    cell(log, "%.9g", row->grad_norm);
+    cell(log, "%.0f", row->tokens_per_second);
+    if (run->eval_train) cell(log, "%.9g", row->eval_train_loss);
+    end_row(run, TABLE_LOG);
 }
 
 void run_sync(struct run *run) {
     if (run->silent) return;
-    if (!sync_file(fileno(run->log))) refuse_log(run);
-    if (run->probes && !sync_file(fileno(run->probes))) refuse(run, "probes.csv");
+    for (int i = 0; i < TABLES; i++)
+        if (run->table[i] && !sync_file(fileno(run->table[i]))) refuse(run, table_names[i]);
 }
 
 void run_write_checksums(struct run *run) {
-    FILE *const files[TABLES] = {run->log, run->probes};
     struct stat status;
     if (run->silent) return;
     for (int i = 0; i < TABLES; i++)
-        if (files[i] &&
-            (fstat(fileno(files[i]), &status) ||
-             !table_checksum_extend(&run->checksum[i], fileno(files[i]), status.st_size)))
+        if (run->table[i] &&
+            (fstat(fileno(run->table[i]), &status) ||
+             !table_checksum_extend(&run->checksum[i], fileno(run->table[i]), status.st_size)))
             refuse(run, table_names[i]);
     write_checksums(run);
 }
 
 void run_close(struct run *run) {
-    if (run->probes && fclose(run->probes)) refuse(run, "probes.csv");
-    if (fclose(run->log)) refuse_log(run);
+    for (int i = 0; i < TABLES; i++)
+        if (run->table[i] && fclose(run->table[i])) refuse(run, table_names[i]);
 }
 
 struct new_file file_create(const struct run *run, const char *name) {

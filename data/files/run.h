@@ -1,8 +1,8 @@
-/* A run's folder: config.ini, log.csv, probes.csv, log.crc32, summary.json, sample.txt, the models'
-   files and the checkpoint. Files other than the two tables log.csv and probes.csv are there whole
-   or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies with
-   status 1. A name that is too long, a folder that contains a run, and a run that another process
-   is writing die with status 2. The message names the file or folder.
+/* A run's folder: config.ini, the tables log.csv, probes.csv and samples.txt, log.crc32,
+   summary.json, sample.txt, the models' files and the checkpoint. Files other than the tables are
+   there whole or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies
+   with status 1. A name that is too long, a folder that contains a run, and a run that another
+   process is writing die with status 2. The message names the file or folder.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system drops the lock when the process ends, in whatever way. */
@@ -17,10 +17,9 @@
 
 struct run {
     char folder[3072];
-    bool silent; // another process writes this run: nothing is read or written here
-    FILE *log;
-    FILE *probes;    // NULL before run_start_probes()
-    bool eval_train; // the log has a column eval_train_loss; to be set before it is opened
+    bool silent;         // another process writes this run: nothing is read or written here
+    FILE *table[TABLES]; // NULL before run_start_table(); the log is always open
+    bool eval_train;     // the log has a column eval_train_loss; to be set before it is opened
     struct table_checksum checksum[TABLES]; // the content of log.crc32
 };
 
@@ -61,12 +60,18 @@ enum { NOT_MEASURED = -1 };
 
 void run_log(struct run *run, const struct log_row *row);
 
-/* Opens probes.csv, and removes the rows of update `step` and later ones. */
-void run_start_probes(struct run *run, int64_t step);
+/* Opens probes.csv (TABLE_PROBES) or samples.txt (TABLE_SAMPLES), and removes the rows of update
+   `step` and later ones. */
+void run_start_table(struct run *run, int table, int64_t step);
 
-/* Adds a row to it: a value measured at update `step`; `layer` is negative outside the layers. */
+/* Adds a row to probes.csv: a value measured at update `step`; `layer` is negative outside the
+   layers. */
 void run_probe(struct run *run, int64_t step, int layer, const char *site, const char *metric,
                double value);
+
+/* Adds a row to samples.txt: a text without control characters that was sampled after `step`
+   updates. */
+void run_sample(struct run *run, int64_t step, const char *text);
 
 /* Syncs the tables to the disk: before a checkpoint, which relies on their rows. */
 void run_sync(struct run *run);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const table_names[TABLES] = {"log.csv", "probes.csv"};
+const char *const table_names[TABLES] = {"log.csv", "probes.csv", "samples.txt"};
 
 enum { TEXT_MAX = 256 };
 

@@ -3,6 +3,7 @@
 
      log.csv BYTES CRC32
      probes.csv BYTES CRC32
+     samples.txt BYTES CRC32
 
    BYTES is the table's length. Rows that were added later are not covered; resuming from the
    checkpoint drops them. The file is written before the checkpoint, so that it always covers the
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { TABLE_LOG, TABLE_PROBES, TABLES };
+enum { TABLE_LOG, TABLE_PROBES, TABLE_SAMPLES, TABLES };
 extern const char *const table_names[TABLES];
 
 /* The CRC-32 of the first `bytes` bytes of a table; bytes 0: there is no checksum. */

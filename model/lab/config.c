@@ -124,6 +124,9 @@ static const struct option other_rows[] = {
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
              "attention, updates by weight; 0: none"},
+    {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
+     .help = "updates between lines of text that the model writes into samples.txt and above the "
+             "live line; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
      .help = "print at the end how much time each operation took in training"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
@@ -150,7 +153,8 @@ static const struct option other_rows[] = {
      .help = "keep the model with the lowest validation loss so far in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (except --probe-interval), --micro-batch-tokens and "
+             "--max-iters, the intervals (except --probe-interval and --sample-interval), "
+             "--micro-batch-tokens and "
              "--threads may change"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},

@@ -38,8 +38,8 @@ struct config {
     struct adam_options adam;
     // watching
     const char *out; // NULL: runs/NORM-PLACEMENT-sSEED
-    int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval, quiet,
-        profile, plot, plot_scale;
+    int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval,
+        sample_interval, quiet, profile, plot, plot_scale;
     const char *plot_beside; // folders of runs, separated by commas, or NULL
     // keeping and using
     const char *file; // of --config

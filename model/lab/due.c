@@ -35,6 +35,11 @@ bool due_probe(const struct session *t) {
     return interval && t->outcome.steps % interval == 0;
 }
 
+bool due_sample(const struct session *t) {
+    int64_t interval = t->config.sample_interval;
+    return interval && t->outcome.steps % interval == 0;
+}
+
 bool due_log(const struct session *t, const struct log_row *row) {
     return row->step % t->config.log_interval == 0 || row->val_loss >= 0;
 }

@@ -23,6 +23,9 @@ bool due_checkpoint(const struct session *t);
 /* A probe of this step's update: every --probe-interval steps. */
 bool due_probe(const struct session *t);
 
+/* A row of samples.txt: every --sample-interval steps. */
+bool due_sample(const struct session *t);
+
 /* A row of log.csv: every --log-interval steps, and whenever there was an evaluation. */
 bool due_log(const struct session *t, const struct log_row *row);
 

@@ -37,7 +37,7 @@ static const char *const sections[][2] = {
     {"FILES",
      "A run's folder holds config.ini (every option), log.csv (losses, in nats per character), "
      "model.safetensors (the weights), checkpoint.safetensors (what --resume needs), summary.json, "
-     "sample.txt and, with --probe-interval, probes.csv."},
+     "sample.txt and, with --probe-interval, probes.csv, with --sample-interval samples.txt."},
     {"EXAMPLES", "normlab-train --norm=rms --postln --learning-rate=3e-3 --out=runs/try CORPUS\n"
                  "normlab-train --resume=runs/try\n"
                  "normlab-train --generate=runs/try --prompt=\"ROMEO:\""},

@@ -101,19 +101,24 @@ void sampler_add(struct sampler *sampler, int32_t id) {
     window[sampler->length++] = id;
 }
 
-int32_t sampler_next(struct sampler *sampler) {
+int32_t sampler_try(struct sampler *sampler) {
     struct model *model = sampler->model;
     model_extend(model, sampler->window, sampler->evaluated, sampler->length);
     sampler->evaluated = sampler->length;
     const real *logits = model_logits(model, sampler->length - 1);
     for (size_t v = 0; v < model->V; v++)
-        if (!isfinite(logits[v]))
-            die(STATUS_DIVERGED,
-                "sample: the model's logits are nan or infinite (its weights may be "
-                "damaged, or its training diverged)");
+        if (!isfinite(logits[v])) return -1;
     int32_t id = sample_index(model->V, logits, sampler->options,
                               random_uniform(sampler->key, sampler->count++));
     sampler_add(sampler, id);
+    return id;
+}
+
+int32_t sampler_next(struct sampler *sampler) {
+    int32_t id = sampler_try(sampler);
+    if (id < 0)
+        die(STATUS_DIVERGED, "sample: the model's logits are nan or infinite (its weights may be "
+                             "damaged, or its training diverged)");
     return id;
 }
 

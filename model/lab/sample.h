@@ -41,6 +41,9 @@ void sampler_add(struct sampler *sampler, int32_t id);
    logit is not finite. */
 int32_t sampler_next(struct sampler *sampler);
 
+/* The same; returns -1 instead of dying. */
+int32_t sampler_try(struct sampler *sampler);
+
 /* What a text starts with, how many characters continue it at most, and what ends it earlier: its
    first `stop`, which is written too. */
 struct text_options {

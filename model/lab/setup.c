@@ -83,8 +83,9 @@ void setup_run(struct session *t) {
     plot_resume(t);
     if (config->probe_interval) {
         probe_init(&t->probe, &t->model);
-        run_start_probes(&t->run, t->outcome.steps);
+        run_start_table(&t->run, TABLE_PROBES, t->outcome.steps);
     }
+    if (config->sample_interval) run_start_table(&t->run, TABLE_SAMPLES, t->outcome.steps);
 }
 
 void setup_free(struct session *t) {

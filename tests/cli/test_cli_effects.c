@@ -184,6 +184,7 @@ static const char *const inert[] = {"preln",
                                     "help",
                                     "version",
                                     "probe-interval",
+                                    "sample-interval",
                                     "stats",
                                     "leak",
                                     "dump",
@@ -220,6 +221,9 @@ Test(cli_effects, every_acting_option_acts) {
     char *probed = traces("--probe-interval=2 text.txt");
     cr_expect_str_eq(usual, probed);
     free(probed);
+    char *sampled = traces("--sample-interval=2 text.txt");
+    cr_expect_str_eq(usual, sampled);
+    free(sampled);
     free(usual);
 }
 

@@ -16,7 +16,8 @@ enum { STEPS = 4 };
 static void enter(void) {
     folder_enter();
     corpus_put_tiny("text.txt", 2000);
-    struct ending ending = train(TINY "--quiet --norm=bn --probe-interval=3 --eval-interval=2 "
+    struct ending ending = train(TINY "--quiet --norm=bn --probe-interval=3 --sample-interval=3 "
+                                      "--eval-interval=2 "
                                       "--max-iters=%d --out=run text.txt",
                                  STEPS);
     cr_assert(ending.status == 0, "%s", ending.err);
@@ -109,22 +110,24 @@ Test(flips, the_checkpoint) {
 }
 
 /* The rows of a resumed run. */
-static const char *const tables[] = {"run/log.csv", "run/probes.csv", "run/log.crc32"};
+static const char *const tables[] = {"run/log.csv", "run/probes.csv", "run/samples.txt",
+                                     "run/log.crc32"};
 static struct {
     char *text;
     size_t bytes;
-} whole[3], kept[2];
+} whole[TABLES + 1], kept[TABLES];
 static double kept_seconds;
 static struct run run;
 
 static void restore_tables(void) {
-    for (int i = 0; i < 3; i++) file_put(tables[i], whole[i].text, whole[i].bytes);
+    for (int i = 0; i <= TABLES; i++) file_put(tables[i], whole[i].text, whole[i].bytes);
 }
 
 static void resume_tables(void) {
     run_lock(&run, "run");
     kept_seconds = run_resume(&run, STEPS);
-    run_start_probes(&run, STEPS);
+    run_start_table(&run, TABLE_PROBES, STEPS);
+    run_start_table(&run, TABLE_SAMPLES, STEPS);
     run_close(&run);
 }
 
@@ -138,20 +141,21 @@ static bool is_kept(int i) {
 
 static void read_tables(struct reading *reading) {
     double seconds = kept_seconds;
-    if (run.log) fclose(run.log); // of the flip before, if that died; it holds a lock
-    if (run.probes) fclose(run.probes);
-    run.log = run.probes = NULL;
+    for (int i = 0; i < TABLES; i++)
+        if (run.table[i]) fclose(run.table[i]); // of the flip before, if that died; it holds a lock
+    memset(run.table, 0, sizeof run.table);
     resume_tables();
-    run.log = run.probes = NULL;
-    reading->same = seconds == kept_seconds && is_kept(0) && is_kept(1);
+    memset(run.table, 0, sizeof run.table);
+    reading->same = seconds == kept_seconds && is_kept(TABLE_LOG) && is_kept(TABLE_PROBES) &&
+                    is_kept(TABLE_SAMPLES);
     kept_seconds = seconds;
 }
 
 static void expect_table_noticed(int i, int percent) {
-    for (int k = 0; k < 3; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
+    for (int k = 0; k <= TABLES; k++) whole[k].text = file_text(tables[k], &whole[k].bytes);
     resume_tables();
-    for (int k = 0; k < 2; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
-    run.log = run.probes = NULL;
+    for (int k = 0; k < TABLES; k++) kept[k].text = file_text(tables[k], &kept[k].bytes);
+    memset(run.table, 0, sizeof run.table);
     cr_assert(kept[0].bytes < whole[0].bytes, "the log has no row after the checkpoint");
     restore_tables();
     expect_noticed(
@@ -160,15 +164,19 @@ static void expect_table_noticed(int i, int percent) {
 }
 
 Test(flips, the_log) {
-    expect_table_noticed(0, 75); // the row after the checkpoint is removed anyway
+    expect_table_noticed(TABLE_LOG, 75); // the row after the checkpoint is removed anyway
 }
 
 Test(flips, the_probes) {
-    expect_table_noticed(1, 100);
+    expect_table_noticed(TABLE_PROBES, 100);
+}
+
+Test(flips, the_samples) {
+    expect_table_noticed(TABLE_SAMPLES, 100);
 }
 
 Test(flips, the_checksums_of_the_log) {
-    expect_table_noticed(2, 100);
+    expect_table_noticed(TABLES, 100);
 }
 
 /* All values of a configuration, one per line. */

@@ -211,7 +211,7 @@ Test(run, a_file_that_cannot_be_replaced) {
 Test(run, a_log_that_was_cut_has_its_checksum) {
     struct run run = {0};
     run_open(&run, "here", "", false);
-    run_start_probes(&run, 0);
+    run_start_table(&run, TABLE_PROBES, 0);
     for (int step = 0; step < 6; step++) {
         run_log(&run, &(struct log_row){.step = step, .seconds = step});
         run_probe(&run, step, 0, "attn", "stream_rms", step);
@@ -222,7 +222,7 @@ Test(run, a_log_that_was_cut_has_its_checksum) {
         for (int again = 0; again < 2; again++) {
             run_lock(&run, "here");
             cr_expect(run_resume(&run, step) == step - 1);
-            run_start_probes(&run, step);
+            run_start_table(&run, TABLE_PROBES, step);
             run_log(&run, &(struct log_row){.step = step, .seconds = 9}); // after the checksum
             run_probe(&run, step, 0, "attn", "stream_rms", 9);
             run_close(&run);

@@ -33,7 +33,8 @@ TestSuite(sync, .init = folder_enter, .fini = folder_leave);
 static void write_all(void *unused) {
     struct run run = {0};
     run_open(&run, "here", "", true);
-    run_start_probes(&run, 0);
+    run_start_table(&run, TABLE_PROBES, 0);
+    run_start_table(&run, TABLE_SAMPLES, 0);
     calls[0] = 0;
     struct new_file file = file_create(&run, "summary.json");
     fputs("text", file.stream);
@@ -41,9 +42,9 @@ static void write_all(void *unused) {
     cr_expect_str_eq(calls, "frd", "the file, its name, the folder: %s", calls);
     calls[0] = 0;
     run_sync(&run);
-    cr_expect_str_eq(calls, "ff", "the log and the probes: %s", calls);
+    cr_expect_str_eq(calls, "fff", "the log, the probes and the samples: %s", calls);
     run_write_checksums(&run);
-    cr_expect_str_eq(calls, "fffrd", "their checksums: %s", calls);
+    cr_expect_str_eq(calls, "ffffrd", "their checksums: %s", calls);
     run_close(&run);
 }
 

@@ -1,0 +1,111 @@
+/* --sample-interval: lines in samples.txt, which cost no bits. */
+#include "model/norm/kinds.h"
+#include "tests/command.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    items_put("items.txt", 60);
+}
+
+TestSuite(sample_line, .init = enter, .fini = folder_leave);
+
+#define LINES TINY "--quiet --force --max-iters=6 --learning-rate=0.02 --sample=90 "
+
+static void run(const char *out, const char *options) {
+    struct ending ending = train(LINES "--out=%s %s", out, options);
+    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+}
+
+static char *text_of(const char *folder, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *text = file_text(path, NULL);
+    cr_assert(text, "%s is missing", path);
+    return text;
+}
+
+/* The row of `step`: its text and a newline. */
+static char *row_of(const char *folder, int step) {
+    char start[32];
+    snprintf(start, sizeof start, "\n%d\t", step);
+    char *row = strstr(text_of(folder, "samples.txt"), start);
+    cr_assert(row, "%s: no row of step %d", folder, step);
+    row += strlen(start);
+    row[strcspn(row, "\n") + 1] = 0;
+    return row;
+}
+
+Test(sample_line, each_interval_has_a_row_from_the_start_to_the_end) {
+    run("out", "--sample-interval=2 text.txt");
+    const char *text = text_of("out", "samples.txt");
+    int rows = -1, step;
+    cr_expect(!strncmp(text, "step\ttext\n0\t", 12), "%s", text);
+    for (const char *at = text; *at; at = strchr(at, '\n') + 1, rows++)
+        if (rows >= 0) cr_expect(sscanf(at, "%d\t", &step) == 1 && step == 2 * rows, "%s", text);
+    cr_expect(rows == 4, "%s", text);
+}
+
+/* The last line starts as sample.txt does: by the same model and the same random numbers. */
+Test(sample_line, the_last_line_is_the_start_of_the_sample) {
+    run("out", "--sample-interval=3 --max-iters=60 text.txt");
+    const char *line = row_of("out", 60), *sample = text_of("out", "sample.txt");
+    int characters = 0;
+    for (; *line != '\n'; line++, sample++, characters++) {
+        const bool escaped = *line == '\\' && line[1] == 'n';
+        cr_expect(*sample == (escaped ? '\n' : *line), "character %d", characters);
+        line += escaped;
+    }
+    cr_expect(characters == 72);
+}
+
+/* Of norms that have a state too: running statistics are read, and not changed. */
+Test(sample_line, lines_change_no_bit_of_a_run) {
+    for (size_t i = 0; norm_kinds[i]; i++) {
+        char options[128];
+        snprintf(options, sizeof options, "--norm=%s --dropout=0.1 text.txt", norm_kinds[i]->name);
+        run("without", options);
+        snprintf(options, sizeof options, "--norm=%s --dropout=0.1 --sample-interval=1 text.txt",
+                 norm_kinds[i]->name);
+        run("with", options);
+        cr_expect_str_eq(text_of("with", "sample.txt"), text_of("without", "sample.txt"), "%s",
+                         options);
+        struct ending with = train("--evaluate=with"), without;
+        cr_assert(with.status == 0, "%s", with.err);
+        char loss[256];
+        snprintf(loss, sizeof loss, "%.200s", with.out);
+        without = train("--evaluate=without");
+        cr_expect_str_eq(loss, without.out, "%s", options);
+    }
+}
+
+Test(sample_line, a_resumed_run_has_the_rows_of_one_that_never_stopped) {
+    run("whole", "--sample-interval=1 text.txt");
+    run("parts", "--sample-interval=1 --max-iters=3 --lr-decay-iters=6 text.txt");
+    struct ending ending = train("--quiet --resume=parts --max-iters=6");
+    cr_assert(ending.status == 0, "%s", ending.err);
+    cr_expect_str_eq(text_of("parts", "samples.txt"), text_of("whole", "samples.txt"));
+    ending = train("--quiet --resume=parts --max-iters=9 --sample-interval=2");
+    expect_refusal(&ending, 2, "--sample-interval=2");
+}
+
+Test(sample_line, an_item_ends_before_its_end_marker) {
+    run("out", "--items --sample-interval=6 --max-iters=120 items.txt");
+    const char *item = row_of("out", 120);
+    cr_expect(strlen(item) <= 8 + 1 && !strchr(item, '\\'), "%s", item);
+}
+
+Test(sample_line, what_could_end_a_row_or_move_a_cursor_is_escaped) {
+    static const char text[] = "a\tb\\c\033[2J\r\302\233 d\n";
+    char corpus[40 * sizeof text] = "";
+    for (int i = 0; i < 40; i++) strcat(corpus, text);
+    file_put("odd.txt", corpus, strlen(corpus));
+    run("out", "--sample-interval=10 --max-iters=50 --temperature=3 odd.txt");
+    const char *lines = text_of("out", "samples.txt");
+    cr_expect(strstr(lines, "\\n") && strstr(lines, "\\t") && strstr(lines, "\\\\") &&
+              strchr(lines, '?'));
+    cr_expect(!strchr(lines, '\033') && !strchr(lines, '\r') && !strstr(lines, "\302\233"));
+}
