@@ -33,17 +33,13 @@ from arguments import Parser, UsageError, words
 from claims.inference import CONFIDENCE, t_interval
 from runs import RunError
 from selection import Axis, unstable_seeds
-from tune_runs import Runs, option_name, value_text, words_of
+from tune_runs import Runs, option_name, say, value_text, words_of
 from tune_search import Search
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN = 2  # recipes of a variant that are judged
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 OF_TUNING = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate")  # not for the user's runs
-
-
-def say(text):
-    print(f"tune: {text}", file=sys.stderr, flush=True)
 
 
 # ---- the command ---------------------------------------------------------------------------------

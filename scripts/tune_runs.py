@@ -14,7 +14,7 @@ import table
 from ablation import run_grid
 from comparisons import refuse_mixed
 from outcomes import outcome_of, value_of
-from runs import RunError, read_text
+from runs import RunError, number_text, read_text
 
 # What a run of tune.py gets unless the options after -- say otherwise: only the last loss counts, on all of a split.
 OWN = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
@@ -23,7 +23,7 @@ ALIASES = {"lr": "learning-rate"}
 
 
 def say(text):
-    print(f"tune: {text}", file=sys.stderr)
+    print(f"tune: {text}", file=sys.stderr, flush=True)
 
 
 def option_name(word):
@@ -33,7 +33,7 @@ def option_name(word):
 
 
 def value_text(value):
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def words_of(options):

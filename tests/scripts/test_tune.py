@@ -245,7 +245,7 @@ def test_a_search_by_train(run, text, tmp_path):
     assert trials == 4 and len(tuning) == 8 and len(summaries) == 8 + 8
     assert all(re.search(r"-s10[12]$", name) for name in tuning)
     assert all(re.search(r"-s[12]$", name) for name in summaries if name not in tuning)
-    recipes = re.findall(r"(best|second): \./train (--norm=\w+) --lr=[0-9.]+ (.*)\n    loss (.*)", ended.out)
+    recipes = re.findall(r"(best|second): \./train (--norm=\w+) --lr=[0-9.e-]+ (.*)\n    loss (.*)", ended.out)
     assert [recipe[:3] for recipe in recipes] == \
         [(place, f"--norm={norm}", " ".join(SMALL)) for norm in ("ln", "none") for place in ("best", "second")]
 
@@ -260,7 +260,7 @@ def test_a_search_by_train(run, text, tmp_path):
 
 
 def test_refused_values_do_not_win(run, text):
-    ended = run("tune.py", "--norm=ln", "--min-lr=0,0.02,5", "--seeds=2", "--judge-seeds=2", "--trials=6", "--out=out",
+    ended = run("tune.py", "--norm=ln", "--min-lr=0,2e-2,5", "--seeds=2", "--judge-seeds=2", "--trials=6", "--out=out",
                 "--", "--lr=0.02", *SMALL)  # 5 is above the learning rate
     assert ended.status == 0, ended.err
     assert "--min-lr=0" in ended.out and "--min-lr=5" not in ended.out
