@@ -202,6 +202,16 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     return options;
 }
 
+/* The matrices in a sub-layer's weights: queries, keys and values, or a gated MLP's two halves; and
+   the projection. */
+static void declare_hidden(const struct sublayer *s, struct tensor_list *params) {
+    const size_t of_kv = s->heads ? (s->E - s->C) / 2 : 0;
+    const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv},
+                 halves[TENSOR_MATRICES] = {s->H, s->E - s->H}, one[TENSOR_MATRICES] = {s->C};
+    tensor_hidden(params, s->in.weight, s->heads ? qkv : halves);
+    tensor_hidden(params, s->proj.weight, one);
+}
+
 static void lay_out_layers(struct model *m, const struct layout *layout) {
     const struct placement *placement = &placements[m->config.placement];
     size_t size = layout->B * layout->T * m->C;
@@ -224,6 +234,7 @@ static void lay_out_layers(struct model *m, const struct layout *layout) {
                 options.shared = &layer->attention.lambda;
             attention = options.placement;
             sublayer_attach(s, &options, m->stream_out, layout);
+            declare_hidden(s, &layout->lists->param);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;
             m->second = s->second;

@@ -17,10 +17,11 @@ ALLOWED = {
     "data/files": ["data", "data/files", "data/text/utf8.h"],
     "model/math": ["data/die.h", "data/memory.h", "data/random.h", "model/math"],
     "model/norm": ["data/die.h", "model/math", "model/norm"],
+    "model/optimizer": ["data/die.h", "model/math", "model/optimizer"],
     "model/layer": ["data/random.h", "model/math", "model/layer"],
     "model": ["data/text/batch.h", "model/math", "model/norm", "model/layer", "model"],
     "model/lab": ["data", "data/text", "data/files",
-                  "model/math", "model/norm", "model/layer", "model", "model/lab"],
+                  "model/math", "model/norm", "model/layer", "model/optimizer", "model", "model/lab"],
     ".": ["data", "data/text", "data/files", "model/math", "model/lab"],
 }
 

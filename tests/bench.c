@@ -18,6 +18,7 @@
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
+#include "model/optimizer/optimizer.h"
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
@@ -58,7 +59,7 @@ struct session {
     size_t V;
     struct config config;
     struct model model;
-    struct adam adam;
+    struct optimizer optimizer;
     struct corpus names; // with --items
     struct batch batch;
     uint64_t count;    // of batches so far
@@ -175,16 +176,15 @@ static void training_step(void *context) {
     model_zero_grad(&t->model);
     for (int64_t i = 0; i < accum; i++, t->count++)
         t->loss = model_gradient(&t->model, &t->batch, t->count, 1.0 / (double)accum);
-    double norm = adam_grad_norm(&t->adam, &t->model.lists.param);
-    adam_step(&t->adam, &t->model.lists.param, t->config.schedule.rate, norm);
+    double norm = optimizer_grad_norm(&t->optimizer, &t->model.lists.param);
+    optimizer_step(&t->optimizer, &t->model.lists.param, t->config.schedule.rate, norm);
 }
 
 /* Parameters in matrix products: all matrices but embeddings, one of which may be the head's. */
 static double matrix_parameters(const struct model *m) {
     double sum = (double)(m->V * m->C);
     for (size_t i = 0; i < m->lists.param.count; i++)
-        if (m->lists.param.tensor[i].dimensions == 2 &&
-            strstr(m->lists.param.tensor[i].name, ".h."))
+        if (m->lists.param.tensor[i].matrix_rows[0]) // of a hidden layer
             sum += (double)m->lists.param.tensor[i].size;
     return sum;
 }
@@ -194,8 +194,8 @@ static void measure_training(struct session *t, double seconds) {
     size_t B = t->config.batch_size, T = m->block_size;
     model_init(&t->model, m, t->V, B, t->config.seed);
     t->model.threads = (size_t)t->config.team;
-    adam_init(&t->adam, &t->config.adam, &t->model.lists.param);
-    t->adam.threads = model_team(&t->model);
+    optimizer_init(&t->optimizer, &t->config.optimizer, &t->model.lists.param,
+                   model_team(&t->model));
     t->batch = batch_make(B, T);
     for (size_t n = 0; n < B * T; n++) {
         t->batch.ids[n] = (int32_t)random_below(random_key(1, "ids", 0), n, t->V);
@@ -211,7 +211,7 @@ static void measure_training(struct session *t, double seconds) {
            t->name, (long long)m->n_layer, (long long)m->n_head, (long long)m->n_embd, T, B, t->V,
            norm_kinds[m->norm]->name, placements[m->placement].name, model_parameters(&t->model));
     fflush(stdout);
-    t->bytes = (double)(t->model.arena.bytes + t->adam.arena.bytes);
+    t->bytes = (double)(t->model.arena.bytes + t->optimizer.arena.bytes);
     t->step = bench_time(training_step, t, seconds, &t->fastest);
     t->speed = t->characters * (double)t->config.grad_accum / t->step;
     t->rate = t->speed * (6 * matrix_parameters(&t->model) +
@@ -233,7 +233,7 @@ static void measure_training(struct session *t, double seconds) {
     if (!isfinite(t->loss)) die(STATUS_DIVERGED, "bench: %s: the loss is %g", t->name, t->loss);
     corpus_free(&t->names);
     batch_free(&t->batch);
-    adam_free(&t->adam);
+    optimizer_free(&t->optimizer);
     model_free(&t->model);
 }
 

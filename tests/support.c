@@ -371,3 +371,13 @@ real *copy_logits(struct model *model, size_t N) {
         memcpy(logits + n * model->V, model_logits(model, n), model->V * sizeof(real));
     return logits;
 }
+
+void adamw_init(struct optimizer *optimizer, struct adamw_numbers numbers,
+                const struct tensor_list *list, int threads) {
+    struct optimizer_options options = {.weight_decay = numbers.weight_decay,
+                                        .grad_clip = numbers.grad_clip};
+    optimizer_value(&options, "beta1")->real = numbers.beta1;
+    optimizer_value(&options, "beta2")->real = numbers.beta2;
+    optimizer_value(&options, "adam-eps")->real = numbers.eps;
+    optimizer_init(optimizer, &options, list, threads);
+}

@@ -3,6 +3,7 @@
 #define SUPPORT_H
 
 #include "model/model.h"
+#include "model/optimizer/optimizer.h"
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -126,5 +127,12 @@ void lone_norm_free(struct lone_norm *lone);
    gradients of its parameters are added to. A norm that passes its input on writes nothing. */
 void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x);
 void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, const real *x);
+
+/* optimizer_init() of AdamW with these settings. */
+struct adamw_numbers {
+    double beta1, beta2, eps, weight_decay, grad_clip;
+};
+void adamw_init(struct optimizer *optimizer, struct adamw_numbers numbers,
+                const struct tensor_list *list, int threads);
 
 #endif

@@ -1,5 +1,5 @@
 /* Models in safetensors files: a run's model.safetensors, its checkpoint.safetensors, which also
-   holds Adam's moments, and models of other programs with nanoGPT's names.
+   holds the optimizer's state, and models of other programs with nanoGPT's names.
 
    Arrays have the names and shapes of nanoGPT's state dict. The texts under `__metadata__` are the
    options, the vocabulary ("10 32 33 ...", code points or bytes in the order of their ids), the
@@ -10,11 +10,12 @@
 #include "data/files/safetensors.h"
 #include "data/text/vocabulary.h"
 #include "model/lab/summary.h"
+#include "model/optimizer/optimizer.h"
 
-/* Writes the model, or if `adam` is not NULL a checkpoint: all that --resume needs. `best` is the
+/* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is the
    copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file says
    the step and validation loss of the copy. */
-void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
+void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome, const struct model *best);
 
@@ -44,10 +45,11 @@ void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *mo
 /* The same, but a file without any running statistics leaves those of the model as they are. */
 void checkpoint_read_start(const struct checkpoint *checkpoint, struct model *model);
 
-/* Reads Adam's moments, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
+/* Reads the optimizer's state, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
    of `outcome` is not that of the run. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
-                         const struct model *model, struct adam *adam, struct outcome *outcome);
+                         const struct model *model, struct optimizer *optimizer,
+                         struct outcome *outcome);
 
 /* Reads the copy of --keep-best that a checkpoint holds. */
 void checkpoint_read_best(const struct checkpoint *checkpoint, struct model *best);

@@ -1,4 +1,4 @@
-/* Reads weights, running statistics, Adam's moments and a run's progress from an open file. */
+/* Reads weights, running statistics, the optimizer's state and a run's progress from an open file. */
 #include "data/die.h"
 #include "data/memory.h"
 #include "model/lab/checkpoint_parts.h"
@@ -50,7 +50,8 @@ static void check_all_used(const struct checkpoint *c, const struct model *model
         const char *name = c->file.arrays[i].name;
         if (!strncmp(name, "_orig_mod.", 10)) name += 10;
         // "attn.bias" is nanoGPT's causal mask, in files that PyTorch 1 wrote
-        bool used = !strncmp(name, "optimizer.", 10) || !strncmp(name, TRACKED, strlen(TRACKED)) ||
+        bool used = !strncmp(name, OPTIMIZER, strlen(OPTIMIZER)) ||
+                    !strncmp(name, TRACKED, strlen(TRACKED)) ||
                     !strncmp(name, BEST, strlen(BEST)) || !strcmp(name, HEAD_NAME) ||
                     ends_with(name, ".attn.bias") || holds(&model->lists.param, name) ||
                     holds(&model->lists.state, name);
@@ -122,8 +123,26 @@ bool checkpoint_same_corpus(const struct checkpoint *c, uint32_t corpus_crc32) {
     return stored && !strcmp(stored, text);
 }
 
+static void read_optimizer(const struct checkpoint *c, const struct tensor_list *param,
+                           struct optimizer *optimizer) {
+    char prefix[PREFIX_SIZE], name[NAME_SIZE];
+    for (int i = 0; i < OPTIMIZER_STATES && optimizer->state[i]; i++) {
+        for (size_t k = 0; k < param->count; k++) {
+            const struct tensor *t = &param->tensor[k];
+            if (!checkpoint_state_prefix(optimizer, t, i, prefix)) continue;
+            snprintf(name, sizeof name, "%s%s", prefix, t->name);
+            read_tensor(c, checkpoint_find(c, name), name, t, optimizer->state[i]);
+        }
+        const struct tensor *bad = tensor_nonfinite(param, optimizer->state[i]);
+        if (bad)
+            die(STATUS_MACHINE, "%s: the optimizer's state of %s: holds nan or infinity", c->path,
+                bad->name);
+    }
+}
+
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
-                         const struct model *model, struct adam *adam, struct outcome *outcome) {
+                         const struct model *model, struct optimizer *optimizer,
+                         struct outcome *outcome) {
     if (!checkpoint_same_corpus(c, outcome->corpus_crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
         die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s", outcome->corpus,
@@ -147,10 +166,9 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
     if (config->eval_train) outcome->eval_train_loss = number_of(c, "eval_train_loss");
     outcome->tokens = count_of(c, "tokens");
     outcome->pads = count_of(c, "pads");
-    read_tensors(c, &model->lists.param, FIRST_MOMENT, adam->m);
-    read_tensors(c, &model->lists.param, SECOND_MOMENT, adam->v);
+    read_optimizer(c, &model->lists.param, optimizer);
     read_tensors(c, &model->lists.tracked, TRACKED, model->lists.tracked.value);
-    adam->step = outcome->steps;
+    optimizer->step = outcome->steps;
 }
 
 void checkpoint_read_best(const struct checkpoint *c, struct model *best) {

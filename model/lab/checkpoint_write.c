@@ -13,6 +13,13 @@ void checkpoint_key_text(int i, const struct config *config, char text[TEXT_SIZE
              (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
 }
 
+bool checkpoint_state_prefix(const struct optimizer *optimizer, const struct tensor *tensor, int i,
+                             char prefix[PREFIX_SIZE]) {
+    const char *name = optimizer_of(optimizer, tensor)->state[i];
+    if (name) snprintf(prefix, PREFIX_SIZE, OPTIMIZER "%s.", name);
+    return name != NULL;
+}
+
 /* The arrays and texts to write, and memory for names and texts that are made for them. */
 struct writing {
     struct stored *arrays;
@@ -22,18 +29,29 @@ struct writing {
     char (*values)[TEXT_SIZE];
 };
 
+static void add_tensor(struct writing *w, const struct tensor *t, const char *prefix,
+                       const real *values) {
+    size_t at = w->array_count++;
+    snprintf(w->names[at], NAME_SIZE, "%s%s", prefix, t->name);
+    w->arrays[at] = (struct stored){.name = w->names[at],
+                                    .type = t->counts ? STORED_I64 : stored_real(),
+                                    .dimensions = t->dimensions,
+                                    .shape = {t->shape[0], t->shape[1]},
+                                    .data = values + t->offset};
+}
+
 static void add_tensors(struct writing *w, const struct tensor_list *list, const char *prefix,
                         const real *values) {
-    for (size_t i = 0; i < list->count; i++) {
-        const struct tensor *t = &list->tensor[i];
-        size_t at = w->array_count++;
-        snprintf(w->names[at], NAME_SIZE, "%s%s", prefix, t->name);
-        w->arrays[at] = (struct stored){.name = w->names[at],
-                                        .type = t->counts ? STORED_I64 : stored_real(),
-                                        .dimensions = t->dimensions,
-                                        .shape = {t->shape[0], t->shape[1]},
-                                        .data = values + t->offset};
-    }
+    for (size_t i = 0; i < list->count; i++) add_tensor(w, &list->tensor[i], prefix, values);
+}
+
+static void add_optimizer(struct writing *w, const struct tensor_list *param,
+                          const struct optimizer *optimizer) {
+    char prefix[PREFIX_SIZE];
+    for (int i = 0; i < OPTIMIZER_STATES; i++)
+        for (size_t k = 0; k < param->count; k++)
+            if (checkpoint_state_prefix(optimizer, &param->tensor[k], i, prefix))
+                add_tensor(w, &param->tensor[k], prefix, optimizer->state[i]);
 }
 
 static void add_text(struct writing *w, const char *name, const char *text) {
@@ -73,11 +91,12 @@ static void add_progress(struct writing *w, const struct config *config, const s
 /* Texts beside the options: 5 that checkpoint_write() adds, and those of add_progress(). */
 enum { OTHER_TEXTS = 5 + 8 + RANDOM_KEYS };
 
-void checkpoint_write(FILE *stream, const struct model *model, const struct adam *adam,
+void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome, const struct model *best) {
     const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
-    size_t arrays = 4 * param->count + 1 + 2 * state->count + model->lists.tracked.count;
+    size_t arrays =
+        (2 + OPTIMIZER_STATES) * param->count + 1 + 2 * state->count + model->lists.tracked.count;
     size_t texts = OTHER_TEXTS;
     const bool is_best = model == best;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) texts++;
@@ -93,7 +112,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
     snprintf(crc32, sizeof crc32, "%08x", outcome->corpus_crc32);
     add_text(&w, "corpus_crc32", crc32);
     add_options(&w, config);
-    if (adam) add_progress(&w, config, outcome);
+    if (optimizer) add_progress(&w, config, outcome);
 
     add_tensors(&w, param, "", param->value);
     for (size_t i = 0; config->model.head == HEAD_TIED && i < param->count; i++)
@@ -102,12 +121,11 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct adam
             w.arrays[w.array_count++].name = HEAD_NAME;
         }
     add_tensors(&w, state, "", state->value);
-    if (adam) {
-        add_tensors(&w, param, FIRST_MOMENT, adam->m);
-        add_tensors(&w, param, SECOND_MOMENT, adam->v);
+    if (optimizer) {
+        add_optimizer(&w, param, optimizer);
         add_tensors(&w, &model->lists.tracked, TRACKED, model->lists.tracked.value);
     }
-    if (adam && best) {
+    if (optimizer && best) {
         add_tensors(&w, param, BEST, best->lists.param.value);
         add_tensors(&w, state, BEST, best->lists.state.value);
     }

@@ -1,6 +1,6 @@
 /* The table of options. Each is declared once: here, in config_model.c, or in the file of the norm
-   that has it (see model/norm/option.h). Defaults are nanoGPT's recipe for tiny Shakespeare on a
-   CPU, but with biases. */
+   or the optimizer that has it (see model/norm/option.h and model/optimizer/option.h). Defaults are
+   nanoGPT's recipe for tiny Shakespeare on a CPU, but with biases. */
 #include "model/lab/config.h"
 #include "data/die.h"
 #include "model/lab/config_rows.h"
@@ -21,10 +21,15 @@ static const char *site_placement_synonym(int64_t i) {
     return i ? placement_synonym(i - 1) : NULL;
 }
 
+static const char *optimizer_choice(int64_t i) {
+    return optimizer_kinds[i] ? optimizer_kinds[i]->name : NULL;
+}
+
 static const char *stats_choice(int64_t i) { // enum statistics_source, then all of them
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
 }
-static const struct option other_rows[] = {
+
+static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT",
@@ -53,7 +58,7 @@ static const struct option other_rows[] = {
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE",
      .help = "start from the weights of a run or of a safetensors file, and from its running "
              "statistics and vocabulary if it has them, instead of random weights; its shapes must "
-             "be those of the model. Adam starts anew"},
+             "be those of the model. The optimizer's state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
@@ -74,6 +79,16 @@ static const struct option other_rows[] = {
      .scope = OPTION_FREE,
      .help = "tokens that go through the model at once; fewer need less memory. 0: the batch, as "
              "always with probes and norms that pool over sequences. Results stay the same"},
+    {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000),
+     .help = "weight of the squared logarithm of the softmax's sum, which the gradient then "
+             "includes; losses are logged without it"},
+    {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
+     .help = "random seed; of weights, batches, dropout and the sample"},
+    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
+     .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
+             "small for them. The result is the same for any number"},
+
+    {"optimizer", OPTION_HEADING, .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
     {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "as --learning-rate"},
@@ -87,25 +102,20 @@ static const struct option other_rows[] = {
      NAMES([SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
            [SCHEDULE_CONSTANT] = "constant"),
      .help = "how the rate decays"},
-    {"beta1", OPTION_REAL, AT(adam.beta1), "0.9", RANGE(0, 0.999999), .help = "Adam's beta1"},
-    {"beta2", OPTION_REAL, AT(adam.beta2), "0.99", RANGE(0, 0.999999), .help = "Adam's beta2"},
-    {"adam-eps", OPTION_REAL, AT(adam.eps), "1e-8", RANGE(1e-20, 1), .help = "Adam's epsilon"},
-    {"weight-decay", OPTION_REAL, AT(adam.weight_decay), "0.1", RANGE(0, 1000),
+    {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
+     .basic = true, .help = "update rule of the weights, see --help=optimizer"},
+    {.kind = OPTION_END},
+};
+
+static const struct option rows_after_optimizers[] = {
+    {"weight-decay", OPTION_REAL, AT(optimizer.weight_decay), "0.1", RANGE(0, 1000),
      .help = "decoupled weight decay of matrices"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .help = "weight decay of the norms' gamma too: towards 0, or towards 1 (in scale sqrt(C)), as "
              "if gamma - 1 were learned"},
-    {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000),
-     .help = "weight of the squared logarithm of the softmax's sum, which the gradient then "
-             "includes; losses are logged without it"},
-    {"grad-clip", OPTION_REAL, AT(adam.grad_clip), "1", RANGE(0, 1e9),
+    {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "maximum norm of the gradient; 0: no limit"},
-    {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
-     .help = "random seed; of weights, batches, dropout and the sample"},
-    {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
-     .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
-             "small for them. The result is the same for any number"},
 
     {"watching", OPTION_HEADING, .help = "Watching"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
@@ -211,13 +221,15 @@ static const struct option other_rows[] = {
      .help = "name, formula and source of every norm"},
     {"list-placements", OPTION_STOP, AT(list_placements), .scope = OPTION_OF_CALL,
      .help = "name, formula and source of every placement"},
+    {"list-optimizers", OPTION_STOP, AT(list_optimizers), .scope = OPTION_OF_CALL,
+     .help = "name, formula and source of every optimizer"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
      .help = "the first page, a topic, one option by its name, or all"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
     {.kind = OPTION_END},
 };
 
-struct option config_options[CONFIG_ROWS_MAX + NORM_OPTIONS_MAX + 1];
+struct option config_options[CONFIG_ROWS_MAX + NORM_OPTIONS_MAX + OPTIMIZER_OPTIONS_MAX + 1];
 
 /* The row of the norms' option i. */
 static struct option norm_row(const struct norm_option *o, size_t i) {
@@ -236,6 +248,20 @@ static struct option norm_row(const struct norm_option *o, size_t i) {
                            .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
 }
 
+/* The row of the optimizers' option i. */
+static struct option optimizer_row(const struct optimizer_option *o, size_t i) {
+    static const enum option_kind kinds[] = {[OPTIMIZER_REAL] = OPTION_REAL,
+                                             [OPTIMIZER_INTEGER] = OPTION_INT,
+                                             [OPTIMIZER_SWITCH] = OPTION_SWITCH};
+    return (struct option){.name = o->name,
+                           .kind = kinds[o->type],
+                           .offset = offsetof(struct config, optimizer.value) +
+                                     i * sizeof(union optimizer_value),
+                           .start = o->start,
+                           RANGE(o->min, o->max),
+                           .help = o->help};
+}
+
 /* Adds rows to the table at `row`; returns the next free one. */
 static struct option *append(struct option *row, const struct option *rows) {
     for (; rows->kind != OPTION_END; rows++) {
@@ -249,7 +275,10 @@ static struct option *append(struct option *row, const struct option *rows) {
 /* A constructor, so that the table is complete before main() and before any test. */
 __attribute__((constructor)) static void assemble(void) {
     const struct norm_option *const *norms = norm_option_list();
+    const struct optimizer_option *const *optimizers = optimizer_option_list();
     struct option *row = append(config_options, config_model_rows);
     for (size_t i = 0; norms[i]; i++) *row++ = norm_row(norms[i], i);
-    append(row, other_rows);
+    row = append(row, rows_after_norms);
+    for (size_t i = 0; optimizers[i]; i++) *row++ = optimizer_row(optimizers[i], i);
+    append(row, rows_after_optimizers);
 }

@@ -6,11 +6,11 @@
 #define CONFIG_H
 
 #include "data/files/options.h"
-#include "model/lab/adam.h"
 #include "model/lab/measure.h"
 #include "model/lab/sample.h"
-#include "model/lab/schedule.h"
 #include "model/model.h"
+#include "model/optimizer/kinds.h"
+#include "model/optimizer/schedule.h"
 
 #define VERSION "0.2-dev" // CHANGELOG.md says what is in it
 
@@ -35,7 +35,7 @@ struct config {
     double max_seconds, stop_at; // 0: no limit
     int64_t team;                // threads that share a pass; 0: chosen by the amount of work
     struct schedule schedule;
-    struct adam_options adam;
+    struct optimizer_options optimizer;
     // watching
     const char *out; // NULL: runs/NORM-PLACEMENT-sSEED
     int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval,
@@ -51,7 +51,7 @@ struct config {
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
-    int64_t version, list_norms, list_placements;
+    int64_t version, list_norms, list_placements, list_optimizers;
 };
 
 /* This name stands for random characters, not for a file: see corpus_make_random(). */

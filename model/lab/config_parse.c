@@ -25,6 +25,7 @@ static void resolve_auto(struct config *config) {
     set_norms_auto(&model->norms, NORM_AUTO_HEADS, model->n_head);
     struct schedule *schedule = &config->schedule;
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
+    config->optimizer.peak = schedule->rate;
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
@@ -148,7 +149,9 @@ static void override_length(struct config *config, int argc, char **argv) {
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
-    if (config->help || config->version || config->list_norms || config->list_placements) return;
+    if (config->help || config->version || config->list_norms || config->list_placements ||
+        config->list_optimizers)
+        return;
     check_purpose(config);
     if (config_stored(config)) return;
     override_length(config, argc, argv);

@@ -5,7 +5,7 @@
 
 #include "data/files/options.h"
 
-enum { CONFIG_ROWS_MAX = 200 }; // beside those of the norms
+enum { CONFIG_ROWS_MAX = 200 }; // beside those of norms and optimizers
 
 extern const struct option config_model_rows[]; // ended by OPTION_END
 

@@ -1,5 +1,5 @@
-/* Which options have an effect in a configuration. A norm or a placement lists the options that it
-   uses in its own row (kind.h, placement.h). The row of another option has a condition, `needs`. */
+/* Which options have an effect in a configuration. A norm, a placement or an optimizer lists the
+   options that it uses in its own row (kind.h, placement.h, optimizer/kind.h). The row of another option has a condition, `needs`. */
 #include "model/lab/config.h"
 #include <string.h>
 
@@ -26,7 +26,7 @@ static bool norm_uses(const struct norm_kind *kind, const char *option) {
     return false;
 }
 
-/* Which rows of a table, the norms or the placements, use an option. */
+/* Which rows of a table, such as the norms, use an option. */
 struct usage {
     int users, others; // how many do, and do not
     bool used;         // by a row that this configuration has
@@ -59,6 +59,22 @@ static struct usage usage_in_norms(const char *option, const struct config *conf
 static bool has_placement(const struct config *config, const struct placement *p) {
     return p == model_placement(&config->model, SITE_ATTENTION) ||
            p == model_placement(&config->model, SITE_FFN);
+}
+
+static bool optimizer_uses(const struct optimizer_kind *kind, const char *option) {
+    const char *name;
+    for (size_t i = 0; (name = optimizer_option_name(kind, i)); i++)
+        if (!strcmp(name, option)) return true;
+    return false;
+}
+
+static struct usage usage_in_optimizers(const char *option, const struct config *config) {
+    struct usage usage = {0};
+    for (size_t k = 0; optimizer_kinds[k]; k++)
+        usage_add(&usage, "with --optimizer", optimizer_kinds[k]->name,
+                  optimizer_uses(optimizer_kinds[k], option),
+                  config && (size_t)config->optimizer.kind == k);
+    return usage;
 }
 
 static struct usage usage_in_placements(const char *option, const struct config *config) {
@@ -103,7 +119,7 @@ static bool affine_used(const struct config *config) {
 }
 
 static bool decay_gamma_used(const struct config *config) {
-    return config->model.norms.affine && config->adam.weight_decay > 0 &&
+    return config->model.norms.affine && config->optimizer.weight_decay > 0 &&
            model_learns(&config->model, NORM_GAMMA);
 }
 
@@ -133,6 +149,7 @@ static const struct condition *condition_of(const char *option) {
 static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
     const struct usage norms = usage_in_norms(o->name, NULL);
     const struct usage placing = usage_in_placements(o->name, NULL);
+    const struct usage updating = usage_in_optimizers(o->name, NULL);
     const struct condition *condition = condition_of(o->name);
     text[0] = 0;
     if (condition && in_full)
@@ -141,6 +158,8 @@ static void describe_condition(const struct option *o, char *text, size_t size, 
         snprintf(text, size, "%s", norms.text);
     else if (placing.users)
         snprintf(text, size, "%s", placing.text);
+    else if (updating.users && (in_full || updating.users <= updating.others))
+        snprintf(text, size, "%s", updating.text);
     else if (o->needs)
         snprintf(text, size, "%s --%s", *o->needs == '!' ? "without" : "with",
                  o->needs + (*o->needs == '!'));
@@ -153,12 +172,14 @@ void config_condition(const struct option *option, char *text, size_t size) {
 bool config_has_effect(const struct config *config, const struct option *o) {
     const struct usage norms = usage_in_norms(o->name, config);
     const struct usage placing = usage_in_placements(o->name, config);
+    const struct usage updating = usage_in_optimizers(o->name, config);
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
     const struct condition *condition = condition_of(o->name);
     if (condition) return condition->holds(config);
     if (norms.users) return norms.used;
     if (placing.users) return placing.used;
+    if (updating.users) return updating.used;
     return !o->needs || options_hold(config_options, config, o->needs);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The lists of --help=norm and --help=placement. */
+/* The lists of --help=norm, --help=placement and --help=optimizer. */
 static const char *entry(const char *topic, int64_t i, char *text, size_t size) {
     static char name[64];
     if (!strcmp(topic, "norm") && norm_kinds[i]) {
@@ -25,6 +25,15 @@ static const char *entry(const char *topic, int64_t i, char *text, size_t size) 
                  p->full_name ? p->full_name : "");
         snprintf(text, size, "%s", p->formula);
         return name;
+    }
+    if (!strcmp(topic, "optimizer") && optimizer_kinds[i]) {
+        const struct optimizer_kind *kind = optimizer_kinds[i];
+        size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
+        const char *option;
+        for (size_t k = 0; (option = optimizer_option_name(kind, k)) && used < size; k++)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", k ? " " : "; options: ", option);
+        return kind->name;
     }
     return NULL;
 }
@@ -76,6 +85,9 @@ bool help_answer(const struct config *config) {
     else if (config->list_placements)
         for (const struct placement *p = placements; p->name; p++)
             list_row(p->name, p->formula, p->source);
+    else if (config->list_optimizers)
+        for (const struct optimizer_kind *const *kind = optimizer_kinds; *kind; kind++)
+            list_row((*kind)->name, (*kind)->formula, (*kind)->source);
     else if (config->version)
         puts("normlab " VERSION);
     else {

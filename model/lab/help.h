@@ -1,4 +1,5 @@
-/* What the program prints without training: --help, --list-norms, --list-placements, --version. */
+/* What the program prints without training: --help, --list-norms, --list-placements, --list-optimizers,
+   --version. */
 #ifndef HELP_H
 #define HELP_H
 

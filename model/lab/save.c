@@ -3,10 +3,10 @@
 #include "model/lab/interrupt.h"
 #include <omp.h>
 
-static void save_as(struct session *t, const char *name, const struct adam *adam) {
+static void save_as(struct session *t, const char *name, const struct optimizer *optimizer) {
     struct new_file file = file_create(&t->run, name);
-    checkpoint_write(file.stream, &t->model, adam, &t->config, session_vocabulary(t), &t->outcome,
-                     best_copy(t));
+    checkpoint_write(file.stream, &t->model, optimizer, &t->config, session_vocabulary(t),
+                     &t->outcome, best_copy(t));
     file_commit(&file);
 }
 
@@ -18,7 +18,7 @@ void save_run(struct session *t, bool last) {
     bool stale = last && run_has(&t->run, "checkpoint.safetensors");
     if (t->config.checkpoint_interval || interrupt_signal || stale) {
         run_write_checksums(&t->run);
-        save_as(t, "checkpoint.safetensors", &t->adam);
+        save_as(t, "checkpoint.safetensors", &t->optimizer);
     }
     if (last) save_as(t, "model.safetensors", NULL);
     t->clock.saved = omp_get_wtime();

@@ -61,7 +61,8 @@ void session_compare_weights(const struct session *t) {
     if (ranks_count() == 1) return;
     uint32_t crc = crc32_of((uint32_t)t->outcome.steps, param->value, param->size * sizeof(real));
     crc = crc32_of(crc, state->value, state->size * sizeof(real));
-    if (t->adam.m) crc = crc32_of(crc, t->adam.m, param->size * sizeof(real));
+    for (int i = 0; i < OPTIMIZER_STATES && t->optimizer.state[i]; i++)
+        crc = crc32_of(crc, t->optimizer.state[i], param->size * sizeof(real));
     ranks_check("the stored model", crc);
 }
 
@@ -117,8 +118,8 @@ struct bad_tensor session_bad_tensor(const struct session *t, bool gradients) {
     } kinds[] = {{param, param->value, ""},
                  {param, gradients ? param->grad : NULL, "gradient of "},
                  {state, state->value, ""},
-                 {param, t->adam.m, "moment of "},
-                 {param, t->adam.v, "moment of "}};
+                 {param, t->optimizer.state[0], "moment of "},
+                 {param, t->optimizer.state[1], "moment of "}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i].values) continue;
         const struct tensor *bad = tensor_nonfinite(kinds[i].list, kinds[i].values);

@@ -22,7 +22,7 @@ struct session {
     struct corpus corpus;
     struct vocabulary known; // of --start; without symbols if it gives none
     struct model model;
-    struct adam adam;
+    struct optimizer optimizer;
     struct probe probe;
     struct batch batch;
     struct run run;

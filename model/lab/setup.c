@@ -19,7 +19,7 @@ static void open_resumed(struct session *t) {
     struct outcome *outcome = &t->outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model);
-        checkpoint_read_run(&t->checkpoint, config, &t->model, &t->adam, outcome);
+        checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
     }
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
@@ -69,8 +69,7 @@ void setup_run(struct session *t) {
                config->seed);
     t->model.threads = (size_t)config->team;
     start_read(&start, t);
-    adam_init(&t->adam, &config->adam, &t->model.lists.param);
-    t->adam.threads = model_team(&t->model);
+    optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
     best_init(t);
     t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
@@ -93,7 +92,7 @@ void setup_free(struct session *t) {
     if (t->config.probe_interval) probe_free(&t->probe);
     batch_free(&t->batch);
     best_free(t);
-    adam_free(&t->adam);
+    optimizer_free(&t->optimizer);
     corpus_free(&t->corpus);
     vocabulary_free(&t->known);
 }

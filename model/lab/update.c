@@ -52,10 +52,10 @@ void update_model(struct session *t, struct log_row *row) {
     if (t->config.profile) profile_resume();
     const struct batch_count size = update_count(t, row->step);
     row->train_loss = accumulate_gradient(t, size.targets, probed, &fraction);
-    row->grad_norm = adam_grad_norm(&t->adam, param);
+    row->grad_norm = optimizer_grad_norm(&t->optimizer, param);
     if (probed) probe_keep(&t->probe, &t->model);
     if (isfinite(row->train_loss) && isfinite(row->grad_norm)) {
-        adam_step(&t->adam, param, row->lr, row->grad_norm);
+        optimizer_step(&t->optimizer, param, row->lr, row->grad_norm);
         t->outcome.tokens += (int64_t)size.targets;
         t->outcome.pads += (int64_t)size.pads;
     }

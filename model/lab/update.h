@@ -1,4 +1,4 @@
-/* One update: the gradient of --grad-accum batches, then Adam. */
+/* One update: the gradient of --grad-accum batches, then the optimizer. */
 #ifndef UPDATE_H
 #define UPDATE_H
 
@@ -8,7 +8,7 @@
 struct batch_count update_count(const struct session *t, int64_t step);
 
 /* Makes update number t->outcome.steps. Writes to the row the mean loss over all targets of the
-   update's batches, and the norm of its gradient. If either is not finite, Adam does not run and
+   update's batches, and the norm of its gradient. If either is not finite, the optimizer does not run and
    the weights stay as they are. A probe of the update is written too if one is due. */
 void update_model(struct session *t, struct log_row *row);
 

@@ -17,7 +17,7 @@ enum profile_part {
     PROFILE_ATTENTION,   // forward and backward
     PROFILE_ELEMENTWISE, // activation, residual, dropout
     PROFILE_LOSS,        // softmax and cross-entropy
-    PROFILE_ADAM,        // gradient norm and update
+    PROFILE_OPTIMIZER,   // gradient norm and update
     PROFILE_WAIT,        // waiting for the other threads
     PROFILE_RANKS,       // exchange with the other ranks, and waiting for them
     PROFILE_OTHER,

@@ -1,6 +1,6 @@
 /* How the threads of a team split the work of a pass over the model.
 
-   A pass, such as model_forward(), model_backward() or adam_step(), opens one parallel region with
+   A pass, such as model_forward(), model_backward() or optimizer_step(), opens one parallel region with
    team_run(). Every function called inside it is called by every thread of the team. Each thread
    does its own part, and calls team_barrier() before it reads what other threads wrote.
 
@@ -21,7 +21,7 @@
 
 enum {
     ROWS = 32,    // tokens in a row block
-    CHUNK = 2048, // elements in a chunk of a tensor, where there are no tokens (Adam)
+    CHUNK = 2048, // elements in a chunk of a tensor, where there are no tokens (the optimizer)
 };
 
 /* The integers from begin to end - 1: rows (tokens), channels, heads, or elements. */

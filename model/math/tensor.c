@@ -37,10 +37,23 @@ void tensor_decay(struct tensor_list *list, double target) {
     t->decay_target = target;
 }
 
+/* The declaration of a parameter of the list; NULL while counting. */
+static struct tensor *tensor_of(struct tensor_list *list, struct param param) {
+    struct tensor *t = list->tensor;
+    while (t && list->value + t->offset != param.value) t++;
+    return t;
+}
+
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit) {
-    for (size_t i = 0; list->tensor && i < list->count; i++)
-        if (list->value + list->tensor[i].offset == matrix.value) list->tensor[i].unit = unit;
+    struct tensor *t = tensor_of(list, matrix);
+    if (t) t->unit = unit;
     list->units++;
+}
+
+void tensor_hidden(struct tensor_list *list, struct param weight,
+                   const size_t rows[TENSOR_MATRICES]) {
+    struct tensor *t = tensor_of(list, weight);
+    if (t) memcpy(t->matrix_rows, rows, sizeof t->matrix_rows);
 }
 
 int64_t *tensor_take_count(struct tensor_list *list, const char *name) {

@@ -2,7 +2,7 @@
    serves initialization, the optimizer, files, tests and messages.
 
    As with an arena, the declarations run twice: the first pass counts, the second returns pointers.
-   Parameters, gradients and both Adam moments are arrays of the same layout, so a parameter is a
+   Parameters, gradients and the optimizer's state are arrays of the same layout, so a parameter is a
    pair of pointers with the same offset into two of them. */
 #ifndef TENSOR_H
 #define TENSOR_H
@@ -25,6 +25,8 @@ static inline real *param_slot(const struct param *param, size_t slot) {
 
 enum { TENSOR_NAME = 64 }; // bytes of a name
 
+enum { TENSOR_MATRICES = 3 }; // maximum number of matrices that a weight consists of
+
 /* Which vectors of a matrix keep unit length: see unit.h. */
 enum tensor_unit { UNIT_NONE, UNIT_ROWS, UNIT_COLUMNS };
 
@@ -38,6 +40,7 @@ struct tensor {
     bool decays;            // weight decay pulls it towards decay_target
     double decay_target;    // 0, if tensor_decay() did not set it
     enum tensor_unit unit;
+    size_t matrix_rows[TENSOR_MATRICES]; // of a hidden layer's weight: see tensor_hidden()
 };
 
 struct tensor_list {
@@ -81,6 +84,12 @@ void tensor_decay(struct tensor_list *list, double target);
 /* Declares that the rows or columns of this matrix of the list keep unit length. Whoever changes
    the list's values then calls unit_normalize(). */
 void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor_unit unit);
+
+/* Declares that this matrix of the list is the weight of a hidden layer, and the matrices that it
+   consists of, one below the other: their numbers of rows, 0 after the last. Attention's queries,
+   keys and values are three matrices in one weight. Embeddings and the head are not hidden. */
+void tensor_hidden(struct tensor_list *list, struct param weight,
+                   const size_t rows[TENSOR_MATRICES]);
 
 /* Declares an integer, such as a number of batches, and returns its memory (NULL while counting).
    It occupies the bytes of sizeof(int64_t) / sizeof(real) reals of the list, so whoever copies the

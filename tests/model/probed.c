@@ -41,7 +41,7 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
     watched.norms.watch = 1;
     *p = (struct probed){.scale = scale};
     model_init(&p->model, &watched, SMALL_V, B, 1);
-    adam_init(&p->adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 0}, &p->model.lists.param);
+    adamw_init(&p->adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, &p->model.lists.param, 1);
     probe_init(&p->probe, &p->model);
     struct tensor_list *param = &p->model.lists.param;
     real *noise = random_reals(param->size, 2);
@@ -58,11 +58,11 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
         model_zero_grad(&p->model);
         model_forward(&p->model, &p->batch, true, step);
         model_backward(&p->model, &p->batch, step, scale);
-        p->grad_norm = adam_grad_norm(&p->adam, param);
+        p->grad_norm = optimizer_grad_norm(&p->adam, param);
         free(p->before);
         p->before = copy_values(param);
         probe_keep(&p->probe, &p->model);
-        adam_step(&p->adam, param, 1e-2, p->grad_norm);
+        optimizer_step(&p->adam, param, 1e-2, p->grad_norm);
         if (step == 1)
             probe_write(&p->probe, &p->model, &p->batch, scale, 5,
                         &(struct probe_sink){probed_collect, &p->rows});
@@ -74,7 +74,7 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
 void probed_free(struct probed *p) {
     p->batch.valid = NULL;
     batch_free(&p->batch);
-    adam_free(&p->adam);
+    optimizer_free(&p->adam);
     probe_free(&p->probe);
     model_free(&p->model);
     free(p->before);

@@ -2,8 +2,8 @@
 #ifndef PROBED_H
 #define PROBED_H
 
-#include "model/lab/adam.h"
 #include "model/lab/probe.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 
 enum { B = SMALL_B, T = SMALL_T, N = B * T, PROBED_ROWS = 1024 };
@@ -33,7 +33,7 @@ void probed_expect(const struct probed_rows *rows, int layer, const char *site, 
 /* A watched model that was trained on one batch and then probed with another. */
 struct probed {
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     struct probe probe;
     struct batch batch;
     struct probed_rows rows;

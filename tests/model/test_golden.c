@@ -2,7 +2,7 @@
    AdamW steps and the running statistics of each tests/golden/NORM-PLACEMENT.txt. `make check` runs
    the tests in the project's folder. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/model/golden.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
@@ -143,10 +143,10 @@ ParameterizedTest(struct pair *pair, golden, model) {
 
     struct model_config config = pair_config(pair);
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     struct batch batch = batch_make(B, T);
     model_init(&model, &config, V, B, 1);
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param, 1);
     struct tensor_list *param = &model.lists.param;
     start(param);
     param->version++;
@@ -157,13 +157,13 @@ ParameterizedTest(struct pair *pair, golden, model) {
         model_zero_grad(&model);
         model_forward(&model, &batch, true, step);
         losses[step] = (real)model_backward(&model, &batch, step, 1);
-        double grad_norm = adam_grad_norm(&adam, param);
+        double grad_norm = optimizer_grad_norm(&adam, param);
         if (step == 0) expect_first_step(&golden, &model, losses[0], (real)grad_norm);
-        adam_step(&adam, param, 1e-2, grad_norm);
+        optimizer_step(&adam, param, 1e-2, grad_norm);
     }
     golden_expect(golden.path, "losses", STEPS, losses, golden.after, 0);
     expect_evaluation(&golden, &model, &batch);
     batch_free(&batch);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
 }

@@ -1,7 +1,7 @@
 /* Learned factors of the residual sum, and initial weights that depend on the depth: what the papers
    promise of the first step. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <omp.h>
@@ -128,15 +128,15 @@ Test(lambda, is_not_decayed) {
     struct model_config config = config_of("layerscale", 1);
     struct model model;
     struct batch batch;
-    struct adam adam;
+    struct optimizer adam;
     run(&model, &config, &batch);
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param, 1);
     model_zero_grad(&model);
     real before = model.layer[0].mlp.proj.weight.value[0];
-    adam_step(&adam, &model.lists.param, 0.1, 1);
+    optimizer_step(&adam, &model.lists.param, 0.1, 1);
     cr_expect_eq(model.layer[0].mlp.lambda.param.value[3], (real)0.1);
     cr_expect_neq(model.layer[0].mlp.proj.weight.value[0], before);
-    adam_free(&adam);
+    optimizer_free(&adam);
     batch_free(&batch);
     model_free(&model);
 }

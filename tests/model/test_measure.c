@@ -1,8 +1,8 @@
 /* Models measured under other statistics than their running ones, and how much training sees of the
    future. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
 #include "model/lab/measure.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -14,19 +14,20 @@ enum { B = SMALL_B, T = SMALL_T };
 
 /* A model whose weights and running statistics have changed in a few updates. */
 static void train_some(struct model *model, const struct model_config *config) {
-    struct adam adam;
+    struct optimizer adam;
     omp_set_num_threads(1);
     model_init(model, config, SMALL_V, B, 1);
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model->lists.param);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model->lists.param, 1);
     for (int step = 0; step < 6; step++) {
         struct batch batch = make_batch(B, T, SMALL_V, 40 + step);
         model_zero_grad(model);
         model_forward(model, &batch, true, step);
         model_backward(model, &batch, step, 1);
-        adam_step(&adam, &model->lists.param, 0.03, adam_grad_norm(&adam, &model->lists.param));
+        optimizer_step(&adam, &model->lists.param, 0.03,
+                       optimizer_grad_norm(&adam, &model->lists.param));
         batch_free(&batch);
     }
-    adam_free(&adam);
+    optimizer_free(&adam);
 }
 
 static double loss_by(const struct model *model, enum statistics_source source,

@@ -1,6 +1,6 @@
 /* The whole model: it learns; its initial weights, gradients, dropout and evaluation are right. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/model/fit.h"
 #include "tests/sanitizer.h"
 #include "tests/support.h"
@@ -18,17 +18,17 @@ ParameterizedTestParameters(model, overfits_one_batch) {
 static void overfit(const struct model_config *config, uint64_t seed, int updates, double *first,
                     double *last) {
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     struct batch batch = make_batch(4, 8, 9, 5);
     for (size_t n = 0; n < 32; n++) // the context up to here determines the target
         batch.targets[n] = n % 8 == 7 ? 0 : batch.ids[n + 1];
     for (size_t b = 0; b < 4; b++) batch.ids[8 * b] = (int32_t)b; // sequences can be told apart
     model_init(&model, config, 9, 4, seed);
-    adam_init(&adam, &fit_options, &model.lists.param);
+    adamw_init(&adam, fit_options, &model.lists.param, 1);
     *first = fit_batch(&model, &adam, &batch, 1, 3e-3, 0);
     *last = fit_batch(&model, &adam, &batch, updates, 3e-3, 0.01);
     batch_free(&batch);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
 }
 

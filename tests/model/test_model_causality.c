@@ -143,15 +143,14 @@ struct trained {
 static struct trained train_by(const struct model_config *config, size_t threads, int max_threads) {
     enum { SEQUENCES = 28, CHARACTERS = 33 }; // more tokens than the head takes at once
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     struct trained trained;
     omp_set_num_threads(max_threads);
     struct batch batch = make_batch(SEQUENCES, config->block_size, CHARACTERS, 3);
     model_init(&model, config, CHARACTERS, SEQUENCES, 1);
     omp_set_num_threads(16);
     model.threads = threads;
-    adam_init(&adam, &fit_options, &model.lists.param);
-    adam.threads = model_team(&model);
+    adamw_init(&adam, fit_options, &model.lists.param, model_team(&model));
     fit_batch(&model, &adam, &batch, SANITIZED ? 2 : 5, 1e-2, 0);
     size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread use
     if (gain_present(&model.logit_gain)) piece *= 2;
@@ -167,7 +166,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     memcpy(trained.values, model.lists.param.value, weights * sizeof(real));
     if (states) memcpy(trained.values + weights, model.lists.state.value, states * sizeof(real));
     batch_free(&batch);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
     return trained;
 }

@@ -1,7 +1,7 @@
 /* What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131), in a model with --norm=scale,
    whose stream has the length sqrt(C) where the paper's has 1. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <omp.h>
@@ -32,15 +32,15 @@ static void free_ngpt(struct ngpt *m) {
 /* Updates at a rate at which the weights move far from their initial values. */
 static void update(struct ngpt *m, int steps) {
     struct tensor_list *param = &m->model.lists.param;
-    struct adam adam;
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, param);
+    struct optimizer adam;
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, param, 1);
     for (int step = 0; step < steps; step++) {
         model_zero_grad(&m->model);
         model_forward(&m->model, &m->batch, true, (uint64_t)step);
         model_backward(&m->model, &m->batch, (uint64_t)step, 1);
-        adam_step(&adam, param, 0.03, adam_grad_norm(&adam, param));
+        optimizer_step(&adam, param, 0.03, optimizer_grad_norm(&adam, param));
     }
-    adam_free(&adam);
+    optimizer_free(&adam);
 }
 
 static real *logits(struct ngpt *m) {

@@ -1,5 +1,5 @@
 /* --decay-gamma: what weight decay does to the parameters of every norm. */
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ static bool ends_with(const char *text, const char *end) {
 static void expect_decay(const struct model_config *config, double zero, double one) {
     const int64_t choice = config->norms.decay_gamma;
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     size_t gammas = 0;
     model_init(&model, config, SMALL_V, SMALL_B, 1);
     struct tensor_list *param = &model.lists.param;
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, weight_decay, 0}, param);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, weight_decay, 0}, param, 1);
     real *before = random_reals(param->size, 1);
     memcpy(param->value, before, param->size * sizeof(real));
     model_zero_grad(&model);
-    adam_step(&adam, param, rate, 0);
+    optimizer_step(&adam, param, rate, 0);
     for (size_t k = 0; k < param->count; k++) {
         const struct tensor *t = &param->tensor[k];
         bool gamma =
@@ -45,7 +45,7 @@ static void expect_decay(const struct model_config *config, double zero, double 
     }
     cr_expect(gammas > 0 || !model_norm(config, SITE_FINAL)->param[0].name, "no gamma");
     free(before);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
 }
 
@@ -71,21 +71,21 @@ static double trained_loss(const char *norm, int64_t choice) {
     struct model_config config = small_config(norm_index(norm), 0);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     double loss = 0;
     config.norms.decay_gamma = choice;
     norms_set(&config.norms, "norm-groups", 1);
     norms_set(&config.norms, "ts-prior-count", 0);
     model_init(&model, &config, SMALL_V, SMALL_B, 1);
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param, 1);
     for (int step = 0; step < 12; step++) {
         model_zero_grad(&model);
         model_forward(&model, &batch, true, step);
         loss = model_backward(&model, &batch, step, 1);
-        adam_step(&adam, &model.lists.param, 0.05, 0);
+        optimizer_step(&adam, &model.lists.param, 0.05, 0);
     }
     batch_free(&batch);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
     return loss;
 }

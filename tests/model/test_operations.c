@@ -2,13 +2,13 @@
    that does not fit, with guard zones around what they may write, and with the same bits for any
    number of threads. */
 #include "data/random.h"
-#include "model/lab/adam.h"
 #include "model/layer/activation.h"
 #include "model/layer/embedding.h"
 #include "model/layer/linear.h"
 #include "model/layer/loss.h"
 #include "model/math/matmul.h"
 #include "model/math/simd.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
@@ -349,13 +349,12 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
         }
     for (int threads = 1; threads <= THREADS; threads++) {
         struct tensor_list other = make_list(tensors);
-        struct adam adam;
+        struct optimizer adam;
         omp_set_num_threads(threads);
-        adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &other);
-        adam.threads = threads;
-        double norm = adam_grad_norm(&adam, &other);
+        adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &other, threads);
+        double norm = optimizer_grad_norm(&adam, &other);
         uint64_t version = other.version;
-        for (int step = 0; step < 3; step++) adam_step(&adam, &other, 0.1, norm);
+        for (int step = 0; step < 3; step++) optimizer_step(&adam, &other, 0.1, norm);
         cr_expect(other.version > version, "the list has the same version after an update");
         if (threads == 1) {
             first = norm;
@@ -366,7 +365,7 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
             free(other.value);
         }
         free(other.grad);
-        adam_free(&adam);
+        optimizer_free(&adam);
     }
     cr_expect(fabs(first / sqrt(squares) - 1) < 1e-12, "%g is not %g", first, sqrt(squares));
     double error = in_double() ? 1e-13 : 2e-6;

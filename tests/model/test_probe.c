@@ -1,8 +1,8 @@
 /* Probes of streams, heads, weights and updates against their definitions, computed directly on a
    small model; and that watching changes nothing. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
 #include "model/lab/probe.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/model/probed.h"
 #include "tests/support.h"
 #include <criterion/parameterized.h>
@@ -187,12 +187,12 @@ ParameterizedTest(struct pair *pair, probe, watching_changes_nothing) {
         config.norms.watch = run > 0;
         omp_set_num_threads(run == 2 ? 3 : 1);
         struct model model;
-        struct adam adam;
+        struct optimizer adam;
         struct probe probes;
         struct batch batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 3);
         model_init(&model, &config, SMALL_V, SEQUENCES, 1);
         model.threads = run == 2 ? 3 : 1;
-        adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param);
+        adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param, 1);
         probe_init(&probes, &model);
         for (int step = 0; step < 3; step++) {
             model.probing = run && step == 1;
@@ -200,7 +200,8 @@ ParameterizedTest(struct pair *pair, probe, watching_changes_nothing) {
             model_forward(&model, &batch, true, step);
             losses[run][step] = model_backward(&model, &batch, step, 1);
             if (model.probing) probe_keep(&probes, &model);
-            adam_step(&adam, &model.lists.param, 1e-2, adam_grad_norm(&adam, &model.lists.param));
+            optimizer_step(&adam, &model.lists.param, 1e-2,
+                           optimizer_grad_norm(&adam, &model.lists.param));
             if (model.probing)
                 probe_write(&probes, &model, &batch, 1, step,
                             &(struct probe_sink){probed_collect, &rows[run]});
@@ -210,7 +211,7 @@ ParameterizedTest(struct pair *pair, probe, watching_changes_nothing) {
         weights[run] = copy_values(&model.lists.param);
         states[run] = copy_values(&model.lists.state);
         batch_free(&batch);
-        adam_free(&adam);
+        optimizer_free(&adam);
         probe_free(&probes);
         model_free(&model);
     }

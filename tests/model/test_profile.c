@@ -1,7 +1,7 @@
 /* The clock of the operations: its parts add up to the time that passed, and timing changes no
    result. */
 #include "data/text/corpus.h"
-#include "model/lab/adam.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <omp.h>
@@ -17,18 +17,19 @@ static real *weights_after(size_t threads, size_t *size) {
     config.n_embd = 32;
     config.dropout = 0.1;
     struct model model;
-    struct adam adam;
+    struct optimizer adam;
     struct batch batch = make_batch(B, T, V, 3);
     omp_set_num_threads(3);
     model_init(&model, &config, V, B, 1);
     model.threads = threads;
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param);
-    adam.threads = model_team(&model);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param,
+               model_team(&model));
     for (int step = 0; step < 4; step++) {
         model_zero_grad(&model);
         model_forward(&model, &batch, true, step);
         model_backward(&model, &batch, step, 1);
-        adam_step(&adam, &model.lists.param, 1e-2, adam_grad_norm(&adam, &model.lists.param));
+        optimizer_step(&adam, &model.lists.param, 1e-2,
+                       optimizer_grad_norm(&adam, &model.lists.param));
     }
     double sum;
     model_forward(&model, &batch, false, 0);
@@ -37,7 +38,7 @@ static real *weights_after(size_t threads, size_t *size) {
     real *weights = malloc(*size * sizeof(real));
     memcpy(weights, model.lists.param.value, *size * sizeof(real));
     batch_free(&batch);
-    adam_free(&adam);
+    optimizer_free(&adam);
     model_free(&model);
     return weights;
 }

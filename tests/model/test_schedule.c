@@ -1,5 +1,5 @@
 /* The learning rate's schedules at known steps. */
-#include "model/lab/schedule.h"
+#include "model/optimizer/schedule.h"
 #include <criterion/criterion.h>
 
 Test(schedule, warms_up_and_decays) {

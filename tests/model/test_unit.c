@@ -1,7 +1,7 @@
 /* Matrices that keep unit length (unit.h), by themselves and after updates of Adam. */
-#include "model/lab/adam.h"
 #include "model/math/team.h"
 #include "model/math/unit.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
@@ -73,13 +73,12 @@ Test(unit, each_row_or_column_gets_its_direction_and_zeros_stay) {
 static struct tensor_list updated(struct tensor *tensors, bool constrained, int threads,
                                   int steps) {
     struct tensor_list list = make_list(tensors, constrained);
-    struct adam adam;
+    struct optimizer adam;
     omp_set_num_threads(threads);
-    adam_init(&adam, &(struct adam_options){0.9, 0.99, 1e-8, 0.1, 1}, &list);
-    adam.threads = threads;
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &list, threads);
     for (int step = 0; step < steps; step++)
-        adam_step(&adam, &list, 0.1, adam_grad_norm(&adam, &list));
-    adam_free(&adam);
+        optimizer_step(&adam, &list, 0.1, optimizer_grad_norm(&adam, &list));
+    optimizer_free(&adam);
     free(list.grad);
     return list;
 }

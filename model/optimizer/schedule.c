@@ -7,7 +7,7 @@
      constant          rate, in every step after warm-up
 
    Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983). */
-#include "model/lab/schedule.h"
+#include "model/optimizer/schedule.h"
 #include <math.h>
 
 double schedule_rate(const struct schedule *s, int64_t step) {

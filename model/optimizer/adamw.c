@@ -1,0 +1,59 @@
+/* AdamW: Adam with decoupled weight decay. With t the number of this update, counted from 1, and g
+   the clipped gradient:
+
+     m = beta1 m + (1 - beta1) g
+     v = beta2 v + (1 - beta2) g^2
+     w = w - lr decay (w - w0) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+
+   Kingma and Ba 2015, algorithm 1 (arXiv:1412.6980); Loshchilov and Hutter 2019, algorithm 2
+   (arXiv:1711.05101). */
+#include "model/math/vecmath.h"
+#include "model/optimizer/kind.h"
+
+enum { BETA1, BETA2, EPS }; // options
+enum { RATE, UNBIAS };      // factors: lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
+
+static const struct optimizer_option beta1 = {
+    .name = "beta1", .start = "0.9", .min = 0, .max = 0.999999, .help = "Adam's beta1"};
+static const struct optimizer_option beta2 = {
+    .name = "beta2", .start = "0.99", .min = 0, .max = 0.999999, .help = "Adam's beta2"};
+static const struct optimizer_option eps = {
+    .name = "adam-eps", .start = "1e-8", .min = 1e-20, .max = 1, .help = "Adam's epsilon"};
+
+static void prepare(struct optimizer_part *part) {
+    const union optimizer_value *option = part->option;
+    const double t = (double)part->step;
+    part->factor[RATE] = (real)(part->rate / (1 - pow(option[BETA1].real, t)));
+    part->factor[UNBIAS] = (real)(1 / sqrt(1 - pow(option[BETA2].real, t)));
+}
+
+static void elements(const struct optimizer_part *part, const struct optimizer_span *span) {
+    const double b1 = part->option[BETA1].real, b2 = part->option[BETA2].real;
+    const real keep1 = (real)b1, rest1 = (real)(1 - b1), keep2 = (real)b2, rest2 = (real)(1 - b2);
+    const real epsilon = (real)part->option[EPS].real, clip = part->clip;
+    const real rate = part->factor[RATE], unbias = part->factor[UNBIAS];
+    const real keep = optimizer_keep(part, span->tensor, part->rate);
+    const real pull = optimizer_pull(part, span->tensor, part->rate);
+    real *w = span->w, *m = span->state[0], *v = span->state[1];
+    const real *grad = span->grad;
+#pragma omp simd
+    for (size_t i = 0; i < span->size; i++) {
+        real g = grad[i] * clip;
+        m[i] = mul_add(keep1, m[i], rest1 * g);
+        v[i] = mul_add(keep2, v[i], rest2 * g * g);
+        w[i] = keep * w[i] - rate * m[i] / mul_add(sqrt_real(v[i]), unbias, epsilon);
+    }
+    for (size_t i = 0; pull != 0 && i < span->size; i++) w[i] += pull;
+}
+
+const struct optimizer_kind optimizer_adamw = {
+    .name = "adamw",
+    .formula = "m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; "
+               "w -= lr (m' / (sqrt(v') + eps) + decay w), m' and v' without their bias towards 0",
+    .source = "Kingma and Ba 2015 (arXiv:1412.6980); Loshchilov and Hutter 2019 "
+              "(arXiv:1711.05101)",
+    .options = {[BETA1] = &beta1, [BETA2] = &beta2, [EPS] = &eps},
+    .state = {"exp_avg", "exp_avg_sq"},
+    .prepare = prepare,
+    .elements = elements,
+};

@@ -1,0 +1,26 @@
+/* The kinds of optimizers, and the options that they list. A kind is a file of this folder and a
+   line in list.h. */
+#ifndef OPTIMIZER_KINDS_H
+#define OPTIMIZER_KINDS_H
+
+#include "model/optimizer/kind.h"
+
+/* In the order of list.h, ended by NULL. */
+extern const struct optimizer_kind *const optimizer_kinds[];
+
+/* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
+   makes the list, before there are threads. */
+const struct optimizer_option *const *optimizer_option_list(void);
+
+/* The name of option i of those that matter to an optimizer of this kind, NULL after the last: its
+   own, and AdamW's if AdamW updates the tensors that it does not take. */
+const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
+
+/* The value of an option of the list. */
+union optimizer_value *optimizer_value(struct optimizer_options *options, const char *name);
+
+/* The kind at work with these settings. */
+struct optimizer_part optimizer_part(const struct optimizer_kind *kind,
+                                     const struct optimizer_options *options);
+
+#endif

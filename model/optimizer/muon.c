@@ -1,0 +1,90 @@
+/* Muon: momentum, orthogonalized by Newton-Schulz. For each matrix (rows,columns) of a hidden layer,
+   with g the clipped gradient:
+
+     m = momentum m + g
+     u = g + momentum m                     Nesterov; without it u = m
+     o = U V^T of u = U S V^T               nearly: newton_schulz.c
+     w = w - lr decay w - lr 0.2 sqrt(max(rows, columns)) o
+
+   The last factor gives an element of the update a root mean square near that of AdamW's updates, so
+   that AdamW's learning rate and weight decay carry over. Queries, keys and values are orthogonalized
+   as three matrices, a gated MLP's two halves as two. Embeddings, the head, biases, norms and other
+   vectors are AdamW's.
+
+   Jordan et al. 2024 (kellerjordan.github.io/posts/muon, github.com/KellerJordan/Muon); the factor:
+   Liu et al. 2025, Moonlight, section 2.2 (arXiv:2502.16982). */
+#include "data/die.h"
+#include "model/optimizer/kind.h"
+#include "model/optimizer/newton_schulz.h"
+#include <math.h>
+
+enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
+
+static const struct optimizer_option lr = {
+    .name = "muon-lr",
+    .start = "auto",
+    .min = 0,
+    .max = 1000,
+    .help = "Muon's learning rate after warm-up, of hidden matrices; other parameters have "
+            "--learning-rate, and the same schedule. auto: --learning-rate"};
+static const struct optimizer_option momentum = {
+    .name = "muon-momentum", .start = "0.95", .min = 0, .max = 0.999999, .help = "Muon's momentum"};
+static const struct optimizer_option nesterov = {
+    .name = "muon-nesterov",
+    .type = OPTIMIZER_SWITCH,
+    .start = "on",
+    .help = "Nesterov's form of Muon's momentum: the gradient is added once more"};
+static const struct optimizer_option steps = {.name = "muon-steps",
+                                              .type = OPTIMIZER_INTEGER,
+                                              .start = "5",
+                                              .min = 1,
+                                              .max = 100,
+                                              .help = "Muon's Newton-Schulz steps"};
+
+static void check(const struct optimizer_part *part) {
+    if (part->option[LR].real >= 0 && part->peak == 0)
+        die(STATUS_USAGE, "--muon-lr=%g: follows the schedule of --learning-rate, which is 0",
+            part->option[LR].real);
+}
+
+static bool takes(const struct tensor *tensor) {
+    return tensor->matrix_rows[0] > 0;
+}
+
+static size_t scratch_size(size_t rows, size_t columns) {
+    return rows * columns + newton_schulz_scratch(rows, columns);
+}
+
+static void matrix(const struct optimizer_part *part, const struct optimizer_span *span,
+                   real *scratch) {
+    const size_t rows = span->rows, columns = span->columns;
+    const double own = part->option[LR].real;
+    const double rate = own < 0 ? part->rate : part->rate * (own / part->peak);
+    const real mu = (real)part->option[MOMENTUM].real, clip = part->clip;
+    real *w = span->w, *m = span->state[0], *u = scratch;
+    const real *grad = span->grad;
+    for (size_t i = 0; i < span->size; i++) m[i] = mul_add(mu, m[i], grad[i] * clip);
+    for (size_t i = 0; i < span->size; i++)
+        u[i] = part->option[NESTEROV].integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
+
+    const real *o =
+        newton_schulz(rows, columns, u, part->option[STEPS].integer, scratch + span->size);
+
+    const real keep = optimizer_keep(part, span->tensor, rate);
+    const real scale = (real)(rate * 0.2 * sqrt(fmax((double)rows, (double)columns)));
+    for (size_t i = 0; i < span->size; i++) w[i] = keep * w[i] - scale * o[i];
+}
+
+const struct optimizer_kind optimizer_muon = {
+    .name = "muon",
+    .formula = "m = mu m + g; w -= lr (0.2 sqrt(max(rows, columns)) U V^T + decay w), "
+               "g + mu m = U S V^T; other than hidden matrices by adamw",
+    .source = "Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 "
+              "(arXiv:2502.16982)",
+    .options = {[LR] = &lr, [MOMENTUM] = &momentum, [NESTEROV] = &nesterov, [STEPS] = &steps},
+    .state = {"momentum_buffer"},
+    .check = check,
+    .takes = takes,
+    .matrix = matrix,
+    .scratch_size = scratch_size,
+};
