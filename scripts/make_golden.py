@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The golden numbers of the tests: what the model of ./train must compute, according to PyTorch.
 
-  scripts/make_golden.py            writes tests/golden/: NORM-PLACEMENT.txt, batchnorm.txt, norms.txt
+  scripts/make_golden.py            writes tests/golden/: NORM-PLACEMENT.txt, optimizers.txt, norms.txt
   scripts/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
 The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
@@ -16,6 +16,7 @@ starts with # is a remark. Per model:
     losses                                of STEPS training steps, each before its update
     state:NAME                            bn's running statistics after them
     eval_logits, eval_loss                in evaluation mode after them
+optimizers.txt has losses and dots:NAME of a model after training with each optimizer.
 """
 import argparse
 import math
@@ -34,6 +35,7 @@ from torch.nn import functional
 import golden_norms
 import normlab
 import normlab_ngpt
+import normlab_optimizers
 import normlab_placements
 from golden_norms import B, BN_MOMENTUM, C, EPS, NH, T, V, config, flatten
 
@@ -55,6 +57,12 @@ VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside
                (*normlab_placements.ROWS, *normlab_placements.MIXTURES)}}
 VARIANTS |= {f"{name}-{block}": {**VARIANTS[name], **options} for block, options in BLOCKS.items()
              for name in ("pre", "inner", "qkv", *(("ngpt",) if block == "llama" else ()))}
+
+# OPTIMIZER of optimizers.txt: the kind and its options.
+OPTIMIZERS = {"adamw": ("adamw", {}), "sgd": ("sgd", {}), "muon": ("muon", {}),
+              "sgd-plain": ("sgd", dict(sgd_nesterov=False, sgd_momentum=0.5)),
+              "muon-plain": ("muon", dict(muon_nesterov=False, muon_momentum=0.5, muon_steps=3,
+                                       muon_lr=0.03))}
 
 
 def make_model(norm, variant):
@@ -84,13 +92,9 @@ def logits_and_loss(model, step):
     return logits, functional.cross_entropy(logits.reshape(B * T, V), targets.reshape(B * T))
 
 
-def adamw(model):
-    """Weight decay acts on matrices, the embeddings among them, not on biases and norms."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    return torch.optim.AdamW([{"params": matrices, "weight_decay": WEIGHT_DECAY},
-                              {"params": vectors, "weight_decay": 0.0}],
-                             lr=LEARNING_RATE, betas=BETAS, eps=ADAM_EPS)
+def make_optimizer(kind, model, **options):
+    return normlab_optimizers.make(kind, model, lr=LEARNING_RATE, beta1=BETAS[0], beta2=BETAS[1],
+                                   adam_eps=ADAM_EPS, weight_decay=WEIGHT_DECAY, **options)
 
 
 def dots(gradient):
@@ -103,12 +107,12 @@ def dots(gradient):
 def model_case(norm, variant):
     """The contents of a model's file: (key, values) pairs in order."""
     model, whole = make_model(norm, variant), variant == "pre"
-    optimizer = adamw(model)
+    optimizer = make_optimizer("adamw", model)
     results, losses = [], []
     model.train()
     for step in range(STEPS):
         logits, loss = logits_and_loss(model, step)
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         losses.append(loss.item())
         if step == 0:
@@ -127,6 +131,25 @@ def model_case(norm, variant):
     with torch.no_grad():
         logits, loss = logits_and_loss(model, STEPS)
     results += ([("eval_logits", logits)] if whole else []) + [("eval_loss", loss)]
+    return flatten(results)
+
+
+def optimizers_case():
+    """Training of a model with grouped queries and a gate: its losses, and two dot products of each
+    parameter at the end."""
+    results = []
+    for name, (kind, options) in OPTIMIZERS.items():
+        model, losses = make_model("ln", "pre-gemma"), []
+        optimizer = make_optimizer(kind, model, **options)
+        for step in range(STEPS):
+            _, loss = logits_and_loss(model, step)
+            model.zero_grad()
+            loss.backward()
+            losses.append(loss.item())
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+        results.append((f"{name}:losses", torch.tensor(losses)))
+        results += [(f"{name}:dots:{key}", dots(p)) for key, p in model.named_parameters()]
     return flatten(results)
 
 
@@ -152,6 +175,7 @@ def all_cases():
                                        model_case(norm, variant))
              for norm in NORMS for variant in VARIANTS
              if norm == "ln" or variant in ("pre", "post")}
+    cases["optimizers.txt"] = ("models after training: OPTIMIZER:KEY", 10, optimizers_case())
     cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, golden_norms.batchnorm_case())
     cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, golden_norms.norms_case())
     cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, golden_norms.power_case())

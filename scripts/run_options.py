@@ -83,6 +83,10 @@ def usual_width(options):
     return -(-(8 * C // 3) // 32) * 32 if options["act"] in GATED else 4 * C
 
 
+def with_optimizer(*names):
+    return lambda options: options.get("optimizer", "adamw") in names
+
+
 def with_items(options):
     return options.get("items") in ("on", True)
 
@@ -146,6 +150,15 @@ CONDITIONS = {
     "pn-warmup": with_norm("pn"),
     "pn-group-scaling": with_norm("pn", "pn-v"),
     "pn-divisor": with_norm("pn"),
+    "beta1": with_optimizer("adamw", "muon"),
+    "beta2": with_optimizer("adamw", "muon"),
+    "adam-eps": with_optimizer("adamw", "muon"),
+    "sgd-momentum": with_optimizer("sgd"),
+    "sgd-nesterov": with_optimizer("sgd"),
+    "muon-lr": with_optimizer("muon"),
+    "muon-momentum": with_optimizer("muon"),
+    "muon-nesterov": with_optimizer("muon"),
+    "muon-steps": with_optimizer("muon"),
 }
 
 

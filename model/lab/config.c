@@ -103,7 +103,7 @@ static const struct option rows_after_norms[] = {
            [SCHEDULE_CONSTANT] = "constant"),
      .help = "how the rate decays"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
-     .basic = true, .help = "update rule of the weights, see --help=optimizer"},
+     .metavar = "NAME", .basic = true, .help = "update rule, see --help=optimizer"},
     {.kind = OPTION_END},
 };
 

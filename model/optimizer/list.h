@@ -2,4 +2,5 @@
    model/optimizer/mine.c defines. The first updates the tensors that the chosen kind does not take.
    --help keeps this order. kinds.c includes this file twice, so it has no include guard. */
 OPTIMIZER(adamw)
+OPTIMIZER(sgd)
 OPTIMIZER(muon)

@@ -25,21 +25,20 @@ static const struct optimizer_option lr = {
     .start = "auto",
     .min = 0,
     .max = 1000,
-    .help = "Muon's learning rate after warm-up, of hidden matrices; other parameters have "
-            "--learning-rate, and the same schedule. auto: --learning-rate"};
+    .help = "learning rate of hidden matrices under Muon, after warm-up; other parameters use "
+            "--learning-rate, and both follow the schedule. auto: --learning-rate"};
 static const struct optimizer_option momentum = {
     .name = "muon-momentum", .start = "0.95", .min = 0, .max = 0.999999, .help = "Muon's momentum"};
-static const struct optimizer_option nesterov = {
-    .name = "muon-nesterov",
-    .type = OPTIMIZER_SWITCH,
-    .start = "on",
-    .help = "Nesterov's form of Muon's momentum: the gradient is added once more"};
+static const struct optimizer_option nesterov = {.name = "muon-nesterov",
+                                                 .type = OPTIMIZER_SWITCH,
+                                                 .start = "on",
+                                                 .help = "use Nesterov momentum in Muon"};
 static const struct optimizer_option steps = {.name = "muon-steps",
                                               .type = OPTIMIZER_INTEGER,
                                               .start = "5",
                                               .min = 1,
                                               .max = 100,
-                                              .help = "Muon's Newton-Schulz steps"};
+                                              .help = "Newton-Schulz steps of Muon"};
 
 static void check(const struct optimizer_part *part) {
     if (part->option[LR].real >= 0 && part->peak == 0)
@@ -78,7 +77,7 @@ static void matrix(const struct optimizer_part *part, const struct optimizer_spa
 const struct optimizer_kind optimizer_muon = {
     .name = "muon",
     .formula = "m = mu m + g; w -= lr (0.2 sqrt(max(rows, columns)) U V^T + decay w), "
-               "g + mu m = U S V^T; other than hidden matrices by adamw",
+               "g + mu m = U S V^T; adamw for all but hidden matrices",
     .source = "Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 "
               "(arXiv:2502.16982)",
     .options = {[LR] = &lr, [MOMENTUM] = &momentum, [NESTEROV] = &nesterov, [STEPS] = &steps},

@@ -160,6 +160,9 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
+        {"--muon-momentum=0.5", "--muon-momentum (only with --optimizer=muon)"},
+        {"--optimizer=sgd --beta1=0.5", "--beta1 (only with --optimizer=adamw|muon)"},
+        {"--optimizer=muon --beta1=0.5 --muon-lr=0.02", NULL},
         {"--norm=dyt --norm-eps=1e-3",
          "--norm-eps (only with "
          "--norm=ln|bn|brn|rms|seednorm|bhyt|scale|l2|gn|in|pn-v|pn|prepbn|cln|ts)"},

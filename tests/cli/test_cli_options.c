@@ -193,6 +193,10 @@ Test(cli_options, values_that_contradict_each_other) {
     }
     struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
     expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-axis=batch");
+    ending = train("--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
+    expect_refusal(&ending, STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate");
+    ending = train("--optimizer=muon --muon-momentum=1");
+    expect_refusal(&ending, STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999");
     ending = train("--norm=bn --bn-shards=2 --rbn-mean=1");
     expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-shards");
     ending = train("--norm=bn --bn-shards=2 --bn-axis=batch");

@@ -50,6 +50,15 @@ Test(resume, from_every_step_with_limits_that_grow) {
     check_every_step("--norm=brn --brn-warmup=1 --brn-relax=3");
 }
 
+Test(resume, every_optimizer) {
+    for (size_t i = 0; optimizer_kinds[i]; i++) {
+        char options[128];
+        snprintf(options, sizeof options, "--force --act=swiglu --n-kv-head=1 --optimizer=%s",
+                 optimizer_kinds[i]->name);
+        check_every_step(options);
+    }
+}
+
 Test(resume, from_every_checkpoint_of_one_run) {
     expect_done(
         train(LIVELY "--norm=bn --max-iters=9 --checkpoint-interval=2 --out=whole text.txt"));

@@ -26,6 +26,7 @@ Test(resume, what_contradicts_the_run_is_refused) {
                    {"--min-lr=0.0001", "--min-lr=0.001", NULL},
                    {"--dropout=0", "--dropout=0.2", NULL},
                    {"--batch-size=3", "--batch-size=2", NULL},
+                   {"--optimizer=muon", "--optimizer=adamw", NULL},
                    {"--level=byte", "--level=char", NULL},
                    {"--lr-decay-iters=auto", "--lr-decay-iters=12", "--lr-decay-iters=4"}};
     expect_done(train(LIVELY "--out=out text.txt"));

@@ -120,6 +120,31 @@ Test(start_from, the_vocabulary_is_that_of_the_file) {
                    "more.txt: has U+0069 (i), which the model's vocabulary");
 }
 
+Test(start_from, the_optimizer_s_state_is_reset) {
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        const char *name = optimizer_kinds[kind]->name;
+        struct safetensors file;
+        size_t arrays = 0;
+        expect_done(train(TINY "--quiet --force --optimizer=%s --out=model text.txt", name));
+        expect_done(train(TINY "--quiet --force --optimizer=%s --start=model --max-iters=0 "
+                               "--checkpoint-interval=1 --out=out text.txt",
+                          name));
+        safetensors_open(&file, "out/checkpoint.safetensors");
+        for (size_t i = 0; i < file.array_count; i++) {
+            if (strncmp(file.arrays[i].name, "optimizer.", 10) != 0) continue;
+            size_t count = stored_count(&file.arrays[i]);
+            double *values = malloc((count + 1) * sizeof *values);
+            safetensors_read(&file, &file.arrays[i], STORED_F64, values);
+            for (size_t k = 0; k < count; k++)
+                cr_assert(values[k] == 0, "%s: %s", name, file.arrays[i].name);
+            free(values);
+            arrays++;
+        }
+        cr_expect(arrays > 0, "%s: the checkpoint holds no state", name);
+        safetensors_close(&file);
+    }
+}
+
 static void expect_refused(int status, const char *options, const char *part) {
     struct ending ending = train(TINY "--quiet --out=new %s text.txt", options);
     expect_refusal(&ending, status, part);

@@ -45,3 +45,33 @@ void golden_expect_results(const char *path, const char *prefix, int k, size_t c
         golden_expect(path, key, results[i].count, results[i].values, in_double() ? 1e-8 : 1e-5, 0);
     }
 }
+
+void golden_start(struct tensor_list *list) {
+    for (size_t k = 0; k < list->count; k++) {
+        const struct tensor *t = &list->tensor[k];
+        int sum = 0;
+        for (const char *c = t->name; *c; c++) sum += (unsigned char)*c;
+        bool norm = strstr(t->name, "ln_") || strstr(t->name, "norm");
+        double more = norm && strstr(t->name, "weight") ? 1 : 0;
+        for (size_t i = 0; i < t->size; i++)
+            list->value[t->offset + i] = (real)(more + 0.4 * sin(1.3 * (double)i + sum));
+    }
+}
+
+void golden_fill(struct batch *batch, int k) {
+    for (int b = 0; b < GOLDEN_B; b++)
+        for (int t = 0; t < GOLDEN_T; t++) {
+            int x = (3 * b + 2 * t + b * t + k) % GOLDEN_V;
+            batch->ids[b * GOLDEN_T + t] = x;
+            batch->targets[b * GOLDEN_T + t] = (5 * x + t + 1) % GOLDEN_V;
+        }
+}
+
+void golden_dots(size_t count, const real *x, real dots[2]) {
+    double sums[2] = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        sums[0] += (double)x[i] * cos(0.7 * (double)i);
+        sums[1] += (double)x[i] * sin(0.7 * (double)i);
+    }
+    dots[0] = (real)sums[0], dots[1] = (real)sums[1];
+}

@@ -13,6 +13,18 @@ void golden_read(const char *path, const char *key, size_t count, real *values);
 void golden_expect(const char *path, const char *key, size_t count, const real *got,
                    double tolerance, double typical);
 
+enum { GOLDEN_V = 7, GOLDEN_B = 3, GOLDEN_T = 5 }; // sizes of the golden models' batches
+
+/* Initial values of parameters: 0.4 sin(1.3 i + s), where s is the sum of the name's bytes, plus 1 in
+   a norm's weight. */
+void golden_start(struct tensor_list *list);
+
+/* Batch number k. */
+void golden_fill(struct batch *batch, int k);
+
+/* The dot products of x with the waves cos(0.7 i) and sin(0.7 i). */
+void golden_dots(size_t count, const real *x, real dots[2]);
+
 /* A result, and its name in a golden file. */
 struct golden_result {
     const char *key;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { V = 7, B = 3, T = 5, STEPS = 20 };
+enum { V = GOLDEN_V, B = GOLDEN_B, T = GOLDEN_T, STEPS = 20 };
 
 /* A gradient's error is measured relative to its largest element, or to 1 % of the largest gradient
    of the model if that is larger. A sum that cancels to 0, as the gradient of a bias before bn
@@ -22,29 +22,6 @@ static double typical_gradient(const char *path, const char *key, size_t count,
     bool cancels = !in_double() && largest(count, want) < 1e-12 * max_gradient;
     free(want);
     return (cancels ? 1e-1 : 1e-2) * max_gradient;
-}
-
-/* Initial values: 0.4 sin(1.3 i + s), where s is the sum of the name's bytes, plus 1 in a norm's
-   weight. */
-static void start(struct tensor_list *list) {
-    for (size_t k = 0; k < list->count; k++) {
-        const struct tensor *t = &list->tensor[k];
-        int sum = 0;
-        for (const char *c = t->name; *c; c++) sum += (unsigned char)*c;
-        bool norm = strstr(t->name, "ln_") || strstr(t->name, "norm");
-        double more = norm && strstr(t->name, "weight") ? 1 : 0;
-        for (size_t i = 0; i < t->size; i++)
-            list->value[t->offset + i] = (real)(more + 0.4 * sin(1.3 * (double)i + sum));
-    }
-}
-
-static void fill(struct batch *batch, int k) {
-    for (int b = 0; b < B; b++)
-        for (int t = 0; t < T; t++) {
-            int x = (3 * b + 2 * t + b * t + k) % V;
-            batch->ids[b * T + t] = x;
-            batch->targets[b * T + t] = (5 * x + t + 1) % V;
-        }
 }
 
 /* Which models the golden files hold: norms that PyTorch has in pre and post, ln in every placement
@@ -68,13 +45,10 @@ static void expect_gradients(const char *path, const struct tensor *t, const rea
                       typical_gradient(path, key, t->size, max_gradient));
         return;
     }
-    double dots[2] = {0, 0};
-    for (size_t i = 0; i < t->size; i++) {
-        dots[0] += (double)gradient[i] * cos(0.7 * (double)i);
-        dots[1] += (double)gradient[i] * sin(0.7 * (double)i);
-    }
+    real dots[2];
+    golden_dots(t->size, gradient, dots);
     // as many rounding errors as elements
-    golden_expect(path, key, 2, (real[]){(real)dots[0], (real)dots[1]}, tolerance,
+    golden_expect(path, key, 2, dots, tolerance,
                   typical_gradient(path, key, 2, max_gradient) * (double)t->size);
 }
 
@@ -111,7 +85,7 @@ static void expect_evaluation(const struct golden_model *golden, struct model *m
         snprintf(key, sizeof key, "state:%s", t->name);
         golden_expect(golden->path, key, t->size, state->value + t->offset, golden->after, 0);
     }
-    fill(batch, STEPS);
+    golden_fill(batch, STEPS);
     model_forward(model, batch, false, 0);
     double sum;
     real loss = (real)(model_loss(model, batch, &sum) ? sum / (B * T) : 0);
@@ -148,12 +122,12 @@ ParameterizedTest(struct pair *pair, golden, model) {
     model_init(&model, &config, V, B, 1);
     adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param, 1);
     struct tensor_list *param = &model.lists.param;
-    start(param);
+    golden_start(param);
     param->version++;
 
     real losses[STEPS];
     for (int step = 0; step < STEPS; step++) {
-        fill(&batch, step);
+        golden_fill(&batch, step);
         model_zero_grad(&model);
         model_forward(&model, &batch, true, step);
         losses[step] = (real)model_backward(&model, &batch, step, 1);

@@ -1,0 +1,45 @@
+/* Stochastic gradient descent with momentum and decoupled weight decay. With g the clipped gradient:
+
+     m = momentum m + g
+     u = g + momentum m                     Nesterov; without it u = m
+     w = w - lr decay (w - w0) - lr u
+
+   Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning", in
+   the form of PyTorch's torch.optim.SGD; weight decay as in Loshchilov and Hutter 2019, algorithm 1
+   (arXiv:1711.05101). */
+#include "model/optimizer/kind.h"
+
+enum { MOMENTUM, NESTEROV }; // options
+
+static const struct optimizer_option momentum = {
+    .name = "sgd-momentum", .start = "0.9", .min = 0, .max = 0.999999, .help = "SGD's momentum"};
+static const struct optimizer_option nesterov = {.name = "sgd-nesterov",
+                                                 .type = OPTIMIZER_SWITCH,
+                                                 .start = "on",
+                                                 .help = "use Nesterov momentum in SGD"};
+
+static void elements(const struct optimizer_part *part, const struct optimizer_span *span) {
+    const real mu = (real)part->option[MOMENTUM].real, clip = part->clip, rate = (real)part->rate;
+    const real keep = optimizer_keep(part, span->tensor, part->rate);
+    const real pull = optimizer_pull(part, span->tensor, part->rate);
+    const bool ahead = part->option[NESTEROV].integer;
+    real *w = span->w, *m = span->state[0];
+    const real *grad = span->grad;
+#pragma omp simd
+    for (size_t i = 0; i < span->size; i++) {
+        real g = grad[i] * clip;
+        m[i] = mul_add(mu, m[i], g);
+        w[i] = keep * w[i] - rate * (ahead ? mul_add(mu, m[i], g) : m[i]);
+    }
+    for (size_t i = 0; pull != 0 && i < span->size; i++) w[i] += pull;
+}
+
+const struct optimizer_kind optimizer_sgd = {
+    .name = "sgd",
+    .formula = "m = mu m + g; w -= lr (g + mu m + decay w)",
+    .source = "Sutskever et al. 2013; weight decay as Loshchilov and Hutter 2019 "
+              "(arXiv:1711.05101)",
+    .options = {[MOMENTUM] = &momentum, [NESTEROV] = &nesterov},
+    .state = {"momentum_buffer"},
+    .elements = elements,
+};

@@ -1,0 +1,227 @@
+/* Optimizers of every kind: the tests iterate optimizer_kinds, so a new kind is tested at once. */
+#include "model/lab/config.h"
+#include "tests/model/golden.h"
+#include "tests/support.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 20, THREADS = 8 };
+
+/* A kind with the program's default options. */
+static struct optimizer_options options_of(size_t kind) {
+    struct config config;
+    config_start(&config);
+    config.optimizer.kind = (int64_t)kind;
+    config.optimizer.peak = config.schedule.rate;
+    return config.optimizer;
+}
+
+/* A model with grouped queries and a gate, as small as the golden ones. */
+static void make_model(struct model *model) {
+    const struct pair pair = {.norm = norm_index("ln"), .block = BLOCK_GEMMA};
+    struct model_config config = pair_config(&pair);
+    model_init(model, &config, GOLDEN_V, GOLDEN_B, 1);
+}
+
+/* One update on golden batch number k; returns the loss before it. */
+static real update(struct model *model, struct optimizer *optimizer, int k, double lr) {
+    struct tensor_list *param = &model->lists.param;
+    struct batch batch = batch_make(GOLDEN_B, GOLDEN_T);
+    golden_fill(&batch, k);
+    model_zero_grad(model);
+    model_forward(model, &batch, true, (uint64_t)k);
+    real loss = (real)model_backward(model, &batch, (uint64_t)k, 1);
+    optimizer_step(optimizer, param, lr, optimizer_grad_norm(optimizer, param));
+    batch_free(&batch);
+    return loss;
+}
+
+/* A golden case, as in make_golden.py: a kind and the options that are not the defaults. */
+struct golden_case {
+    const char *name, *kind;
+    struct {
+        const char *option;
+        double value; // of a switch or an integer, too
+        bool integer;
+    } set[4];
+};
+
+static const struct golden_case golden_cases[] = {
+    {"adamw", "adamw", {{0}}},
+    {"sgd", "sgd", {{0}}},
+    {"muon", "muon", {{0}}},
+    {"sgd-plain", "sgd", {{"sgd-nesterov", 0, true}, {"sgd-momentum", 0.5, false}}},
+    {"muon-plain",
+     "muon",
+     {{"muon-nesterov", 0, true},
+      {"muon-momentum", 0.5, false},
+      {"muon-steps", 3, true},
+      {"muon-lr", 0.03, false}}},
+};
+
+static void expect_golden(const struct golden_case *golden, size_t kind) {
+    static const char path[] = "tests/golden/optimizers.txt";
+    const double lr = 1e-2, tolerance = in_double() ? 1e-8 : 2e-4;
+    struct optimizer_options options = options_of(kind);
+    struct model model;
+    struct optimizer optimizer;
+    real losses[STEPS], dots[2];
+    char key[128];
+    make_model(&model);
+    golden_start(&model.lists.param);
+    model.lists.param.version++;
+    options.peak = lr;
+    optimizer_value(&options, "adam-eps")->real = 1e-4;
+    for (int i = 0; i < 4 && golden->set[i].option; i++) {
+        union optimizer_value *value = optimizer_value(&options, golden->set[i].option);
+        if (golden->set[i].integer)
+            value->integer = (int64_t)golden->set[i].value;
+        else
+            value->real = golden->set[i].value;
+    }
+    optimizer_init(&optimizer, &options, &model.lists.param, 1);
+    for (int step = 0; step < STEPS; step++) losses[step] = update(&model, &optimizer, step, lr);
+    snprintf(key, sizeof key, "%s:losses", golden->name);
+    golden_expect(path, key, STEPS, losses, tolerance, 0);
+    for (size_t k = 0; k < model.lists.param.count; k++) {
+        const struct tensor *t = &model.lists.param.tensor[k];
+        snprintf(key, sizeof key, "%s:dots:%s", golden->name, t->name);
+        golden_dots(t->size, model.lists.param.value + t->offset, dots);
+        golden_expect(path, key, 2, dots, tolerance, sqrt((double)t->size));
+    }
+    optimizer_free(&optimizer);
+    model_free(&model);
+}
+
+Test(optimizer, trains_as_pytorch_does) {
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        bool found = false;
+        for (size_t i = 0; i < sizeof golden_cases / sizeof *golden_cases; i++) {
+            if (strcmp(golden_cases[i].kind, optimizer_kinds[kind]->name) != 0) continue;
+            expect_golden(&golden_cases[i], kind);
+            found = true;
+        }
+        cr_expect(found, "%s: make_golden.py has no case of it", optimizer_kinds[kind]->name);
+    }
+}
+
+Test(optimizer, same_bits_for_any_number_of_threads) {
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        const struct optimizer_options options = options_of(kind);
+        real *one = NULL;
+        for (int threads = 1; threads <= THREADS; threads++) {
+            struct model model;
+            struct optimizer optimizer;
+            omp_set_num_threads(threads);
+            make_model(&model);
+            optimizer_init(&optimizer, &options, &model.lists.param, threads);
+            for (int step = 0; step < 3; step++) update(&model, &optimizer, step, 0.01);
+            if (one)
+                cr_expect(difference(model.lists.param.size, one, model.lists.param.value) == 0,
+                          "%s: %d threads", optimizer_kinds[kind]->name, threads);
+            else
+                one = copy_values(&model.lists.param);
+            optimizer_free(&optimizer);
+            model_free(&model);
+        }
+        free(one);
+    }
+}
+
+/* With the state and the number of updates of another optimizer, as after --resume. */
+Test(optimizer, continues_from_its_state) {
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        const struct optimizer_options options = options_of(kind);
+        struct model model;
+        struct optimizer whole, part;
+        make_model(&model);
+        struct tensor_list *param = &model.lists.param;
+        optimizer_init(&whole, &options, param, 1);
+        optimizer_init(&part, &options, param, 1);
+        for (int step = 0; step < 3; step++) update(&model, &whole, step, 0.01);
+        real *before = copy_values(param);
+        for (size_t k = 0; k < param->count; k++) {
+            const struct tensor *t = &param->tensor[k];
+            for (int i = 0; optimizer_of(&whole, t)->state[i]; i++)
+                memcpy(part.state[i] + t->offset, whole.state[i] + t->offset,
+                       t->size * sizeof(real));
+        }
+        part.step = whole.step;
+        update(&model, &whole, 3, 0.01);
+        real *after = copy_values(param);
+        restore_values(param, before);
+        update(&model, &part, 3, 0.01);
+        cr_expect(difference(param->size, after, param->value) == 0, "%s",
+                  optimizer_kinds[kind]->name);
+        free(before);
+        free(after);
+        optimizer_free(&whole);
+        optimizer_free(&part);
+        model_free(&model);
+    }
+}
+
+Test(optimizer, learns_a_batch) {
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        const struct optimizer_options options = options_of(kind);
+        struct model model;
+        struct optimizer optimizer;
+        make_model(&model);
+        optimizer_init(&optimizer, &options, &model.lists.param, 1);
+        double first = (double)update(&model, &optimizer, 0, 0.03), last = first;
+        for (int i = 0; i < 60; i++) last = (double)update(&model, &optimizer, 0, 0.03);
+        cr_expect(last < 0.5 * first, "%s: %g after %g", optimizer_kinds[kind]->name, last, first);
+        optimizer_free(&optimizer);
+        model_free(&model);
+    }
+}
+
+/* Without gradients a tensor keeps 1 - lr decay of its distance from w0, or all of it. */
+Test(optimizer, decays_without_gradients) {
+    const double lr = 0.1, error = in_double() ? 1e-15 : 1e-6;
+    for (size_t kind = 0; optimizer_kinds[kind]; kind++) {
+        struct optimizer_options options = options_of(kind);
+        struct model model;
+        struct optimizer optimizer;
+        make_model(&model);
+        struct tensor_list *param = &model.lists.param;
+        options.weight_decay = 0.5;
+        optimizer_init(&optimizer, &options, param, 1);
+        real *before = copy_values(param);
+        model_zero_grad(&model);
+        optimizer_step(&optimizer, param, lr, 0);
+        for (size_t k = 0; k < param->count; k++) {
+            const struct tensor *t = &param->tensor[k];
+            for (size_t i = t->offset; i < t->offset + t->size; i++)
+                cr_assert(fabs((double)param->value[i] -
+                               (t->decays ? 0.95 : 1) * (double)before[i]) <= error,
+                          "%s: %s", optimizer_kinds[kind]->name, t->name);
+        }
+        free(before);
+        optimizer_free(&optimizer);
+        model_free(&model);
+    }
+}
+
+Test(optimizer, weights_of_hidden_layers_say_which_matrices_they_consist_of) {
+    struct model model;
+    make_model(&model); // 8 channels, 2 heads, 1 of keys and values
+    size_t H = model_ffn_width(&model.config);
+    const struct {
+        const char *end;
+        size_t rows[TENSOR_MATRICES];
+    } want[] = {{"attn.c_attn.weight", {8, 4, 4}},
+                {"attn.c_proj.weight", {8}},
+                {"mlp.c_fc.weight", {H, H}},
+                {"mlp.c_proj.weight", {8}}};
+    for (size_t k = 0; k < model.lists.param.count; k++) {
+        const struct tensor *t = &model.lists.param.tensor[k];
+        size_t rows[TENSOR_MATRICES] = {0};
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+            if (strstr(t->name, want[i].end)) memcpy(rows, want[i].rows, sizeof rows);
+        cr_expect(!memcmp(rows, t->matrix_rows, sizeof rows), "%s: %zu %zu %zu", t->name,
+                  t->matrix_rows[0], t->matrix_rows[1], t->matrix_rows[2]);
+        cr_expect(!rows[0] || rows[0] + rows[1] + rows[2] == t->shape[0], "%s", t->name);
+    }
+    model_free(&model);
+}
