@@ -150,6 +150,8 @@ CONDITIONS = {
     "pn-warmup": with_norm("pn"),
     "pn-group-scaling": with_norm("pn", "pn-v"),
     "pn-divisor": with_norm("pn"),
+    "decay-fraction": lambda options: options.get("schedule") == "wsd",
+    "decay-shape": lambda options: options.get("schedule") == "wsd",
     "beta1": with_optimizer("adamw", "muon"),
     "beta2": with_optimizer("adamw", "muon"),
     "adam-eps": with_optimizer("adamw", "muon"),

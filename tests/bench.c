@@ -25,20 +25,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12"
+#define CPU  "--n-layer=4 --n-head=4 --n-embd=128 --block-size=64 --batch-size=12"
+#define BABY "--n-layer=6 --n-head=6 --n-embd=384 --block-size=256 --batch-size=64"
 
 static const struct configuration {
     const char *name, *sizes;
     size_t V;
+    bool repeats; // the products of another configuration
 } configurations[] = {
-    {"cpu", CPU, 65},
-    {"llama", "--preset=llama " CPU, 65},
-    {"baby", "--n-layer=6 --n-head=6 --n-embd=384 --block-size=256 --batch-size=64", 65},
-    {"micro", "--n-layer=1 --n-head=4 --n-embd=16 --block-size=16 --batch-size=1", 27},
-    {"names",
-     "--items --norm=rms --act=relu --bias=off --n-layer=1 --n-head=4 --n-embd=16 --block-size=16 "
-     "--batch-size=16",
-     27},
+    {.name = "cpu", .sizes = CPU, .V = 65},
+    {.name = "llama", .sizes = "--preset=llama " CPU, .V = 65},
+    {.name = "baby", .sizes = BABY, .V = 65},
+    {.name = "muon", .sizes = "--optimizer=muon " CPU, .V = 65, .repeats = true},
+    {.name = "b-muon", .sizes = "--optimizer=muon " BABY, .V = 65, .repeats = true},
+    {.name = "micro",
+     .sizes = "--n-layer=1 --n-head=4 --n-embd=16 --block-size=16 --batch-size=1",
+     .V = 27},
+    {.name = "names",
+     .sizes = "--items --norm=rms --act=relu --bias=off --n-layer=1 --n-head=4 --n-embd=16 "
+              "--block-size=16 --batch-size=16",
+     .V = 27},
     {.name = "kernels"}, // the products of those above
 };
 
@@ -93,45 +99,6 @@ double bench_time(void (*run)(void *), void *context, double seconds, double *fa
     qsort(sample, count, sizeof *sample, ascending);
     *fastest = sample[0];
     return (sample[(count - 1) / 2] + sample[count / 2]) / 2;
-}
-
-/* Independent chains of x = factor x + term, in all registers except for a few; each converges
-   to 1. The sum is returned so that the compiler cannot leave any out. */
-enum { CHAINS = SIMD_REGISTERS * 3 / 4 };
-
-static real multiply_adds(size_t count, real factor, real term) {
-    vec x[CHAINS], f = vec_splat(factor), t = vec_splat(term);
-    real sum = 0;
-    for (int i = 0; i < CHAINS; i++) x[i] = vec_splat((real)i);
-    for (size_t n = 0; n < count; n++) {
-        SIMD_UNROLL
-        for (int i = 0; i < CHAINS; i++) x[i] = vec_mul_add(x[i], f, t);
-    }
-    for (int i = 0; i < CHAINS; i++)
-        for (int lane = 0; lane < LANES; lane++) sum += x[i][lane];
-    return sum;
-}
-
-/* Floating-point operations per second of all threads together. */
-static double peak_rate(void) {
-    enum { REPETITIONS = 60, STEPS = 1 << 20 };
-    static volatile real value[2] = {
-        (real)0.5}; // the compiler may not know the input or drop the result
-    double best = 0;
-    for (int repetition = 0; repetition < REPETITIONS; repetition++) {
-        int threads = 0;
-        real sum = 0;
-        double start = omp_get_wtime();
-#pragma omp parallel reduction(+ : threads, sum)
-        {
-            threads++;
-            sum += multiply_adds(STEPS, value[0], value[0]);
-        }
-        double rate = 2.0 * STEPS * CHAINS * LANES * threads / (omp_get_wtime() - start);
-        value[1] = sum;
-        if (rate > best) best = rate;
-    }
-    return best;
 }
 
 /* A text of random letters, in lines as long as the 32,033 names on which makemore and microgpt
@@ -308,7 +275,8 @@ static void select_parts(struct request *request, char *list) {
         size_t i = 0;
         while (i <= KERNELS && strcmp(name ? name : "", configurations[i].name) != 0) i++;
         if (i > KERNELS)
-            die(STATUS_USAGE, "--only=%s: must be some of cpu,llama,baby,micro,names,kernels",
+            die(STATUS_USAGE,
+                "--only=%s: must be some of cpu,llama,baby,muon,b-muon,micro,names,kernels",
                 name ? name : "");
         request->selected[i] = true;
     } while ((name = strtok(NULL, ",")));
@@ -353,7 +321,8 @@ static struct session configure(const struct configuration *c, const struct requ
 static const char usage[] =
     "Usage: bench [--only=LIST] [--seconds=X] [--csv=FILE] [OPTION OF ./train]...\n"
     "Measures training against the processor's peak multiply-add rate.\n\n"
-    "  --only=LIST    some of cpu,llama,baby,micro,names (models), and kernels (their products)\n"
+    "  --only=LIST    some of cpu,llama,baby,muon,b-muon (cpu, baby with Muon),micro,names\n"
+    "                 (models), and kernels (their products)\n"
     "  --seconds=X    time for each model, default 3; a product gets a tenth of it\n"
     "  --csv=FILE     append a row for each model to FILE\n\n"
     "Other options, such as --norm=bn, --threads=1 or --n-embd=256, are those of\n"
@@ -377,14 +346,14 @@ int main(int argc, char **argv) {
            __VERSION__, 8 * SIMD_BYTES, threads);
     for (size_t i = 0; i < request.options; i++) printf(" %s", request.option[i]);
     puts(request.options ? "" : " none");
-    double before = peak_rate();
+    double before = bench_peak();
     size_t count = 0;
     for (int i = 0; i < KERNELS; i++) {
         if (!selected[i]) continue;
         measure_training(&training[i], request.seconds);
         measured[count++] = &training[i];
     }
-    double after = peak_rate(), peak = fmax(before, after);
+    double after = bench_peak(), peak = fmax(before, after);
     printf("peak   %.1f GFLOP/s, %.1f per thread", peak / 1e9, peak / threads / 1e9);
     if (fmin(before, after) < 0.95 * peak)
         printf(" (noisy: %.1f before, %.1f after the models)", before / 1e9, after / 1e9);
@@ -394,7 +363,8 @@ int main(int argc, char **argv) {
     if (csv && (fclose(csv) || failed))
         die(STATUS_MACHINE, "csv: %s: %s", request.csv, strerror(errno));
     for (int i = 0; i < KERNELS && selected[KERNELS]; i++)
-        bench_products(training[i].name, &training[i].config, training[i].V, peak,
-                       request.seconds / 10);
+        if (!configurations[i].repeats)
+            bench_products(training[i].name, &training[i].config, training[i].V, peak,
+                           request.seconds / 10);
     return STATUS_OK;
 }

@@ -32,7 +32,7 @@ void items_put(const char *name, size_t items);
    printed. */
 struct ending {
     int status;
-    char out[32768], err[32768];
+    char out[65536], err[32768];
 };
 
 /* Where a program runs; all 0: as usual. */

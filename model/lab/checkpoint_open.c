@@ -4,6 +4,7 @@
 #include "data/files/notice.h"
 #include "model/lab/checkpoint_parts.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,6 +157,12 @@ static void open_without_checkpoint(struct checkpoint *c, const char *folder,
     options_read(config_options, stored, c->path);
 }
 
+/* The updates that the run has done; checkpoint_read_run() checks the number. */
+static int64_t steps_done(const struct checkpoint *c) {
+    const char *steps = c->file.stream ? safetensors_text(&c->file, "step") : NULL;
+    return steps ? strtoll(steps, NULL, 10) : 0;
+}
+
 /* Takes the options from config.ini, which may be newer than the checkpoint: options that --resume
    changed are written to config.ini at once, but to the checkpoint only with the next one. The run
    may have been killed in between. */
@@ -166,7 +173,7 @@ static void read_changes(const struct checkpoint *c, const char *folder, struct 
     if (access(path, F_OK)) return; // the checkpoint has all options
     options_read(config_options, &changed, path);
     snprintf(where, sizeof where, "%s (was config.ini changed?)", c->path);
-    options_agree(config_options, stored, &changed, OPTION_OF_RUN, where);
+    config_agree(stored, &changed, OPTION_OF_RUN, &(struct config_source){where, steps_done(c)});
     *stored = changed;
 }
 
@@ -219,7 +226,8 @@ void checkpoint_open(struct checkpoint *c, struct config *config, int argc, char
         die(STATUS_USAGE,
             "%s: --generate needs no corpus (--prompt=... is the text that it continues)",
             config->corpus);
-    config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, c->path, argc, argv);
+    const struct config_source source = {c->path, steps_done(c)};
+    config_continue(config, &stored, resume ? OPTION_OF_RUN : OPTION_OF_MODEL, &source, argc, argv);
 }
 
 void checkpoint_close(struct checkpoint *c) {

@@ -25,6 +25,10 @@ static const char *optimizer_choice(int64_t i) {
     return optimizer_kinds[i] ? optimizer_kinds[i]->name : NULL;
 }
 
+static const char *schedule_choice(int64_t i) {
+    return schedule_kinds[i].name;
+}
+
 static const char *stats_choice(int64_t i) { // enum statistics_source, then all of them
     return i < STATISTICS_SOURCES ? statistics_name[i] : i == STATISTICS_SOURCES ? "all" : NULL;
 }
@@ -98,10 +102,15 @@ static const struct option rows_after_norms[] = {
      .help = "updates of linear warm-up"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
      .needs = "!schedule=constant", .help = "the update at which decay ends; auto: --max-iters"},
-    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine",
-     NAMES([SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear",
-           [SCHEDULE_CONSTANT] = "constant"),
-     .help = "how the rate decays"},
+    {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
+     .help = "course of the learning rate, see --list-schedules. constant and wsd stay at "
+             "--learning-rate until a decay that --resume may still plan"},
+    {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
+     .needs = "schedule=wsd",
+     .help = "fraction of the updates, the last ones, in which wsd decays"},
+    {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
+     NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
+     .help = "shape of wsd's decay: linear, or 1 - sqrt(x), which falls faster first"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
      .metavar = "NAME", .basic = true, .help = "update rule, see --help=optimizer"},
     {.kind = OPTION_END},
@@ -223,6 +232,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "name, formula and source of every placement"},
     {"list-optimizers", OPTION_STOP, AT(list_optimizers), .scope = OPTION_OF_CALL,
      .help = "name, formula and source of every optimizer"},
+    {"list-schedules", OPTION_STOP, AT(list_schedules), .scope = OPTION_OF_CALL,
+     .help = "name, formula and source of every schedule of the learning rate"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
      .help = "the first page, a topic, one option by its name, or all"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},

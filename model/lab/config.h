@@ -51,7 +51,7 @@ struct config {
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
-    int64_t version, list_norms, list_placements, list_optimizers;
+    int64_t version, list_norms, list_placements, list_optimizers, list_schedules;
 };
 
 /* This name stands for random characters, not for a file: see corpus_make_random(). */
@@ -77,12 +77,22 @@ void config_set_updates(struct config *config, int64_t updates);
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
 const char *config_stored(const struct config *config);
 
+/* Where stored options come from: the file, for messages; and the updates that its run has done. */
+struct config_source {
+    const char *path;
+    int64_t steps;
+};
+
 /* The configuration of a run that continues (OPTION_OF_RUN) or of a model that is used
    (OPTION_OF_MODEL): the stored options, then those of the command line. Dies with status 2 if the
-   command line changes an option that this run or model cannot change. `where` names the stored
-   file in messages. */
+   command line changes an option that this run or model cannot change. */
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
-                     const char *where, int argc, char **argv);
+                     const struct config_source *where, int argc, char **argv);
+
+/* options_agree(), but a run whose learning rate is still constant may get another end: the rates of
+   the updates it has done stay the same. */
+void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
+                  const struct config_source *where);
 
 /* The name of option i of those that norms of this kind use, NULL after the last. */
 const char *config_norm_option(const struct norm_kind *kind, size_t i);

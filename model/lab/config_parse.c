@@ -150,7 +150,7 @@ void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
     if (config->help || config->version || config->list_norms || config->list_placements ||
-        config->list_optimizers)
+        config->list_optimizers || config->list_schedules)
         return;
     check_purpose(config);
     if (config_stored(config)) return;
@@ -163,8 +163,38 @@ const char *config_stored(const struct config *config) {
     return config->resume ? config->resume : config->generate ? config->generate : config->evaluate;
 }
 
+void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
+                  const struct config_source *where) {
+    struct config before = *stored;
+    const struct schedule *now = &config->schedule;
+    if (scope == OPTION_OF_RUN && schedule_is_stable(&before.schedule, where->steps) &&
+        schedule_kinds[now->kind].stable) {
+        if (!schedule_is_stable(now, where->steps))
+            die(STATUS_USAGE,
+                "--decay-fraction=%g: decay would start after %lld updates, and %s has done %lld "
+                "(try a smaller fraction, or a larger --max-iters)",
+                now->fraction, (long long)schedule_begin(now), where->path,
+                (long long)where->steps);
+        before.schedule = *now;
+        before.schedule.warmup = stored->schedule.warmup; // what the updates done depend on
+        before.schedule.rate = stored->schedule.rate;
+    }
+    options_agree(config_options, &before, config, scope, where->path);
+}
+
+/* If a run that continues with a constant learning rate gets another end or another schedule, a
+   decay that counts from the end moves with it. */
+static void move_decay(struct config *config, const struct config *before, int64_t steps, int argc,
+                       char **argv) {
+    const bool moves = given("max-iters", argc, argv) || given("schedule", argc, argv);
+    if (moves && !given("lr-decay-iters", argc, argv) && config->max_tokens == OPTION_AUTO &&
+        schedule_kinds[config->schedule.kind].from_end &&
+        schedule_is_stable(&before->schedule, steps))
+        config->schedule.decay = OPTION_AUTO;
+}
+
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
-                     const char *where, int argc, char **argv) {
+                     const struct config_source *where, int argc, char **argv) {
     struct config before = *stored;
     resolve_auto(&before);
     *config = *stored;
@@ -172,7 +202,8 @@ void config_continue(struct config *config, const struct config *stored, enum op
     options_arguments(config_options, config, argc, argv);
     if (config->max_iters == OPTION_AUTO && config->max_tokens == OPTION_AUTO)
         config->max_iters = stored->max_iters;
+    move_decay(config, &before, where->steps, argc, argv);
     resolve_auto(config);
-    options_agree(config_options, &before, config, scope, where);
+    config_agree(&before, config, scope, where);
     check(config);
 }

@@ -88,6 +88,9 @@ bool help_answer(const struct config *config) {
     else if (config->list_optimizers)
         for (const struct optimizer_kind *const *kind = optimizer_kinds; *kind; kind++)
             list_row((*kind)->name, (*kind)->formula, (*kind)->source);
+    else if (config->list_schedules)
+        for (const struct schedule_kind *kind = schedule_kinds; kind->name; kind++)
+            list_row(kind->name, kind->formula, kind->source);
     else if (config->version)
         puts("normlab " VERSION);
     else {

@@ -1,5 +1,5 @@
-/* What the program prints without training: --help, --list-norms, --list-placements, --list-optimizers,
-   --version. */
+/* What the program prints without training: --help, --list-norms, --list-placements,
+   --list-optimizers, --list-schedules, --version. */
 #ifndef HELP_H
 #define HELP_H
 

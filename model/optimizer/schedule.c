@@ -1,20 +1,78 @@
-/* The learning rate, with x = (step - warmup) / (decay - warmup):
+/* The learning rate, with x = (step - begin) / (decay - begin):
 
-     step < warmup     rate (step + 1) / (warmup + 1)
-     cosine            rate_min + (rate - rate_min) (1 + cos(pi x)) / 2
-     linear            rate_min + (rate - rate_min) (1 - x)
-     step >= decay     rate_min
-     constant          rate, in every step after warm-up
+     step < warmup          rate (step + 1) / (warmup + 1)
+     step < begin           rate
+     begin <= step < decay  rate_min + remaining(x) (rate - rate_min)
+     step >= decay          rate_min
 
-   Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983). */
+   A kind says where decay begins and what remains. */
 #include "model/optimizer/schedule.h"
 #include <math.h>
+#include <stddef.h>
+
+static int64_t after_warmup(const struct schedule *s) {
+    return s->warmup;
+}
+
+static int64_t last_fraction(const struct schedule *s) {
+    int64_t begin = s->decay - (int64_t)llround(s->fraction * (double)s->decay);
+    return begin > s->warmup ? begin : s->warmup;
+}
+
+static double cosine(const struct schedule *s, double x) {
+    return 0.5 * (1 + cos(3.141592653589793 * x));
+}
+
+static double linear(const struct schedule *s, double x) {
+    return 1 - x;
+}
+
+static double shaped(const struct schedule *s, double x) {
+    return 1 - (s->shape == DECAY_SQRT ? sqrt(x) : x);
+}
+
+const struct schedule_kind schedule_kinds[] = {
+    {.name = "cosine",
+     .formula = "min + (lr - min) (1 + cos(pi x)) / 2, x from 0 after warm-up to 1",
+     .source = "Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983)",
+     .begin = after_warmup,
+     .remaining = cosine},
+    {.name = "linear",
+     .formula = "min + (lr - min) (1 - x), x from 0 after warm-up to 1",
+     .source = "Defazio et al. 2023 (arXiv:2310.07831)",
+     .begin = after_warmup,
+     .remaining = linear},
+    {.name = "constant",
+     .formula = "lr after warm-up",
+     .source = "without decay, or before it is planned",
+     .stable = true},
+    {.name = "wsd",
+     .formula = "lr, then min + (lr - min) (1 - x) or (1 - sqrt(x)), x from 0 to 1 in the last "
+                "updates",
+     .source = "Hu et al. 2024, MiniCPM (arXiv:2404.06395); 1 - sqrt(x): Hagele et al. 2024 "
+               "(arXiv:2405.18392)",
+     .begin = last_fraction,
+     .remaining = shaped,
+     .stable = true,
+     .from_end = true},
+    {0},
+};
+
+int64_t schedule_begin(const struct schedule *s) {
+    const struct schedule_kind *kind = &schedule_kinds[s->kind];
+    return kind->begin ? kind->begin(s) : INT64_MAX;
+}
 
 double schedule_rate(const struct schedule *s, int64_t step) {
+    const int64_t begin = schedule_begin(s);
     if (step < s->warmup) return s->rate * (double)(step + 1) / (double)(s->warmup + 1);
-    if (s->kind == SCHEDULE_CONSTANT) return s->rate;
+    if (step < begin) return s->rate;
     if (step >= s->decay) return s->rate_min;
-    double x = (double)(step - s->warmup) / (double)(s->decay - s->warmup);
-    double remaining = s->kind == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.141592653589793 * x)) : 1 - x;
+    double x = (double)(step - begin) / (double)(s->decay - begin);
+    double remaining = schedule_kinds[s->kind].remaining(s, x);
     return s->rate_min + remaining * (s->rate - s->rate_min);
+}
+
+bool schedule_is_stable(const struct schedule *s, int64_t step) {
+    return schedule_kinds[s->kind].stable && step <= schedule_begin(s);
 }

@@ -71,6 +71,46 @@ Test(resume, from_every_checkpoint_of_one_run) {
     resume_expect_same("whole", "parts");
 }
 
+/* While its learning rate is constant, a run may be given its decay: the bits are those of a run
+   that had it from the start. */
+static void check_late_decay(const char *stable, const char *change) {
+    size_t bytes;
+    expect_done(train(LIVELY "--lr-decay-iters=auto --schedule=wsd --max-iters=10 --force "
+                             "--checkpoint-interval=5 --out=whole text.txt"));
+    expect_done(train(LIVELY "%s --max-iters=8 --force --checkpoint-interval=5 --out=part text.txt",
+                      stable));
+    char *checkpoint = file_text("part/checkpoint.safetensors", &bytes);
+    expect_done(train("--quiet --resume=part %s", change));
+    resume_expect_same("whole", "part");
+    file_put("part/checkpoint.safetensors", checkpoint, bytes); // as after a kill
+    cr_assert(!remove("part/model.safetensors") && !remove("part/summary.json"));
+    expect_done(train("--quiet --resume=part"));
+    resume_expect_same("whole", "part");
+}
+
+Test(resume, a_stable_run_decays_later) {
+    check_late_decay("--schedule=constant --lr-decay-iters=auto", "--schedule=wsd --max-iters=10");
+    check_late_decay("--schedule=wsd --lr-decay-iters=100", "--max-iters=10");
+    expect_done(train("--quiet --resume=part --max-iters=12")); // after its decay
+    struct log log = log_of("part");
+    cr_assert(!strcmp(log.cell[log.rows - 1][STEP], "12"), "%s", log.cell[log.rows - 1][STEP]);
+    cr_expect_str_eq(log.cell[log.rows - 1][LR], "0.001", "decay is over");
+    cr_expect(strstr(file_text("part/config.ini", NULL), "lr-decay-iters = 10\n"));
+}
+
+Test(resume, a_decay_that_would_change_the_past_is_refused) {
+    expect_done(train(LIVELY "--schedule=constant --max-iters=8 --out=out text.txt"));
+    struct ending ending = train("--resume=out --schedule=wsd --max-iters=10 --decay-fraction=0.5");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "--decay-fraction=0.5: decay would start after 5 updates");
+    ending = train("--resume=out --schedule=cosine --max-iters=10");
+    expect_refusal(&ending, STATUS_USAGE, "--schedule=cosine: contradicts --schedule=constant");
+    ending = train("--resume=out --schedule=wsd --max-iters=10 --learning-rate=0.02");
+    expect_refusal(&ending, STATUS_USAGE, "--learning-rate=0.02: contradicts");
+    ending = train("--resume=out --schedule=wsd --max-iters=10 --warmup-iters=4");
+    expect_refusal(&ending, STATUS_USAGE, "--warmup-iters=4: contradicts");
+}
+
 /* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is
    no row is refused. */
 Test(resume, with_probes) {
