@@ -24,8 +24,8 @@ usage() {
 Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 
 Runs ./train for every combination of the values before --. Each run also gets all options after it.
-  --NAME=A,B,...    values of any option of ./train
-                    (default --norm=ln,bn,rms --placement=pre,post; these two are in every grid)
+  --NAME=A,B,...    values of any option of ./train. Without any: --norm=ln,bn,rms --placement=pre,post.
+                    With some, a norm or placement that is not among them is ./train's default, ln or pre
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
                     --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
@@ -102,8 +102,12 @@ if [ -n "$grid" ]; then
     [ ${#list_of[@]} -eq 0 ] || die 2 "--grid=$grid: lists each run; --NAME=A,B,... goes without it"
     [ -z "$seeds_given" ] || die 2 "--grid=$grid: each of its lines names its own --seed; --seeds goes without it"
 fi
-[ -n "${list_of[norm]-}" ] || add_list norm ln,bn,rms
-[ -n "${list_of[placement]-}" ] || add_list placement pre,post
+if [ ${#list_of[@]} -eq 0 ]; then
+    add_list norm ln,bn,rms
+    add_list placement pre,post
+fi
+[ -n "${list_of[norm]-}" ] || add_list norm ln
+[ -n "${list_of[placement]-}" ] || add_list placement pre
 case $jobs in *[!0-9]* | 0* | ?????*) die 2 "--jobs=$jobs: must be a whole number from 1 to 9999" ;; esac
 case $folder in -*) folder=./$folder ;; esac
 while [[ $folder == ?*/ ]]; do folder=${folder%/}; done
@@ -124,7 +128,7 @@ for seed in "${seeds[@]}"; do
     fi
 done
 
-common=''
+common='' given_threads=''
 operands=''
 for word; do
     case $word in *[[:cntrl:]]*) die 2 "$word: holds a control character" ;; esac
@@ -140,6 +144,7 @@ for word; do
     - | --corpus=-) die 2 "-: standard input cannot feed several runs (give a file)" ;;
     esac
     [ -z "$grid" ] || continue
+    case $word in --threads=*) given_threads=${word#*=} ;; esac
     case $word in
     --seed | --seed=*) die 2 "--$name: belongs before --" ;;
     --preln | --postln) die 2 "$word: names a placement: --placement=LIST belongs before --" ;;
@@ -379,6 +384,7 @@ jobs=${jobs:-$cores}
 [ ${#todo[@]} -eq 0 ] || [ "$jobs" -le ${#todo[@]} ] || jobs=${#todo[@]}
 threads=$((cores > jobs ? cores / jobs : 1))
 [ -z "$sshlogin" ] || [ -n "$given_jobs" ] || threads=1 # then GNU parallel starts one run for each core
+threads=${given_threads:-$threads}                        # a run's own option comes after it and counts
 # Children do not get the lock: 9>&- closes it for them while this shell keeps it open.
 tried=()
 if [ -n "$grid" ]; then expect_known; elif [ ${#todo[@]} -gt 0 ]; then try 9>&-; fi

@@ -37,11 +37,18 @@ def rope_text(value):
     return repr(float(value["rope_theta"]))
 
 
+def truth(value):
+    """A JSON value that must be true or false."""
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 WHOLE = Kind(int, lambda value: str(int(value)))
 REAL = Kind(float, lambda value: repr(float(value)))
 CAP = Kind(lambda text: float(text) or None, lambda value: repr(float(value or 0)))
-TIED = Kind(lambda text: text == "tied", lambda value: "tied" if value else "untied")
-SWITCH = Kind(lambda text: text == "on", lambda value: "on" if value else "off")
+TIED = Kind(lambda text: text == "tied", lambda value: "tied" if truth(value) else "untied")
+SWITCH = Kind(lambda text: text == "on", lambda value: "on" if truth(value) else "off")
 ROPE = Kind(lambda text: {"rope_type": "default", "rope_theta": float(text)}, rope_text)
 PLAIN = {"gelu": ["gelu"], "gelu-tanh": ["gelu_new", "gelu_pytorch_tanh"], "relu": ["relu"],
          "relu2": ["relu2"], "silu": ["silu", "swish"]}

@@ -37,7 +37,7 @@ def check_folder(folder):
     try:
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
             ours = MADE_BY.items() <= json.load(file).items()
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         ours = False
     if not ours:
         raise ModelError(f"{folder}: holds something that --to-hf did not write (name another folder)", USAGE)
@@ -122,7 +122,7 @@ def read_config(folder):
         with open(path, encoding="utf-8") as file:
             config = json.load(file)
         model_type = config.get("model_type")
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path}: is not the config.json of a model: {error}") from None
     row = next((row for row in CLASSES if row.model_type == model_type), None)
     if not row:
@@ -175,7 +175,7 @@ def read_arrays(folder, row):
         try:
             with open(index, encoding="utf-8") as file:
                 files = sorted({os.fspath(name) for name in json.load(file)["weight_map"].values()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(f"{index}: is no list of files: {type(error).__name__}: {error}") from None
     arrays = {}
     for name in files:
@@ -233,6 +233,14 @@ def tie(row, options, weights, embedding):
         options["head"], weights[nanogpt_weights.WTE] = "tied", head
 
 
+def expect_tied(folder, arrays, first):
+    """Refuses a head of its own where config.json says that it is the embedding `first`."""
+    import numpy
+    if "lm_head.weight" in arrays and not numpy.array_equal(arrays["lm_head.weight"], arrays.get(first)):
+        raise ModelError(f"{folder}: lm_head.weight: differs from {first}, but tie_word_embeddings says that they are "
+                         "one (set it to false in config.json)")
+
+
 def shorten(options, weights, T):
     """A context of T tokens."""
     if T < 1 or T > int(options["block-size"]):
@@ -258,7 +266,10 @@ def read(folder, T=None):
     row, config = read_config(folder)
     options = our_options(folder, row, config)
     arrays = read_arrays(folder, row)
-    embedding = arrays.get(row.arrays[0].parts[0][0] + ".weight")
+    first = row.arrays[0].parts[0][0] + ".weight"
+    embedding = arrays.get(first)
+    if options["head"] == "tied":
+        expect_tied(folder, arrays, first)
     if row.arrays[0].how is not SAME and options["head"] == "tied":
         options["head"], arrays["lm_head.weight"] = "untied", embedding
     weights = our_arrays(folder, row, options, arrays)

@@ -82,7 +82,7 @@ def read(folder, V):
     try:
         with open(path, encoding="utf-8") as file:
             level, symbols = symbols_of(json.load(file), V)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path}: is not a tokenizer of the tokenizers library: "
                          f"{type(error).__name__}: {error}") from None
     return (level, symbols) if symbols else ("pieces", [PIECES + i for i in range(V)])

@@ -20,8 +20,9 @@ static void expect_no_start(const struct ending *ending, int status, const char 
 }
 
 Test(ablate, the_grid) {
-    struct ending ending = ABLATE("--list", "--norm=ln,bn", "--learning-rate", "1e-3,3e-3",
-                                  "--seeds=3,7", "--out=a/", "--", "--bias=off", RUN);
+    struct ending ending =
+        ABLATE("--list", "--norm=ln,bn", "--placement=pre,post", "--learning-rate", "1e-3,3e-3",
+               "--seeds=3,7", "--out=a/", "--", "--bias=off", RUN);
     expect_status(&ending, 0);
     expect_part(ending.out, "16 runs: norm ln bn x placement pre post x learning-rate 1e-3 3e-3 x "
                             "seed 3 7");
@@ -131,7 +132,8 @@ Test(ablate, a_folder_holds_one_grid_and_can_be_extended) {
 Test(ablate, a_slurm_task_does_its_line) {
     held_release();
     held_start();
-    struct ending ending = ABLATE("--list", "--norm=ln", "--seeds=2", "--out=a", "--", RUN);
+    struct ending ending =
+        ABLATE("--list", "--norm=ln", "--placement=pre,post", "--seeds=2", "--out=a", "--", RUN);
     expect_status(&ending, 0);
     cr_assert(!symlink(getenv("SCRIPTS"), "scripts"));
     const char *const task[] = {"ablate.slurm", "a", NULL};

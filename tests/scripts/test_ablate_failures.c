@@ -82,8 +82,9 @@ Test(ablate, a_run_killed_without_gnu_parallel) {
 }
 
 Test(ablate, an_interrupt_lets_runs_save) {
-    struct process driver = START("--norm=ln", "--seeds=1", "--out=a", "--jobs=2", "--", RUN,
-                                  "--max-iters=1000000", "--log-interval=1000000");
+    struct process driver =
+        START("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--jobs=2", "--", RUN,
+              "--max-iters=1000000", "--log-interval=1000000");
     held_wait("a/runs/ln-pre-s1/log.csv", 2);
     held_wait("a/runs/ln-post-s1/log.csv", 2);
     struct ending ending = process_end(driver, SIGTERM);
@@ -183,7 +184,7 @@ Test(ablate, one_diverges) {
     expect_part(ending.err, "ablate: 1/2 none-pre-learning-rate=1000-s2: diverged at step ");
     expect_exit_reason("a/runs/none-pre-learning-rate=1000-s2", "diverged");
     expect_exit_reason("a/runs/none-pre-learning-rate=1e-3-s2", "done");
-    expect_part(ending.out, "| 1000 |  |  |  |  | 0 | 1 | 0 | ");
+    expect_part(ending.out, "| 1000 |  |  |  |  | 0 | 0 | 1 | 0 | ");
     expect_part(file_text("a/results.csv", NULL), "-s2,1000,2,3,diverged,");
 }
 
@@ -203,9 +204,11 @@ Test(ablate, one_fails) {
 
 Test(ablate, a_second_driver_is_refused) {
     held_start();
-    struct process driver = START("--norm=ln", "--seeds=1", "--out=a", "--", RUN);
+    struct process driver =
+        START("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--", RUN);
     held_wait("begun", 1);
-    struct ending ending = ABLATE("--norm=ln", "--seeds=1", "--out=a", "--", RUN);
+    struct ending ending =
+        ABLATE("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--", RUN);
     expect_status(&ending, 1);
     expect_part(ending.err, "ablate: a: another ablate.sh is running there (process ");
     held_release();
