@@ -1,6 +1,6 @@
-"""Checks log.csv and probes.csv of a run against its log.crc32.
+"""Checks the tables of a run (log.csv, probes.csv, samples.txt) against its log.crc32.
 
-./train writes log.crc32 with each checkpoint (data/files/table_checksum.h): for each of the two files
+./train writes log.crc32 with each checkpoint (data/files/table_checksum.h): for each of these files
 a line NAME BYTES CRC32, the checksum of its first BYTES bytes. Rows that were added later are not
 covered. A run without checkpoints has no log.crc32.
 """
@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 
-LINE = re.compile(rb"(log\.csv|probes\.csv) (\d+) ([0-9a-f]{8})\n")
+LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
 
 
 def read_bytes(path, size=-1):
