@@ -134,9 +134,8 @@ static void read_optimizer(const struct checkpoint *c, const struct tensor_list 
             read_tensor(c, checkpoint_find(c, name), name, t, optimizer->state[i]);
         }
         const struct tensor *bad = tensor_nonfinite(param, optimizer->state[i]);
-        if (bad)
-            die(STATUS_MACHINE, "%s: the optimizer's state of %s: holds nan or infinity", c->path,
-                bad->name);
+        if (bad && checkpoint_state_prefix(optimizer, bad, i, prefix))
+            die(STATUS_MACHINE, "%s: %s%s: holds nan or infinity", c->path, prefix, bad->name);
     }
 }
 
