@@ -188,6 +188,10 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     m->embedded = m->stream_in = arena_reals(layout->arena, size);
     lay_out_norm(m, &m->embedding_norm, placement->embedding, "transformer.ln_e", layout);
     if (norm_present(&m->embedding_norm)) m->stream_in = arena_reals(layout->arena, size);
+    if (m->config.embd_scale == EMBD_SCALE_LEARNED) {
+        gain_attach(&m->embd_scale, "shared_scale", 1, m->C, m->config.embd_scale_start, 1, layout);
+        m->unscaled = arena_reals(layout->arena, size);
+    }
     if (placement->dual) m->dsecond = arena_reals(layout->arena, size);
 }
 
@@ -199,6 +203,7 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     options.layer = l;
     options.norm = model_norm(config, site);
     options.heads = site == SITE_ATTENTION ? config->n_head : 0;
+    options.norm_options.attention = site == SITE_ATTENTION;
     return options;
 }
 

@@ -15,6 +15,7 @@ enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or 
 enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
 enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
+enum { EMBD_SCALE_NONE, EMBD_SCALE_LEARNED };
 enum { POSITION_LEARNED, POSITION_ROPE, POSITION_SINUSOIDAL, POSITION_NONE };
 enum { HEAD_TIED, HEAD_UNTIED };
 
@@ -36,6 +37,8 @@ struct model_config {
     double z_loss;                      // its weight
     int64_t init;                       // a row of initial_rules
     double init_std, init_embd_std;     // of it, see initial.h
+    int64_t embd_scale;                 // EMBD_SCALE_...
+    double embd_scale_start;            // of a learned one
     int64_t bias;                       // biases of linear layers, and beta of norms
     int64_t final_norm;                 // FINAL_NORM_...
     int64_t pad_stats;                  // whether pads are tokens to norms
@@ -90,15 +93,17 @@ struct model {
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C) as embedding.h has it
     struct param
-        wte_embedding;   // wte; if the head is tied to it and a batch has several parts, with a
-                         // gradient of its own
-    struct rope rope;    // of every attention
-    struct layer *layer; // (L)
+        wte_embedding;      // wte; if the head is tied to it and a batch has several parts, with a
+                            // gradient of its own
+    struct gain embd_scale; // one factor of all embeddings, if any
+    struct rope rope;       // of every attention
+    struct layer *layer;    // (L)
     struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
     struct linear head;
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
     // activations
+    real *unscaled;         // (B,T,C) embeddings before their learned scale; NULL without it
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
     real *stream_out;       // (B,T,C) the last layer's output (not owned)

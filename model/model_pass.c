@@ -3,6 +3,7 @@
      forward                                     | backward
      --------------------------------------------+--------------------------------------------------
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
+       times a learned number, if there is one   |   times that number
      stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in) + dr
      L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
      head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), and
@@ -147,7 +148,8 @@ static void forward_work(void *argument) {
     const struct pass *pass = work->pass;
     if (m->prepared != m->lists.param.version) prepare(m);
     const struct embedding embedding = embedding_of(m, pass, work->ids);
-    embedding_forward(&embedding, team_part_rows(pass->rows), m->embedded);
+    embedding_forward(&embedding, team_part_rows(pass->rows),
+                      m->unscaled ? m->unscaled : m->embedded);
     outer_start_forward(m, pass);
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];

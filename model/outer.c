@@ -1,5 +1,5 @@
 /* What is between the embedding and the first layer, and between the last layer and the head: the
-   lines of EMBEDDING, FINAL and SECOND in the table of model_pass.c, forward and backward. */
+   lines of the embeddings' scale, EMBEDDING, FINAL and SECOND in the table of model_pass.c, forward and backward. */
 #include "model/outer.h"
 #include "model/layer/residual.h"
 #include "model/math/reduce.h"
@@ -25,7 +25,26 @@ static real *outer_norm_backward(const struct norm *norm, const struct pass *pas
     return dx;
 }
 
+/* embedded = scale unscaled, with a learned scale. */
+static void scale_forward(const struct model *m, const struct pass *pass) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C;
+    if (gain_present(&m->embd_scale))
+        gain_forward(&m->embd_scale, own.end - own.begin, m->embedded + at, m->C, m->unscaled + at,
+                     m->C);
+}
+
+/* The gradient d (B,T,C) of `embedded` becomes that of `unscaled`. */
+static void scale_backward(const struct model *m, const struct pass *pass, real *d) {
+    struct range own = team_part_rows(pass->rows);
+    size_t at = own.begin * m->C;
+    if (gain_present(&m->embd_scale))
+        gain_backward(&m->embd_scale, own.begin / ROWS, own.end - own.begin, d + at, m->C,
+                      m->unscaled + at, m->C);
+}
+
 void outer_start_forward(const struct model *m, const struct pass *pass) {
+    scale_forward(m, pass);
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
 }
 
@@ -77,13 +96,14 @@ const real *outer_start_backward(const struct model *m, const struct pass *pass,
     const bool same = !norm_present(&m->embedding_norm);
     if (same) second_start_backward(m, pass, dstream_in);
     if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
-    outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
-    if (same) return dstream_in;
-    second_start_backward(m, pass, dx);
-    return dx;
+    real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
+    if (!same) second_start_backward(m, pass, d);
+    scale_backward(m, pass, d);
+    return d;
 }
 
 void outer_gradient(const struct model *m, const struct parts *parts) {
+    gain_gradient(&m->embd_scale, parts);
     norm_gradient(&m->embedding_norm, parts);
     norm_gradient(&m->second_norm, parts);
     norm_gradient(&m->final, parts);

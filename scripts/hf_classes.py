@@ -153,7 +153,7 @@ Class = namedtuple("Class", "model_type architecture needs members fixed arrays 
 EVERY = {"norm-attn": ["{norm}"], "norm-ffn": ["{norm}"], "norm-final": ["{norm}"], "final-norm": ["auto", "on"],
          "placement-attn": ["{placement}"], "placement-ffn": ["{placement}"], "affine": ["on"],
          "rms-fraction": ["1"], "qk-norm": ["none"], "v-norm": ["none"], "ffn-norm": ["none"],
-         "qk-scale": ["fixed"], "attn-softcap": ["0"], "logit-softcap": ["0"]}
+         "qk-scale": ["fixed"], "embd-scale": ["none"], "attn-softcap": ["0"], "logit-softcap": ["0"]}
 
 
 def needs(norm, placement, **others):
@@ -203,8 +203,8 @@ CLASSES = [
 
 DEFAULTS = {"norm": "ln", "placement": "pre", "position": "learned", "act": "gelu", "final-norm": "auto",
             "affine": "on", "rms-fraction": "1", "qk-norm": "off", "v-norm": "off", "ffn-norm": "off",
-            "qk-norm-over": "head", "qk-scale": "fixed", "attn-softcap": "0", "logit-softcap": "0",
-            "norm-eps": "1e-05", "rope-theta": "10000", "dropout": "0", "bias": "on"}
+            "qk-norm-over": "head", "qk-scale": "fixed", "embd-scale": "none", "attn-softcap": "0",
+            "logit-softcap": "0", "norm-eps": "1e-05", "rope-theta": "10000", "dropout": "0", "bias": "on"}
 PARENTS = {"norm-attn": "norm", "norm-ffn": "norm", "norm-final": "norm", "placement-attn": "placement",
            "placement-ffn": "placement"}
 

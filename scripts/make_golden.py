@@ -52,7 +52,8 @@ BLOCKS = {"llama": dict(**_ROPE, act="swiglu", head="untied"),  # of tests/suppo
                         ffn_width=10)}
 # The second part of a file's name, and what it stands for.
 VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside the sub-layers
-            "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned"),
+            "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned",
+                        embd_scale="learned"),
             **{row: dict(placement=row) for row in
                (*normlab_placements.ROWS, *normlab_placements.MIXTURES)}}
 VARIANTS |= {f"{name}-{block}": {**VARIANTS[name], **options} for block, options in BLOCKS.items()

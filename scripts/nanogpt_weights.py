@@ -52,8 +52,8 @@ def check_recipe(path, texts, nanogpt):
     gelu = "gelu-tanh" if hasattr(nanogpt, "new_gelu") else "gelu"  # tanh until May 2023
     wanted = {"norm": ("ln",), "placement": ("pre",), "placement-attn": ("auto", "pre"),
               "placement-ffn": ("auto", "pre"), "final-norm": ("auto", "on"),
-              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",), "position": ("learned",),
-              "head": ("tied",), "attn-softcap": ("0",), "logit-softcap": ("0",),
+              "affine": ("on",), "act": (gelu,), "qk-scale": ("fixed",), "embd-scale": ("none",),
+              "position": ("learned",), "head": ("tied",), "attn-softcap": ("0",), "logit-softcap": ("0",),
               "norm-attn": ("auto", "ln"), "norm-ffn": ("auto", "ln"), "norm-final": ("auto", "ln"),
               **{inner: ("off", "none") for inner in ("qk-norm", "v-norm", "ffn-norm")}}
     for name, values in wanted.items():

@@ -37,7 +37,7 @@ from normlab_rms import make_classes, over_partial_rms
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
-    init="gpt2", init_std=0.02, init_embd_std="auto", act="gelu", ffn_width=0, head="tied",
+    init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
     attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
@@ -314,6 +314,8 @@ class Model(nn.Module):
             "ln_f": make_norm(of_head, C, config),
             "ln_f_second": make_norm(of_second, C, config),
         })
+        # one number, of dyt's and derf's recipes: Zhu et al. 2025, Chen et al. 2025
+        self.shared_scale = nn.Parameter(torch.full((1,), C ** 0.5)) if config.embd_scale == "learned" else 1
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         if config.head == "tied":
             self.lm_head.weight = self.transformer["wte"].weight
@@ -324,7 +326,7 @@ class Model(nn.Module):
         valid = valid if self.config.pad_stats == "mask" else None
         t = self.transformer
         x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
-        r = t["drop"](x)
+        r = t["drop"](x * self.shared_scale)
         x = t["ln_e"](r, valid)
         for layer in t["h"]:
             x, r = layer(x, r, valid)

@@ -71,6 +71,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-groups", 2);
     norms_set(&small_norms, "rms-fraction", 1);
     norms_set(&small_norms, "dyt-alpha", 0.5);
+    norms_set(&small_norms, "dyt-alpha-attn", 0.8);
     norms_set(&small_norms, "bhyt-lambda", 2);
     norms_set(&small_norms, "bhyt-kappa", 2);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);
@@ -159,6 +160,8 @@ struct model_config pair_config(const struct pair *pair) {
         config.qk_norm_over = EXTENT_WIDTH;
         config.qk_scale = QK_SCALE_LEARNED;
         config.qk_scale_start = model_qk_scale_start(&config);
+        config.embd_scale = EMBD_SCALE_LEARNED;
+        config.embd_scale_start = 1.5;
     }
     return config;
 }
@@ -167,7 +170,8 @@ const char *pair_options(const struct pair *pair) {
     static const char *const inner[] = {
         [INNER_NONE] = "",
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
-        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned",
+        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned "
+                        "--embd-scale=learned",
     };
     static const char *const block[] = {
         [BLOCK_GPT2] = "",
@@ -190,9 +194,17 @@ static bool is_listed(const char *const *names, const char *name) {
     return false;
 }
 
-/* Appends the blocks other than GPT-2's; ngpt cannot group queries. Returns the number of pairs. */
+static int placement_index(const char *name) {
+    return (int)(placement_find(name) - placements);
+}
+
+/* Appends the blocks other than GPT-2's; ngpt cannot group queries. Before them, embeddings with a
+   learned scale and a norm or a second stream. Returns the number of pairs. */
 static int add_blocks(struct pair *pair, int count) {
-    const int ln = norm_index("ln"), ngpt = (int)(placement_find("ngpt") - placements);
+    const int ln = norm_index("ln"), ngpt = placement_index("ngpt");
+    pair[count++] = (struct pair){ln, placement_index("peri"), INNER_WIDTH, BLOCK_GPT2};
+    pair[count++] = (struct pair){ln, placement_index("siamese"), INNER_WIDTH, BLOCK_GPT2};
+    pair[count++] = (struct pair){ln, placement_index("residual"), INNER_WIDTH, BLOCK_GPT2};
     for (int block = BLOCK_GPT2 + 1; block < BLOCKS; block++) {
         for (int inner = INNER_NONE; inner <= INNER_WIDTH; inner++) {
             pair[count++] = (struct pair){ln, 0, inner, block};
@@ -210,7 +222,7 @@ static struct criterion_test_params pairs(const char *const *norms, const char *
                                           bool inner) {
     static const char *const sampled[] = {"ln", "bn", "cln", NULL}; // under the sanitizers
     int count = 0, rows = count_placements();
-    struct pair *pair = cr_malloc((count_norms() * (rows + 2) + 7 * BLOCKS) * sizeof *pair);
+    struct pair *pair = cr_malloc((count_norms() * (rows + 2) + 7 * BLOCKS + 3) * sizeof *pair);
     for (int n = 0; n < count_norms(); n++) {
         for (int p = 0; p < rows; p++)
             if (is_listed(norms, norm_kinds[n]->name) || is_listed(places, placements[p].name))

@@ -113,6 +113,13 @@ const struct option config_model_rows[] = {
      .needs = "!init=xavier",
      .help = "standard deviation of the initial token and position embeddings; auto: --init-std, "
              "with --init=width 1 / sqrt(n-embd)"},
+    {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
+     NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
+     .help = "multiply token and position embeddings by one learned number, as language models "
+             "with --norm=dyt or derf do"},
+    {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
+     .needs = "embd-scale=learned",
+     .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
      .help =

@@ -1,6 +1,7 @@
 /* From the command line to a configuration: resolves "auto" and checks for contradictions. */
 #include "data/die.h"
 #include "model/lab/config.h"
+#include <math.h>
 #include <omp.h>
 
 /* Sets the norms' options that are at "auto" and have this rule. */
@@ -29,6 +30,8 @@ static void resolve_auto(struct config *config) {
     if (config->max_tokens == OPTION_AUTO || config->generate || config->evaluate)
         config_set_updates(config, config->max_iters == OPTION_AUTO ? 2000 : config->max_iters);
     if (model->qk_scale_start == OPTION_AUTO) model->qk_scale_start = model_qk_scale_start(model);
+    if (model->embd_scale_start == OPTION_AUTO)
+        model->embd_scale_start = sqrt((double)model->n_embd);
     model->n_kv_head = (int64_t)model_kv_heads(model);
     model->ffn_width = (int64_t)model_ffn_width(model);
     model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;

@@ -104,6 +104,7 @@ struct norm {
     char name[TENSOR_NAME]; // of its site; "": there is no norm
     size_t C;
     size_t heads;                               // of attention; 1 inside a head
+    bool attention;                             // its site is in an attention sub-layer
     union norm_value option[NORM_KIND_OPTIONS]; // in the order of kind->options
     struct param param[NORM_TENSORS];           // in the order of kind->param
     real *sum[NORM_TENSORS];                    // (row_blocks,size) of each parameter's gradient

@@ -11,6 +11,7 @@ static struct norm make(const struct norm_kind *kind, const struct norm_options 
     struct norm norm = {.kind = kind,
                         .C = C,
                         .heads = (size_t)options->heads,
+                        .attention = options->attention,
                         .watched = options->watch && kind->forward};
     for (int i = 0; kind->options[i]; i++)
         norm.option[i] = norm_option_value(options, kind->options[i]);

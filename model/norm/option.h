@@ -61,6 +61,7 @@ struct norm_options {
     int64_t bias;                             // beta is learned
     int64_t decay_gamma;                      // enum norm_decay
     int64_t heads;                            // of attention
+    int64_t attention;                        // norms of an attention sub-layer
     int64_t watch;                            // norms are watched (watch.h)
     union norm_value value[NORM_OPTIONS_MAX]; // in the order of norm_option_list() in kinds.h
 };

@@ -13,14 +13,15 @@
 
    Zhu et al. 2025 (arXiv:2503.10622) and Chen et al. 2025 (arXiv:2512.10938); names and shapes of
    the tensors as in the authors' code, where the shift is one number too. Their recipes for
-   language models also multiply the embedding by a learned number that starts at sqrt(C), and the
-   recipe of derf starts alpha at 1. Here the embedding is not scaled. */
+   language models also multiply the embedding by a learned number that starts at sqrt(C)
+   (--embd-scale=learned). In LLaMA, dyt's alpha starts larger in attention's norms than in others,
+   0.8 and 0.2 at 4096 channels, 0.2 and 0.05 at 8192; in GPT-2 derf's starts at 1 everywhere. */
 #include "model/math/reduce.h"
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { ALPHA }; // options
+enum { ALPHA, ALPHA_ATTN }; // options
 
 struct curve {
     real f, slope; // f(z), f'(z)
@@ -106,8 +107,18 @@ static const struct norm_option dyt_alpha = {
     .help = "initial value of alpha",
 };
 
+static const struct norm_option dyt_alpha_attn = {
+    .name = "dyt-alpha-attn",
+    .type = NORM_REAL,
+    .start = "auto",
+    .min = 0,
+    .max = 1000,
+    .help = "initial value of alpha in the norms of attention sub-layers; auto: --dyt-alpha",
+};
+
 static double start_of_alpha(const struct norm *norm) {
-    return norm->option[ALPHA].real;
+    const double attention = norm->option[ALPHA_ATTN].real; // negative: auto
+    return norm->attention && attention >= 0 ? attention : norm->option[ALPHA].real;
 }
 
 const struct norm_kind norm_dyt = {
@@ -115,7 +126,7 @@ const struct norm_kind norm_dyt = {
     .full_name = "dynamictanh",
     .formula = "y = gamma tanh(alpha x) + beta, alpha one learned number",
     .source = "Zhu et al. 2025, Dynamic Tanh (arXiv:2503.10622)",
-    .options = {[ALPHA] = &dyt_alpha},
+    .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"weight", .start = 1},
@@ -129,7 +140,7 @@ const struct norm_kind norm_derf = {
     .full_name = "dynamicerf",
     .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
-    .options = {[ALPHA] = &dyt_alpha},
+    .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                .start_of = start_of_alpha},
               {"shift", .scalar = true, .dimensions = 1, .role = NORM_OTHER},

@@ -177,7 +177,7 @@ CLAIMS_A = [
                       above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"),
                             DELTA)),
           note="DyT hardly trains here (a single run of E1), since the tanh before the head saturates "
-          "(model/lab/PROBES.md). Its authors scale the embedding, which ./train does not; with --norm-final=ln it trains.",
+          "(model/lab/PROBES.md). Its authors scale the embedding, which these runs do not; with --norm-final=ln it trains.",
           revised="After a quick report at quick size: DyT, which E1 runs, was not in the rule."),
     Claim("N5", "LayerNorm works across channels, so one large channel suppresses the others",
           "A, second answer, IV.2", "true",

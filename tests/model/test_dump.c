@@ -232,6 +232,7 @@ static void check_sublayer(const struct dump *d, const struct sublayer *s, doubl
 static void check_start(const struct dump *d, const struct model *m, const struct batch *batch,
                         double *second) {
     double embedded[N * C_MAX];
+    const double scale = gain_present(&m->embd_scale) ? (double)*m->embd_scale.param.value : 1;
     const int64_t *ids = (const int64_t *)array(d, "ids", "");
     const int64_t *targets = (const int64_t *)array(d, "targets", "");
     const int64_t *valid = (const int64_t *)array(d, "valid", "");
@@ -239,8 +240,9 @@ static void check_start(const struct dump *d, const struct model *m, const struc
         cr_expect(ids[n] == batch->ids[n] && targets[n] == batch->targets[n]);
         cr_expect(valid[n] == (batch->valid ? batch->valid[n] : 1));
         for (size_t c = 0; c < C; c++)
-            embedded[n * C + c] = (double)m->wte.value[ids[n] * C + c] +
-                                  (m->wpe.value ? (double)m->wpe.value[n % T * C + c] : 0);
+            embedded[n * C + c] =
+                scale * ((double)m->wte.value[ids[n] * C + c] +
+                         (m->wpe.value ? (double)m->wpe.value[n % T * C + c] : 0));
     }
     memcpy(second, embedded, N * C * sizeof *second);
     if (m->embedding_norm.name[0])
