@@ -47,7 +47,7 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check ranks fuzz bench data demo ablate report plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -85,6 +85,9 @@ help: ## this list
 
 demo: train ## train with three norms on the built-in grammar and draw their loss curves
 	@scripts/demo.sh
+
+speedrun: train ## compare the recipes of --recipe on tiny Shakespeare (CORPUS=FILE)
+	@scripts/speedrun.sh $(if $(CORPUS),'$(CORPUS)')
 
 test: ## build and run every test
 	@scripts/deps.sh build test plot report

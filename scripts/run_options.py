@@ -10,10 +10,10 @@ import math
 WATCHING = {"log-interval", "eval-interval", "eval-iters", "eval-train", "probe-interval", "sample-interval",
             "checkpoint-interval", "keep-best", "max-tokens", "sample", "temperature", "top-k",
             "top-p", "min-p", "num-items", "num-chars", "threads", "micro-batch-tokens", "quiet",
-            "profile", "out", "force", "preset"}
+            "profile", "out", "force", "preset", "recipe"}
 
 # Of those, these say where a run is and how it is shown: no table is split by them.
-PLACES = {"threads", "quiet", "out", "force", "preset"}
+PLACES = {"threads", "quiet", "out", "force", "preset", "recipe"}
 
 GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
 

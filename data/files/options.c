@@ -151,12 +151,9 @@ static char *unquoted(char *value) {
     if (*value != '"') return value;
     char *to = value, *from = value + 1;
     for (; *from && *from != '"'; from++) {
-        if (*from == '\\' && from[1]) {
-            from++;
-            *to++ = *from == 'n' ? '\n' : *from;
-        } else {
-            *to++ = *from;
-        }
+        const bool escaped = *from == '\\' && from[1];
+        if (escaped) from++;
+        *to++ = escaped && *from == 'n' ? '\n' : *from;
     }
     if (*from != '"' || from[1]) return NULL;
     *to = 0;
@@ -345,24 +342,27 @@ void options_start(const struct option *table, void *settings) {
     }
 }
 
-/* Sets the options of words "name=value", separated by blanks. */
-static void set_words(const struct option *table, void *settings, const char *words) {
-    char name[32], value[32];
-    for (int length; sscanf(words, " %31[^=]=%31s%n", name, value, &length) == 2; words += length)
-        set(table, options_find(table, name), settings, "--", value);
+/* Sets the option of the row, and those of the words "name=value" that its choice sets. */
+static void set_all(const struct option *table, const struct option *row, void *settings,
+                    const char *value) {
+    char name[32], word[32];
+    set(table, row, settings, "--", value);
+    const char *words = row->sets ? row->sets(*option_int(row, settings)) : "";
+    for (int length; sscanf(words, " %31[^=]=%31s%n", name, word, &length) == 2; words += length)
+        set_all(table, options_find(table, name), settings, word);
 }
 
 void options_arguments(const struct option *table, void *settings, int argc, char **argv) {
     const struct reader start = reader_of(table, argc, argv);
     struct argument a;
     for (struct reader r = start; next_argument(&r, &a);) {
-        if (a.row->kind != OPTION_FILE && !a.row->sets) continue;
+        if (a.row->kind != OPTION_FILE) continue;
         set(table, a.row, settings, "--", a.value);
-        if (a.row->kind == OPTION_FILE)
-            options_read(table, settings, a.value);
-        else
-            set_words(table, settings, a.row->sets(*option_int(a.row, settings)));
+        options_read(table, settings, a.value);
     }
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        for (struct reader r = start; o->sets && next_argument(&r, &a);)
+            if (a.row == o) set_all(table, o, settings, a.value);
     for (struct reader r = start; next_argument(&r, &a);) {
         check_repeated(start, &a, r.next);
         set(table, a.row, settings, a.named ? "--" : "", a.value);

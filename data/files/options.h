@@ -61,7 +61,8 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and o
    option to its default. options_read() reads a file with lines of "name = value"; if it has a
    checksum and was changed, it is used and a notice says so, since people may edit it.
    options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
-   choices with `sets` set: words of the form "name=value". If argv gives an option twice, the last
+   choices with `sets` set: words of the form "name=value". Those of later rows of the table override
+   those of earlier rows. If argv gives an option twice, the last
    value counts; but an alias for a value may not contradict another value. Wrong usage dies with
    status 2 and a message with the option and its range, or a likely name. */
 void options_start(const struct option *table, void *settings);

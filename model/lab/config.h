@@ -27,7 +27,7 @@ struct config {
     int64_t level, grammar_chars, grammar_seed, random_chars, items, pad_to, bucket;
     double val_fraction, hold_out;
     // model
-    int64_t preset; // what it set is in the other options
+    int64_t recipe, preset; // what they set is in the other options
     struct model_config model;
     // training
     const char *start; // a file or folder with the initial weights, or NULL: random ones

@@ -77,6 +77,12 @@ const struct option config_model_rows[] = {
      .help = "seed of the built-in grammar's text"},
 
     {"model", OPTION_HEADING, .help = "Model"},
+    {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_name, .sets = recipe_settings,
+     .scope = OPTION_OF_CALL, .basic = true,
+     .help =
+         "training recipe; nanogpt: the defaults; best: the block, initial weights and learning "
+         "rates with the lowest loss known for the same number of training characters. Other "
+         "options override it"},
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_name, .sets = preset_settings,
      .scope = OPTION_OF_CALL,
      .help = "the block of a well-known model: norm, placement, positions, activation, biases and "

@@ -9,9 +9,11 @@
               sqrt(C) of the embeddings
      olmo2    OLMo 2, 2024 (arXiv:2501.00656)
      qwen3    Qwen team 2025 (arXiv:2505.09388) */
-static const struct {
+struct settings {
     const char *name, *settings;
-} presets[] = {
+};
+
+static const struct settings presets[] = {
     {"none", ""},
     {"gpt2", "norm=ln placement=pre norm-eps=1e-5 position=learned act=gelu-tanh bias=on head=tied "
              "qk-norm=off"},
@@ -26,10 +28,26 @@ static const struct {
     {0},
 };
 
+/* How to train, with whatever it needs of the model. nanogpt: the defaults, nanoGPT's
+   config/train_shakespeare_char.py as its README has it for a CPU, with biases. */
+static const struct settings recipes[] = {
+    {"nanogpt", ""},
+    {"best", "preset=llama qk-norm=on placement=peri init-std=0.08 learning-rate=4e-3 min-lr=0"},
+    {0},
+};
+
 const char *preset_name(int64_t i) {
     return presets[i].name;
 }
 
 const char *preset_settings(int64_t i) {
     return presets[i].settings;
+}
+
+const char *recipe_name(int64_t i) {
+    return recipes[i].name;
+}
+
+const char *recipe_settings(int64_t i) {
+    return recipes[i].settings;
 }

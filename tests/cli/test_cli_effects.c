@@ -81,6 +81,7 @@ static const struct {
     {"n-embd", "--n-embd=12 text.txt"},
     {"block-size", "--block-size=6 text.txt"},
     {"act", "--act=relu text.txt"},
+    {"recipe", "--recipe=best --norm=bn text.txt"},
     {"preset", "--preset=llama --norm=bn text.txt"},
     {"position", "--position=rope text.txt"},
     {"n-kv-head", "--n-kv-head=1 text.txt"},

@@ -1,4 +1,5 @@
-/* Every preset learns with every usual norm: the loss of 60 updates is finite and falls. */
+/* Every preset and every recipe learns with every usual norm: the loss of 60 updates is finite and
+   falls. Other options override what they set, in any order. */
 #include "model/lab/preset.h"
 #include "tests/command.h"
 #include "tests/runs.h"
@@ -7,20 +8,20 @@
 
 TestSuite(presets, .init = folder_enter, .fini = folder_leave);
 
-static void check_learns(const char *preset, const char *norm) {
+static void check_learns(const char *option, const char *name, const char *norm) {
     struct ending ending =
-        train(TINY "--preset=%s --norm=%s --max-iters=60 --learning-rate=0.01 --eval-interval=20 "
+        train(TINY "--%s=%s --norm=%s --max-iters=60 --learning-rate=0.01 --eval-interval=20 "
                    "--eval-iters=4 --force --quiet --out=out text.txt",
-              preset, norm);
-    cr_assert(ending.status == 0, "%s %s: %s", preset, norm, ending.err);
+              option, name, norm);
+    cr_assert(ending.status == 0, "%s %s: %s", name, norm, ending.err);
     struct log log = log_of("out");
     cr_assert(log.rows > 1);
     for (int row = 0; row < log.rows; row++)
         for (int column = TRAIN_LOSS; column <= GRAD_NORM; column++)
             cr_expect(!*log.cell[row][column] || isfinite(log_number(&log, row, column)),
-                      "%s %s: row %d, column %d", preset, norm, row, column);
+                      "%s %s: row %d, column %d", name, norm, row, column);
     double first = log_number(&log, 0, VAL_LOSS), last = log_number(&log, log.rows - 1, VAL_LOSS);
-    cr_expect(last < first, "%s %s: from %g to %g", preset, norm, first, last);
+    cr_expect(last < first, "%s %s: from %g to %g", name, norm, first, last);
 }
 
 Test(presets, learn_with_every_usual_norm) {
@@ -28,5 +29,37 @@ Test(presets, learn_with_every_usual_norm) {
     corpus_put_tiny("text.txt", 2000);
     for (int64_t i = 0; preset_name(i); i++)
         for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
-            check_learns(preset_name(i), norms[k]);
+            check_learns("preset", preset_name(i), norms[k]);
+    for (int64_t i = 0; recipe_name(i); i++)
+        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
+            check_learns("recipe", recipe_name(i), norms[k]);
+}
+
+/* Fails unless the options one leave the same configuration as the options other. */
+static void expect_same(const char *one, const char *other) {
+    const char *const words[] = {one, other};
+    char *text[2];
+    for (int i = 0; i < 2; i++) {
+        struct ending ending =
+            train(TINY "%s --max-iters=0 --quiet --force --out=out text.txt", words[i]);
+        cr_assert(ending.status == 0, "%s: %s", words[i], ending.err);
+        text[i] = file_text("out/config.ini", NULL);
+    }
+    cr_expect_str_eq(text[0], text[1], "%s, %s", one, other);
+}
+
+Test(presets, other_options_override_them_anywhere) {
+    corpus_put_tiny("text.txt", 2000);
+    expect_same("--recipe=nanogpt", "");
+    expect_same("--preset=llama --norm=ln", "--norm=ln --preset=llama");
+    expect_same("--recipe=best --norm=ln --lr=0.1", "--lr=0.1 --norm=ln --recipe=best");
+    expect_same("--recipe=best --preset=gpt2", "--preset=gpt2 --recipe=best");
+    // gpt2's block: of the recipe's, only what no preset sets is left
+    expect_same("--recipe=best --preset=gpt2 --placement=post",
+                "--recipe=best --preset=gpt2 --postln --head=tied --position=learned --norm=ln");
+    struct ending made = train(TINY "--recipe=best --max-iters=0 --quiet --out=best text.txt");
+    cr_assert(made.status == 0, "%s", made.err);
+    expect_same("--config=best/config.ini", "--recipe=best");
+    expect_same("--recipe=best --config=best/config.ini --norm=bn", "--recipe=best --norm=bn");
+    expect_same("--preset=gpt2 --config=best/config.ini", "--recipe=best --preset=gpt2");
 }
