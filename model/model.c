@@ -56,12 +56,13 @@ bool model_has_final(const struct model_config *config) {
 
 bool model_has_site(const struct model_config *config, int site) {
     const struct placement *row = &placements[config->placement];
-    if (site == SITE_FINAL) return model_has_final(config) || row->embedding || row->reads;
+    const bool reads = model_connection(config, row)->norm;
+    if (site == SITE_FINAL) return model_has_final(config) || row->embedding || reads;
     bool attention = site == SITE_ATTENTION;
     bool inner = attention ? config->qk_norm == INNER_NORM_ON || config->v_norm == INNER_NORM_ON
                            : config->ffn_norm == INNER_NORM_ON;
     row = model_placement(config, site);
-    return inner || (attention && row->qkv) || placement_has_norms(row, attention);
+    return inner || (attention && row->qkv) || reads || placement_has_norms(row, attention);
 }
 
 bool model_learns(const struct model_config *config, enum norm_role role) {
@@ -80,10 +81,22 @@ bool model_has_norm(const struct model_config *config, const struct norm_kind *k
     return false;
 }
 
-/* The sub-layers of this kind in layer l. */
-static const struct placement *placement_at(const struct model_config *config, int site, size_t l) {
+const struct placement *model_row(const struct model_config *config, int site, size_t l) {
     return placement_of(model_placement(config, site), site == SITE_ATTENTION, l,
                         (size_t)config->n_layer, config->mix_fraction);
+}
+
+const struct connection_kind *model_connection(const struct model_config *config,
+                                               const struct placement *row) {
+    return config->connection ? connection_kinds[config->connection - 1]
+                              : placement_connection(row);
+}
+
+bool model_has_connection(const struct model_config *config, const struct connection_kind *kind) {
+    for (size_t l = 0; l < (size_t)config->n_layer; l++)
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
+            if (model_connection(config, model_row(config, site, l)) == kind) return true;
+    return false;
 }
 
 bool model_needs_batch(const struct model_config *config) {
@@ -92,7 +105,7 @@ bool model_needs_batch(const struct model_config *config) {
         if ((*kind)->statistics && !(*kind)->causal && model_has_norm(config, *kind)) return true;
     for (size_t l = 0; l < (size_t)config->n_layer; l++)
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-            if (placement_at(config, site, l)->lambda.profiled) return true;
+            if (model_connection(config, model_row(config, site, l))->profile_before) return true;
     return false;
 }
 
@@ -119,11 +132,10 @@ static struct sublayer_options common_options(const struct model *m) {
         .softcap = config->attn_softcap,
         .depth = m->L,
         .initial = initial_of(config),
-        .lambda_start = config->lambda_start,
         .dropout = config->dropout,
         .bias = config->bias,
         .seed = m->seed,
-        .dsecond = m->dsecond,
+        .connection = {.lambda_start = config->lambda_start, .embedded = m->embedded},
     };
     options.norm_options.bias = config->bias;
     options.norm_options.heads = config->n_head;
@@ -192,14 +204,14 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
         gain_attach(&m->embd_scale, "shared_scale", 1, m->C, m->config.embd_scale_start, 1, layout);
         m->unscaled = arena_reals(layout->arena, size);
     }
-    if (placement->dual) m->dsecond = arena_reals(layout->arena, size);
 }
 
 /* What is different in each: of layer l, attention or the MLP. */
 static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = common_options(m);
-    options.placement = placement_at(config, site, l);
+    options.placement = model_row(config, site, l);
+    options.connection.kind = model_connection(config, options.placement);
     options.layer = l;
     options.norm = model_norm(config, site);
     options.heads = site == SITE_ATTENTION ? config->n_head : 0;
@@ -217,35 +229,49 @@ static void declare_hidden(const struct sublayer *s, struct tensor_list *params)
     tensor_hidden(params, s->proj.weight, one);
 }
 
+/* The end of further streams, and the norm before the head. */
+static void lay_out_end(struct model *m, struct connection *last, const struct layout *layout) {
+    const struct model_config *config = &m->config;
+    const struct connection_kind *kind = model_connection(config, &placements[config->placement]);
+    struct connection_options options = {.kind = kind,
+                                         .previous = last,
+                                         .end = true,
+                                         .C = m->C,
+                                         .depth = m->L,
+                                         .layer = m->L,
+                                         .attention = true,
+                                         .a = 1,
+                                         .b = 1,
+                                         .embedded = m->embedded};
+    const bool final = model_has_final(config);
+    m->end = (struct connection){0};
+    lay_out_norm(m, &m->end.norm, kind->norm || (kind->final && final),
+                 kind->norm ? "transformer.ln_f_second" : "transformer.ln_f", layout);
+    if (kind->streams) connection_attach(&m->end, &options, m->stream_out, layout);
+    lay_out_norm(m, &m->final, final && !kind->final, "transformer.ln_f", layout);
+}
+
 static void lay_out_layers(struct model *m, const struct layout *layout) {
-    const struct placement *placement = &placements[m->config.placement];
-    size_t size = layout->B * layout->T * m->C;
-    const bool in_place = placement->dual && !placement->reads;
-    real *second = in_place ? arena_reals(layout->arena, size) : NULL;
-    m->second = placement->dual ? m->embedded : NULL;
+    struct connection *previous = NULL;
     m->stream_out = m->stream_in;
     m->layer = arena_take(layout->arena, m->L, sizeof *m->layer);
     struct layer uncounted, *layer = &uncounted; // in the first pass there is no memory for layers
     for (size_t l = 0; l < m->L; l++) {
-        const struct placement *attention = NULL; // its row
         if (m->layer) layer = &m->layer[l];
         layer->tensors.begin = layout->lists->param.size;
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
             struct sublayer_options options = sublayer_options_of(m, site, l);
-            options.second_in = m->second;
-            options.second = second;
             struct sublayer *s = site == SITE_ATTENTION ? &layer->attention : &layer->mlp;
-            if (site == SITE_FFN && options.placement == attention) // one row may have one lambda
-                options.shared = &layer->attention.lambda;
-            attention = options.placement;
+            options.connection.previous = previous;
             sublayer_attach(s, &options, m->stream_out, layout);
             declare_hidden(s, &layout->lists->param);
             sublayer_scratch_need(&m->scratch[site], s, m->T);
             m->stream_out = s->y;
-            m->second = s->second;
+            previous = &s->connection;
         }
         layer->tensors.end = layout->lists->param.size;
     }
+    lay_out_end(m, previous, layout);
     for (int i = 0; i < 2; i++)
         sublayer_scratch_attach(&m->scratch[i], layout->B * layout->T, m->threads_max,
                                 layout->arena);
@@ -255,14 +281,8 @@ static void lay_out_head(struct model *m, const struct layout *layout) {
     struct arena *arena = layout->arena;
     size_t N = layout->B * layout->T, all = m->B * m->T, row = vec_padded(m->V);
     const struct placement *placement = &placements[m->config.placement];
-    const bool dual = placement->dual, reads = placement->reads,
-               final = model_has_final(&m->config);
-    lay_out_norm(m, &m->second_norm, dual && (reads || final),
-                 reads ? "transformer.ln_f_second" : "transformer.ln_f", layout);
-    lay_out_norm(m, &m->final, final && (reads || !dual), "transformer.ln_f", layout);
-    m->joined = dual ? arena_reals(arena, N * m->C) : NULL;
     m->final_out = norm_present(&m->final) ? arena_reals(arena, N * m->C) : NULL;
-    m->head_in = m->final_out ? m->final_out : m->joined ? m->joined : m->stream_out;
+    m->head_in = m->final_out ? m->final_out : model_final_in(m);
     if (m->config.head == HEAD_TIED)
         linear_tie(&m->head, m->wte, m->C, m->V, arena);
     else

@@ -22,6 +22,7 @@ enum { HEAD_TIED, HEAD_UNTIED };
 /* What a model is; filled by the command line, a test, or a stored model. */
 struct model_config {
     int64_t norm, placement, activation; // rows of norm_kinds, placements, activations
+    int64_t connection;                  // 0: the placement's, else 1 + a row of connection_kinds
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
     int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
@@ -44,7 +45,7 @@ struct model_config {
     int64_t pad_stats;                  // whether pads are tokens to norms
     int64_t local_stats;                // whether norms pool over this rank's tokens only
     double dropout, mix_fraction;
-    double lambda_start;        // of a placement's lambda; negative: as the placement says
+    double lambda_start;        // of a connection's lambda; negative: as the connection says
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
     int64_t batch_parts;        // the most parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size
@@ -57,6 +58,15 @@ const struct norm_kind *model_inner_norm(const struct model_config *config, int 
 
 /* The row of placements that was chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);
+
+/* The row of the attention, or of the MLP, of layer l. */
+const struct placement *model_row(const struct model_config *config, int site, size_t l);
+
+/* The connection of the sub-layers with this row of placements, and whether one at a site has this
+   kind. */
+const struct connection_kind *model_connection(const struct model_config *config,
+                                               const struct placement *row);
+bool model_has_connection(const struct model_config *config, const struct connection_kind *kind);
 
 /* Heads of keys and values, and hidden units of the MLP: what was chosen, or n_head; and 4 n_embd, or
    with a gate 8/3 n_embd, rounded up to a multiple of 32, which has about as many weights. */
@@ -98,7 +108,9 @@ struct model {
     struct gain embd_scale; // one factor of all embeddings, if any
     struct rope rope;       // of every attention
     struct layer *layer;    // (L)
-    struct norm embedding_norm, second_norm, final; // second_norm: what the head reads of r
+    struct norm embedding_norm, final;
+    struct connection
+        end; // of what the head reads of several streams; kind is NULL if there is one
     struct linear head;
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
@@ -107,17 +119,14 @@ struct model {
     real *embedded;         // (B,T,C)
     real *stream_in;        // (B,T,C) the first layer's input: embedded, or its norm
     real *stream_out;       // (B,T,C) the last layer's output (not owned)
-    const real *second;     // (B,T,C) the second stream r (placement.h) at its end, or NULL
-    real *joined;           // (B,T,C) stream_out and r, or its norm; NULL without r
     real *final_out;        // (B,T,C) of the final norm; NULL without it
-    real *head_in;          // (B,T,C) what the head reads (not owned)
+    const real *head_in;    // (B,T,C) what the head reads (not owned)
     real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
     real *losses;           // (B,T) of the whole batch, as the next two
     unsigned char *correct; // (B,T), of model_loss()
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
                               // one that other threads may still be reading
-    real *dsecond;            // (B,T,C) of the second stream, or NULL
     real *dlogits;            // (HEAD_ROWS,vec_padded(V)) of the tokens that the head is processing
     real *dstream_in_squares; // (row_blocks) of a probed batch: sum of dstream_in^2
     bool probing;             // the next batch in training is probed (probe.h)
@@ -181,7 +190,7 @@ bool model_shared(const struct model *model);
 /* The sequences of the batch that this rank computes in model_gradient(). */
 struct batch model_own(const struct model *model, const struct batch *all);
 
-/* Whether initial values depend on the run's first batch (sublayer_profile.c). model_profile() sets
+/* Whether initial values depend on the run's first batch (connection.h). model_profile() sets
    them before the first update, by a forward pass in training. A second call sets the same ones. */
 bool model_profiled(const struct model *model);
 void model_profile(struct model *model, const struct batch *batch);
@@ -212,6 +221,11 @@ void model_zero_grad(struct model *model);
 /* The number of threads of a pass over N tokens, and over the largest batch. */
 int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
+
+/* What the norm before the head reads, (B,T,C): the stream, or what the end makes of several. */
+static inline const real *model_final_in(const struct model *model) {
+    return model->end.kind ? connection_u(&model->end) : model->stream_out;
+}
 
 /* The number of learned parameters. */
 size_t model_parameters(const struct model *model);

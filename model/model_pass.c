@@ -4,16 +4,16 @@
      --------------------------------------------+--------------------------------------------------
      embedded = drop(wte[id] + wpe[t])           | dwte, dwpe += of dembedded
        times a learned number, if there is one   |   times that number
-     stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in) + dr
+     stream_in = EMBEDDING(embedded)             | dembedded = EMBEDDING'(dstream_in)
      L times: attention, MLP (sublayer_pass.c)   | L times: MLP, attention
-     head_in = FINAL(stream_out), or with a      | dstream_out = FINAL'(dhead_in), and
-       second stream FINAL(stream_out + SECOND(r))|  dr = SECOND'(dstream_out)
-     logits = cap(g (head_in whead^T)), losses          | dz = g cap'(dlogits): dhead_in = dz whead,
+     head_in = FINAL(READ(streams))              | dstreams = READ'(FINAL'(dhead_in))
+     logits = cap(g (head_in whead^T)), losses   | dz = g cap'(dlogits): dhead_in = dz whead,
                                                  |   dwhead += dz^T head_in
 
-   EMBEDDING, SECOND and FINAL are norms, or the identity. The second stream r starts as `embedded`
-   (placement.h). z is the logits before the learned factors g of gain.h; without these g is 1. cap
-   is that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has
+   EMBEDDING and FINAL are norms, or the identity. READ joins the streams of a residual connection
+   that has several (connection.h). A stream that starts before EMBEDDING adds its gradient to
+   dembedded. z is the logits before the learned factors g of gain.h; without these g is 1. cap is
+   that of softcap.h or the identity. whead is wte itself unless the head is untied, so dwte has
    two parts. Threads wait for one another
 
      - where a norm pools over tokens, and as sublayer_pass.c says;
@@ -125,6 +125,7 @@ static void prepare(const struct model *m) {
         sublayer_prepare(&m->layer[l].attention);
         sublayer_prepare(&m->layer[l].mlp);
     }
+    if (m->end.kind) connection_prepare(&m->end);
     linear_prepare(&m->head);
     profile_lap(PROFILE_TRANSPOSE);
     team_barrier();
@@ -136,7 +137,7 @@ struct work {
     const struct batch *batch;
     const int32_t *ids; // (B,T)
     const struct pass *pass;
-    double *variance; // of sublayer_profile(), or NULL
+    double *number; // of sublayer_profile(), or NULL
     // backward
     real scale; // of each valid target's loss
     bool last;  // the last of the process's micro-batches
@@ -154,8 +155,8 @@ static void forward_work(void *argument) {
     for (size_t i = 0; i < 2 * m->L; i++) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
-        if (work->variance)
-            sublayer_profile(s, pass, &m->scratch[i % 2], work->variance);
+        if (work->number)
+            sublayer_profile(s, pass, &m->scratch[i % 2], work->number);
         else
             sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
@@ -177,14 +178,16 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
 
 bool model_profiled(const struct model *m) {
     for (size_t l = 0; l < m->L; l++)
-        if (m->layer[l].attention.profiled || m->layer[l].mlp.profiled) return true;
+        if (m->layer[l].attention.connection.kind->profile_before ||
+            m->layer[l].mlp.connection.kind->profile_before)
+            return true;
     return false;
 }
 
 void model_profile(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
-    double variance = 1;
-    struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .variance = &variance};
+    double number = 1;
+    struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .number = &number};
     team_run(model_team_size(m, batch->B * batch->T), forward_work, &work);
     m->lists.param.version++;
     tensor_initialize(&m->lists.state, m->seed);

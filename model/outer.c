@@ -1,9 +1,9 @@
 /* What is between the embedding and the first layer, and between the last layer and the head: the
-   lines of the embeddings' scale, EMBEDDING, FINAL and SECOND in the table of model_pass.c, forward and backward. */
+   lines of the embeddings' scale, EMBEDDING, READ and FINAL in the table of model_pass.c, forward
+   and backward. */
 #include "model/outer.h"
 #include "model/layer/residual.h"
 #include "model/math/reduce.h"
-#include <string.h>
 
 /* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
 static void outer_norm_forward(const struct norm *norm, const struct pass *pass, real *y,
@@ -48,38 +48,30 @@ void outer_start_forward(const struct model *m, const struct pass *pass) {
     outer_norm_forward(&m->embedding_norm, pass, m->stream_in, m->embedded);
 }
 
-/* What FINAL reads: stream_out, or with a second stream r stream_out + SECOND(r). */
-static const real *final_in(const struct model *m) {
-    return m->joined ? m->joined : m->stream_out;
-}
-
 void outer_end_forward(const struct model *m, const struct pass *pass) {
-    struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->joined) {
-        outer_norm_forward(&m->second_norm, pass, m->joined, m->second);
-        const real *normed = norm_present(&m->second_norm) ? m->joined : m->second;
-        residual_add(count, m->joined + at, 1, m->stream_out + at, normed + at);
-    }
-    outer_norm_forward(&m->final, pass, m->final_out, final_in(m));
+    const struct connection *end = &m->end;
+    norm_statistics(&end->norm, &pass->tokens, end->norm_in);
+    if (end->kind) end->kind->functions->read(end, &pass->tokens, team_part_rows(pass->rows));
+    outer_norm_forward(&m->final, pass, m->final_out, model_final_in(m));
 }
 
 size_t outer_end_backward(const struct model *m, const struct pass *pass) {
+    const struct connection *end = &m->end;
     struct range own = team_part_rows(pass->rows);
-    size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
     size_t now = norm_present(&m->final) ? 1 : 0;
-    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], final_in(m));
-    if (!m->joined) return now;
-    const real *dr = outer_norm_backward(&m->second_norm, pass, m->dsecond, d, m->second);
-    if (dr != m->dsecond) memcpy(m->dsecond + at, dr + at, count * sizeof(real));
+    real *d = outer_norm_backward(&m->final, pass, m->dstream[1], m->dstream[0], model_final_in(m));
+    norm_gradient_statistics(&end->norm, &pass->tokens, d, end->norm_in);
+    d += own.begin * m->C;
+    if (end->kind) end->kind->functions->read_backward(end, &pass->tokens, own, d, NULL, d, NULL);
     return now;
 }
 
-/* The second stream starts at `embedded`: its gradient d (B,T,C) += dr. */
-static void second_start_backward(const struct model *m, const struct pass *pass, real *d) {
+/* d (B,T,C) += the gradient that the embeddings get beside that of stream_in. */
+static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
-    if (m->dsecond) residual_add(count, d + at, 1, d + at, m->dsecond + at);
+    const real *beside = m->layer[0].attention.connection.dembedded;
+    if (beside) residual_add(count, d + at, 1, d + at, beside + at);
 }
 
 /* The sums of squares that probe.h reads. */
@@ -94,10 +86,10 @@ static void probe_stream_in(const struct model *m, const struct pass *pass, cons
 const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
                                  real *dstream_in) {
     const bool same = !norm_present(&m->embedding_norm);
-    if (same) second_start_backward(m, pass, dstream_in);
+    if (same) add_dembedded(m, pass, dstream_in);
     if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
     real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
-    if (!same) second_start_backward(m, pass, d);
+    if (!same) add_dembedded(m, pass, d);
     scale_backward(m, pass, d);
     return d;
 }
@@ -105,6 +97,6 @@ const real *outer_start_backward(const struct model *m, const struct pass *pass,
 void outer_gradient(const struct model *m, const struct parts *parts) {
     gain_gradient(&m->embd_scale, parts);
     norm_gradient(&m->embedding_norm, parts);
-    norm_gradient(&m->second_norm, parts);
     norm_gradient(&m->final, parts);
+    if (m->end.kind) connection_gradient(&m->end, parts);
 }

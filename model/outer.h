@@ -1,11 +1,11 @@
-/* The norms outside the layers, and the start and end of the second stream: see outer.c. Every
+/* What is outside the layers, between the embedding and the head: see outer.c. Every
    function is called by every thread of the team. */
 #ifndef OUTER_H
 #define OUTER_H
 
 #include "model/model.h"
 
-/* stream_in from `embedded`, and what the head reads from stream_out. */
+/* stream_in from `embedded`, and what the head reads from the streams. */
 void outer_start_forward(const struct model *m, const struct pass *pass);
 void outer_end_forward(const struct model *m, const struct pass *pass);
 
@@ -13,11 +13,11 @@ void outer_end_forward(const struct model *m, const struct pass *pass);
 size_t outer_end_backward(const struct model *m, const struct pass *pass);
 
 /* dembedded from dstream_in, in dx or in dstream_in itself. Without EMBEDDING these are the same,
-   and the probed gradient is that of both streams' start. */
+   and the probed gradient is that of all streams' start. */
 const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
                                  real *dstream_in);
 
-/* The gradients of the norms; after a barrier. */
+/* The gradients of the norms and of the end; after a barrier. */
 void outer_gradient(const struct model *m, const struct parts *parts);
 
 #endif

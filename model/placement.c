@@ -19,7 +19,7 @@ static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
 }
 
-static double inverse_root_of_sublayers(size_t layer) {
+static double inverse_root_of_sublayers(size_t layer, size_t L) {
     return 1 / sqrt(2 * (double)layer + 2);
 }
 
@@ -39,24 +39,6 @@ static double tfixup_embedding(size_t L) {
 
 static double tfixup_initial(size_t layer, size_t L) {
     return tfixup_embedding(L);
-}
-
-static double zero(size_t layer, size_t L) {
-    return 0;
-}
-
-/* The deeper, the smaller (Touvron et al. 2021). */
-static double layerscale_start(size_t layer, size_t L) {
-    return L <= 18 ? 0.1 : L <= 24 ? 1e-5 : 1e-6;
-}
-
-/* In nGPT's code the parameters of alpha start at 1 / sqrt(C). */
-static double ngpt_alpha(size_t layer, size_t L) {
-    return 0.05;
-}
-
-static double ngpt_scale(size_t C) {
-    return 0.05 * sqrt((double)C);
 }
 
 /* The first layers post, the others pre. */
@@ -84,7 +66,7 @@ const struct placement placements[] = {
     {"reordered", "x + N(F(x)), N before the head", "OLMo 2, 2024, section 3 (arXiv:2501.00656)",
      .out = true, .final = true},
     {"deepnorm", "N(a x + F(x)), a = (2L)^(1/4); v, MLP and proj start (8L)^(1/4) times smaller",
-     "Wang et al. 2022, figure 2 (arXiv:2203.00555)", .post = true, .a = deepnorm_a,
+     "Wang et al. 2022, figure 2 (arXiv:2203.00555)", .post = true, .fixed = true, .a = deepnorm_a,
      .initial = deepnorm_initial},
     {"mix", "the first --mix-fraction of the layers post, the others pre",
      "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed,
@@ -92,7 +74,8 @@ const struct placement placements[] = {
     {"residual",
      "N(x + F(x)) and r + F(x), r a second stream, the embedding at first; x + N(r) before the "
      "head",
-     "Xie et al. 2023, ResiDual (arXiv:2304.14802)", .post = true, .final = true, .dual = true},
+     "Xie et al. 2023, ResiDual (arXiv:2304.14802)", .post = true, .final = true,
+     .connection = "residual", .fixed = true},
     {"keel", "N(a x + F(N(x))), a = 2L, the number of sub-layers",
      "Chen and Wei 2026, equation 8, KEEL (arXiv:2601.19895)", .pre = true, .post = true,
      .a = sublayers},
@@ -104,7 +87,8 @@ const struct placement placements[] = {
      "first; N "
      "after the embedding, N(x + N(r)) before the head",
      "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
-     .final = true, .embedding = true, .dual = true, .reads = true, .b = inverse_root_of_sublayers},
+     .final = true, .embedding = true, .connection = "siamese", .fixed = true,
+     .b = inverse_root_of_sublayers},
     {"hybrid", "attention N(x + F(x)) with norms of q, k and v, MLP x + F(x), N before the head",
      "Zhuo et al. 2025, HybridNorm (arXiv:2503.04598)", .final = true, .qkv = true, .attn = "post",
      .ffn = "bare"},
@@ -114,18 +98,14 @@ const struct placement placements[] = {
     {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
      .final = true},
     {"rezero", "x + lambda F(x), lambda one number a layer, 0 at first",
-     "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
-     .lambda = {LAMBDA_BRANCH, .name = {"resweight"}, .start = zero}, .options = "lambda-start"},
+     "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)", .connection = "rezero"},
     {"skipinit", "x + lambda F(x), lambda one number a sub-layer, 0 at first",
-     "De and Smith 2020, SkipInit (arXiv:2002.10444)",
-     .lambda = {LAMBDA_BRANCH, .name = {"skip_gain_1", "skip_gain_2"}, .start = zero},
-     .options = "lambda-start"},
+     "De and Smith 2020, SkipInit (arXiv:2002.10444)", .connection = "skipinit"},
     {"layerscale",
      "x + lambda F(N(x)), lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24), N "
      "before the head",
      "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
-     .lambda = {LAMBDA_BRANCH, true, {"gamma_1", "gamma_2"}, .start = layerscale_start},
-     .options = "lambda-start"},
+     .connection = "layerscale"},
     {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
      .initial = tfixup_initial, .initial_embedding = tfixup_embedding},
@@ -135,18 +115,13 @@ const struct placement placements[] = {
     {"admin",
      "N(omega x + F(x)), omega C numbers; omega^2 at first: 1 in the first sub-layer, then the "
      "variance, in the first batch, of the embedding and of all F before",
-     "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true,
-     .lambda =
-         {LAMBDA_STREAM, true, {"attention_ratio_change", "fc_ratio_change"}, .profiled = true}},
+     "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true, .connection = "admin"},
     {"ngpt",
      "N(x + lambda (N(F(x)) - x)), N without gamma; g N(q), g N(k), g for hidden units and logits; "
      "lambda (0.05 at first) and g learned; weights of unit length",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
      .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
-     .unit = true,
-     .lambda =
-         {LAMBDA_MIX, true, {"attn_alpha", "mlp_alpha"}, .start = ngpt_alpha, .scale = ngpt_scale},
-     .options = "lambda-start"},
+     .unit = true, .connection = "interpolate", .fixed = true},
     {.name = NULL},
 };
 
@@ -163,8 +138,20 @@ const struct placement *placement_of(const struct placement *row, bool attention
     return name ? placement_find(name) : row;
 }
 
+const struct connection_kind *placement_connection(const struct placement *row) {
+    return connection_find(row->connection ? row->connection : "plain");
+}
+
+const char *placement_refuses(const struct placement *row, const struct connection_kind *kind) {
+    if (row->fixed && placement_connection(row) != kind)
+        return "its formula has its own connection";
+    if (row->post && kind->without_post)
+        return "this connection has no vector that POST normalizes";
+    return NULL;
+}
+
 bool placement_has_norms(const struct placement *row, bool attention) {
     if (row->of_layer) return true; // each such row has layers with norms
     const struct placement *own = placement_of(row, attention, 0, 1, 0);
-    return own->pre || own->out || own->post || own->reads;
+    return own->pre || own->out || own->post;
 }

@@ -37,39 +37,20 @@ static size_t sweep_rows(size_t C) {
     return C >= 1024 ? 4 * ROWS : C >= 256 ? 2 * ROWS : ROWS;
 }
 
-/* The learned factor of the sum, if the placement has one. */
-static void attach_lambda(struct sublayer *s, const struct sublayer_options *o,
-                          const struct layout *layout) {
-    const struct placement *placement = o->placement;
-    char name[64];
-    s->lambda = (struct lambda){.form = placement->lambda.form,
-                                .vector = placement->lambda.vector,
-                                .C = s->C,
-                                .a = (real)s->a};
-    if (s->lambda.form == LAMBDA_NONE) return;
-    if (placement->lambda.scale) s->lambda.scale = placement->lambda.scale(s->C);
-    bool one = !placement->lambda.name[1]; // of the two sub-layers
-    bool shares = one && !o->heads && o->shared;
-    snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer,
-             placement->lambda.name[o->heads || one ? 0 : 1]);
-    s->profiled = placement->lambda.profiled;
-    double start = s->profiled ? 1 : o->lambda_start;
-    if (start < 0) start = placement->lambda.start(o->layer, o->depth);
-    lambda_attach(&s->lambda, name, start, shares ? o->shared : NULL, layout);
-}
-
-/* The norms of the placement. The first norm of a sub-layer has nanoGPT's name, `of`, the others
-   say where they stand. */
+/* The norms of the placement and of the connection. The first norm of a sub-layer has nanoGPT's
+   name, `of`, the others say where they are. */
 static void attach_norms(struct sublayer *s, const struct sublayer_options *o, const char *of,
                          const struct layout *layout) {
     const struct placement *placement = o->placement;
     char name[64];
-    struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->second_norm};
-    const bool wanted[] = {placement->pre, placement->out, placement->post, placement->reads};
-    const char *const suffix[] = {"", "_out", "_post", "_second"};
+    const char *read = o->connection.kind->norm;
+    struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->connection.norm};
+    const bool wanted[] = {placement->pre, placement->out, placement->post, read};
+    const char *const suffix[] = {"", "out", "post", read};
     bool first = true;
     for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "transformer.h.%zu.%s%s", o->layer, of, first ? "" : suffix[i]);
+        snprintf(name, sizeof name, "transformer.h.%zu.%s%s%s", o->layer, of, first ? "" : "_",
+                 first ? "" : suffix[i]);
         norm_attach(norms[i], wanted[i] ? o->norm : norm_find("none"), &o->norm_options,
                     wanted[i] ? name : "", s->C, layout);
         if (wanted[i]) first = false;
@@ -96,6 +77,17 @@ static void attach_unit(const struct sublayer *s, const struct sublayer_options 
     tensor_keep_unit(&layout->lists->param, s->proj.weight, UNIT_COLUMNS);
 }
 
+static void attach_connection(struct sublayer *s, const struct sublayer_options *o, const real *x,
+                              const struct layout *layout) {
+    const struct placement *placement = o->placement;
+    struct connection_options options = o->connection;
+    options.attention = o->heads > 0;
+    options.C = s->C, options.layer = o->layer, options.depth = o->depth;
+    options.a = placement->a ? placement->a(o->depth) : 1;
+    options.b = placement->b ? placement->b(o->layer, o->depth) : 1;
+    connection_attach(&s->connection, &options, x, layout);
+}
+
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const real *x,
                      const struct layout *layout) {
     struct arena *arena = layout->arena;
@@ -113,17 +105,9 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .rope = o->rope,
                            .softcap = (real)o->softcap,
                            .activation = o->activation,
-                           .a = placement->a ? placement->a(o->depth) : 1,
-                           .b = placement->b ? placement->b(o->layer) : 1,
                            .s_factor = placement->s ? placement->s(o->layer) : 1,
-                           .dual = placement->dual,
-                           .reads = placement->reads,
-                           .second_in = o->second_in,
-                           .second = o->second,
-                           .dsecond = o->dsecond,
                            .dropout = o->dropout,
                            .seed = o->seed,
-                           .x = x,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
     set_initial(s, o);
@@ -141,19 +125,15 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->proj);
     linear_attach(&s->proj, name, s->H, C, o->bias, proj_deviation(s, o), layout);
 
-    attach_lambda(s, o, layout);
+    attach_connection(s, o, x, layout);
     attach_gain(s, o, layout);
     attach_unit(s, o, layout);
-    if (s->reads) {
-        s->joined = arena_reals(arena, N * C);
-        s->second = arena_reals(arena, N * C);
-    }
     s->expanded = arena_reals(arena, N * s->E);
     if (s->heads || norm_pools(&s->ffn_norm)) s->inner = arena_reals(arena, N * s->H);
     if (s->heads) s->softmax = arena_reals(arena, 2 * N * s->heads);
-    s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->lambda.f;
+    s->projected = norm_present(&s->out) ? arena_reals(arena, N * C) : s->connection.f;
     if (o->norm_options.watch) s->dy_squares = arena_reals(arena, team_row_blocks(N));
-    s->sum = s->y = arena_reals(arena, N * C);
+    s->connection.sum = s->y = arena_reals(arena, N * C);
     if (norm_present(&s->post)) s->y = arena_reals(arena, N * C);
 }
 
@@ -167,13 +147,13 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->H = s->H;
     w->of_attention = s->heads > 0;
     w->needs_dsum |= norm_present(&s->post);
-    w->needs_dout |= s->dropout > 0 || s->dual || lambda_scales_branch(&s->lambda);
+    w->needs_df |= s->dropout > 0 || s->connection.has_df;
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
     for (int i = 0; s->heads && i < QKV_PARTS; i++)
         if (qkv_norm_part_pools(&s->qkv_norm, i)) w->needs_dqkv[i] = s->qkv_norm.at[i].width;
     w->needs_dnormed |= sublayer_keeps_dnormed(s);
-    w->needs_djoined |= norm_pools(&s->second_norm);
+    w->needs_du |= norm_pools(&s->connection.norm);
     w->needs_normed |= sublayer_has_normed(s);
     if (size < attention) size = attention;
     if (w->thread_size < size) w->thread_size = (size + 15) / 16 * 16; // 64 bytes
@@ -183,10 +163,10 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
                              struct arena *arena) {
     size_t C = w->C, ring = size_min(ring_rows(threads), N);
     if (w->needs_dsum) w->dsum = arena_reals(arena, N * C);
-    if (w->needs_dout) w->dout = arena_reals(arena, N * C);
+    if (w->needs_df) w->df = arena_reals(arena, N * C);
     if (w->needs_dprojected) w->dprojected = arena_reals(arena, N * C);
     if (w->needs_dnormed) w->dnormed = arena_reals(arena, N * C);
-    if (w->needs_djoined) w->djoined = arena_reals(arena, N * C);
+    if (w->needs_du) w->du = arena_reals(arena, N * C);
     if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
     if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
     if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
@@ -208,15 +188,15 @@ void sublayer_initialize(const struct sublayer *s) {
 void sublayer_prepare(const struct sublayer *s) {
     linear_prepare(&s->in);
     linear_prepare(&s->proj);
-    lambda_prepare(&s->lambda);
+    connection_prepare(&s->connection);
 }
 
 void sublayer_gradient(const struct sublayer *s, const struct parts *parts) {
-    const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm, &s->second_norm};
-    for (int i = 0; i < 5; i++) norm_gradient(norms[i], parts);
+    const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm};
+    for (int i = 0; i < 4; i++) norm_gradient(norms[i], parts);
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, parts);
     linear_bias_gradient(&s->in, parts);
     linear_bias_gradient(&s->proj, parts);
     gain_gradient(&s->in_gain, parts);
-    lambda_gradient(&s->lambda, parts);
+    connection_gradient(&s->connection, parts);
 }

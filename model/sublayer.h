@@ -1,4 +1,8 @@
-/* One sub-layer of a Transformer: y = POST(a x + OUT(F(s PRE(x)))), where F is attention,
+/* One sub-layer of a Transformer, with a residual connection around it (connection.h):
+
+     u = READ(streams),  f = OUT(F(s PRE(u))),  streams = WRITE(streams, drop(f)),  y = POST(sum)
+
+   where F is attention,
 
      F(x) = proj(attention(R QKV(in(x))))  in: C -> E = C + 2 KV HS, QKV norms of queries, keys and
                                            values, if any; R rotates queries and keys, see rope.h
@@ -7,13 +11,14 @@
 
      F(x) = proj(FFN(act(in(x))))          in: C -> E = H, or 2H with a gate; FFN a norm, if any
 
-   The sum may have a learned factor, see lambda.h, and so may q, k and the MLP's in(x), see gain.h.
+   q, k and the MLP's in(x) may have learned factors, see gain.h.
 
    sublayer.c declares its tensors and takes its memory, sublayer_stages.c says what it computes,
    and sublayer_pass.c which thread computes it when. */
 #ifndef SUBLAYER_H
 #define SUBLAYER_H
 
+#include "model/connection/connection.h"
 #include "model/initial.h"
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
@@ -32,33 +37,24 @@ struct sublayer {
     struct rope rope;       // of attention
     real softcap;           // of attention's scores, or 0
     const struct activation *activation; // of the MLP
-    double a, b, s_factor;
-    double initial;       // factor of the initial weights of matrices
-    double initial_v;     // of v, beyond that of q and k
-    struct lambda lambda; // of the sum, or LAMBDA_NONE
-    bool profiled;        // lambda's initial value comes from the first batch
-    struct norm pre, out, post, second_norm;
+    double s_factor;
+    double initial;   // factor of the initial weights of matrices
+    double initial_v; // of v, beyond that of q and k
+    struct connection connection;
+    struct norm pre, out, post;
     struct qkv_norm qkv_norm; // of attention
     struct norm ffn_norm;     // of the MLP
     struct linear in, proj;   // C -> E, H -> C
     struct gain in_gain;      // of q and k, or of expanded
     double dropout;
     uint64_t seed, site; // of dropout's streams
-    const real *x;       // (B,T,C) the input, not owned
-    // the second stream r (placement.h)
-    bool dual, reads;
-    const real *second_in; // (B,T,C) r, not owned
-    real *second;          // (B,T,C) r + F, of its own if r is read, else r itself
-    real *dsecond;         // (B,T,C) the gradient of r + F, then of r; not owned
-    // What forward keeps for backward; NULL where it is the same as the value before. s PRE(x) and
-    // the MLP's act(expanded) are computed again.
-    real *joined;     // (B,T,C) x + SECOND(r), if r is read
-    real *expanded;   // (B,T,E) in(s PRE(x)), q, k and v in it normalized
+    // What forward keeps for backward; NULL where it is the same as the value before. s PRE(u) and
+    // the MLP's act(expanded) are computed again. The connection has x, u and sum.
+    real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized
     real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies, rotated
     real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
-    real *projected;  // (B,T,C) proj's output, kept for OUT, or where lambda multiplies it
-    real *sum;        // (B,T,C) a x + b drop(OUT(projected)), or with lambda
+    real *projected;  // (B,T,C) proj's output, kept for OUT, or as f by the connection
     real *y;          // (B,T,C) POST(sum), or sum
     real *dy_squares; // (row_blocks) of a probed batch: sum of dy^2
 };
@@ -67,23 +63,23 @@ struct sublayer {
    a gradient is the same as the one that comes before it. `ring` is ring_rows(). */
 struct sublayer_scratch {
     real *dsum;       // (B,T,C) POST'(dy)
-    real *dout;       // (B,T,C) drop(b dsum + dsecond), or with lambda
-    real *dprojected; // (B,T,C) OUT'(dout)
+    real *df;         // (B,T,C) drop(WRITE'(dsum))
+    real *dprojected; // (B,T,C) OUT'(df)
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,H) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,E) of attention, (ring,E) of the MLP
     real *dqkv[QKV_PARTS];           // (B,T,width) gradients of q^, k^ and v^, if their norms pool
-    real *dnormed;                   // (B,T,C) gradient of PRE(x), if sublayer_keeps_dnormed()
-    real *djoined;                   // (B,T,C) PRE'(dnormed), if SECOND pools over tokens
-    real *normed;                    // (ring,C) s PRE(x), computed again
+    real *dnormed;                   // (B,T,C) gradient of PRE(u), if sublayer_keeps_dnormed()
+    real *du;                        // (B,T,C) PRE'(dnormed), if READ's norm pools over tokens
+    real *normed;                    // (ring,C) s PRE(u), computed again
     struct linear_operands in, proj; // of their weights' gradients, (ring) tokens
     real *threads;                   // (threads,thread_size) scratch of each thread, in forward too
     size_t thread_size;
     // what the sub-layers need
     size_t C, E, H;
-    bool of_attention, needs_dsum, needs_dout, needs_dprojected, needs_dproj_in;
+    bool of_attention, needs_dsum, needs_df, needs_dprojected, needs_dproj_in;
     size_t needs_dqkv[QKV_PARTS]; // widths
-    bool needs_dnormed, needs_djoined, needs_normed;
+    bool needs_dnormed, needs_du, needs_normed;
 };
 
 /* The calling thread's own scratch. */
@@ -113,15 +109,12 @@ struct sublayer_options {
     size_t kv_heads;               // of attention
     size_t hidden;                 // H of the MLP
     struct rope rope;
-    double softcap;        // of attention's scores; 0: none
-    struct lambda *shared; // attention's lambda, for the MLP
+    double softcap; // of attention's scores; 0: none
     struct initial initial;
-    double lambda_start; // lambda's initial value; negative: the placement's
     double dropout;
     bool bias;
     uint64_t seed;
-    const real *second_in;  // (B,T,C) the second stream, or NULL
-    real *second, *dsecond; // (B,T,C) where it goes on, if it is not read, and its gradient
+    struct connection_options connection; // its kind, what comes before it, and lambda_start
 };
 
 /* Declares a sub-layer of layer `layer` (attention if `heads` > 0, else the MLP) with the input
@@ -161,42 +154,32 @@ static inline size_t sublayer_widest(const struct sublayer *s) {
     return s->H > s->C ? s->H : s->C;
 }
 
-/* What PRE reads, (B,T,C). */
-static inline const real *sublayer_branch(const struct sublayer *s) {
-    return s->reads ? s->joined : s->x;
-}
-
-/* Whether s PRE(x) is another array than x. */
+/* Whether s PRE(u) is another array than u. */
 static inline bool sublayer_has_normed(const struct sublayer *s) {
     return norm_present(&s->pre) || s->s_factor != 1;
 }
 
 /* Whether dnormed is kept for all tokens: the norm that reads it pools over tokens. That is PRE, or
-   SECOND if there is no PRE. */
+   READ's norm if there is no PRE. */
 static inline bool sublayer_keeps_dnormed(const struct sublayer *s) {
-    return norm_pools(norm_present(&s->pre) ? &s->pre : &s->second_norm);
+    return norm_pools(norm_present(&s->pre) ? &s->pre : &s->connection.norm);
 }
 
-/* The factor of x in the sum, of channel c. */
-static inline double sublayer_stream_factor(const struct sublayer *s, size_t c) {
-    return s->lambda.form == LAMBDA_NONE ? s->a : (double)s->lambda.factor[0][c];
-}
-
-/* s->y (B,T,C) from s->x. A thread reads its own rows of x and writes its own rows of y. */
+/* s->y (B,T,C) from the streams. A thread reads and writes its own rows of them. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
 
-/* sublayer_forward() of the first batch, in which a profiled lambda gets its initial value, the
-   root of *variance. Then *variance is that of the sum's parts. See sublayer_profile.c. */
+/* sublayer_forward() of the first batch, from which the connection gets initial values and makes
+   the next *number (connection.h). */
 void sublayer_profile(struct sublayer *s, const struct pass *pass,
-                      const struct sublayer_scratch *scratch, double *variance);
+                      const struct sublayer_scratch *scratch, double *number);
 
 /* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy is read until
    the next barrier. */
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* The gradients of biases, norms, gains and lambda; after a barrier. */
+/* The gradients of biases, norms, gains and the connection; after a barrier. */
 void sublayer_gradient(const struct sublayer *s, const struct parts *parts);
 
 #endif

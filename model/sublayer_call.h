@@ -13,7 +13,7 @@ struct sublayer_call {
     real *scratch;       // of the thread
     // backward only, (B,T,C) each
     real *dx;
-    const real *dy, *dsum, *dout, *dprojected;
+    const real *dy, *dsum, *df, *dprojected;
     size_t slab, ring; // slab_rows(), ring_rows()
 };
 
@@ -47,9 +47,9 @@ static inline real *dnormed_at(const struct sublayer_call *c, size_t n) { // (M,
     return kept ? c->w->dnormed + n * c->s->C : c->scratch + c->s->sweep * sublayer_widest(c->s);
 }
 
-static inline real *djoined_at(const struct sublayer_call *c, size_t n) { // (M,C)
-    if (!norm_present(&c->s->pre)) return dnormed_at(c, n);               // of the identity
-    return norm_pools(&c->s->second_norm) ? c->w->djoined + n * c->s->C : c->scratch;
+static inline real *du_at(const struct sublayer_call *c, size_t n) { // (M,C)
+    if (!norm_present(&c->s->pre)) return dnormed_at(c, n);          // of the identity
+    return c->w->du ? c->w->du + n * c->s->C : c->scratch;
 }
 
 static inline real *ffn_scratch(const struct sublayer_call *c,
@@ -72,7 +72,7 @@ static inline real *offset_or_null(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
 }
 
-/* What the gradients of the weights read, from token n on: proj_in and dprojected of proj, s PRE(x)
+/* What the gradients of the weights read, from token n on: proj_in and dprojected of proj, s PRE(u)
    and dexpanded of in. They read it in place, or from the copies that linear_keep() made. */
 
 static inline real *proj_in_at(const struct sublayer_call *c, size_t n) {
@@ -81,7 +81,7 @@ static inline real *proj_in_at(const struct sublayer_call *c, size_t n) {
 
 static inline const real *normed_at(const struct sublayer_call *c, size_t n) {
     return sublayer_has_normed(c->s) ? c->w->normed + ring_row(c, n) * c->s->C
-                                     : sublayer_branch(c->s) + n * c->s->C;
+                                     : connection_u(&c->s->connection) + n * c->s->C;
 }
 
 static inline real *dexpanded_at(const struct sublayer_call *c, size_t n) {

@@ -7,9 +7,9 @@
 
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------
-    SECOND | SECOND pools over tokens  | statistics of r           | their gradients
-     PRE   | PRE pools over tokens     | statistics of x, or of    | their gradients
-           |                           | x + SECOND(r)             |
+     READ  | READ's norm pools over    | statistics of what it     | their gradients
+           | tokens                    | reads                     |
+     PRE   | PRE pools over tokens     | statistics of u           | their gradients
      INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
            | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
@@ -30,7 +30,7 @@
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
     const struct sublayer *s = c->s;
     switch (stage) {
-    case STAGE_SECOND: return norm_pools(&s->second_norm);
+    case STAGE_READ: return norm_pools(&s->connection.norm);
     case STAGE_PRE: return norm_pools(&s->pre);
     case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
     case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
@@ -46,8 +46,8 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     switch (stage) {
-    case STAGE_SECOND: norm_statistics(&s->second_norm, tokens, s->second_in); break;
-    case STAGE_PRE: norm_statistics(&s->pre, tokens, sublayer_branch(s)); break;
+    case STAGE_READ: norm_statistics(&s->connection.norm, tokens, s->connection.norm_in); break;
+    case STAGE_PRE: norm_statistics(&s->pre, tokens, connection_u(&s->connection)); break;
     case STAGE_INNER:
         if (s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
         break;
@@ -60,7 +60,7 @@ static void synchronize_forward(const struct sublayer_call *c, enum stage stage)
         norm_statistics(&s->ffn_norm, tokens, s->inner);
         break;
     case STAGE_OUT: norm_statistics(&s->out, tokens, s->projected); break;
-    case STAGE_POST: norm_statistics(&s->post, tokens, s->sum); break;
+    case STAGE_POST: norm_statistics(&s->post, tokens, s->connection.sum); break;
     case STAGES: break;
     }
 }
@@ -69,8 +69,8 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
     switch (stage) {
-    case STAGE_POST: norm_gradient_statistics(&s->post, tokens, c->dy, s->sum); break;
-    case STAGE_OUT: norm_gradient_statistics(&s->out, tokens, c->dout, s->projected); break;
+    case STAGE_POST: norm_gradient_statistics(&s->post, tokens, c->dy, s->connection.sum); break;
+    case STAGE_OUT: norm_gradient_statistics(&s->out, tokens, c->df, s->projected); break;
     case STAGE_PROJ:
         norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dproj_in, s->inner);
         if (s->heads) {
@@ -84,12 +84,10 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
             stage_qkv_statistics_backward(c, team_part(tokens->B * tokens->T, ROWS));
         break;
     case STAGE_PRE:
-        norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, sublayer_branch(s));
+        norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, connection_u(&s->connection));
         break;
-    case STAGE_SECOND:
-        norm_gradient_statistics(&s->second_norm, tokens,
-                                 norm_present(&s->pre) ? c->w->djoined : c->w->dnormed,
-                                 s->second_in);
+    case STAGE_READ:
+        norm_gradient_statistics(&s->connection.norm, tokens, du_at(c, 0), s->connection.norm_in);
         break;
     case STAGES: break;
     }
@@ -158,7 +156,7 @@ static void segment_backward(const struct sublayer_call *c, int first, int last,
 }
 
 /* Adds the slab's part of dW for the matrices whose last operand this segment computed: proj_in and
-   dprojected for proj, s PRE(x) and dexpanded for in. */
+   dprojected for proj, s PRE(u) and dexpanded for in. */
 static void weight_gradients(const struct sublayer_call *c, int first, int last,
                              struct range slab) {
     int proj_known = c->s->heads ? STAGE_OUT : STAGE_INNER;
@@ -187,7 +185,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
         linear_fetch_forward(&s->in);
         linear_fetch_forward(&s->proj);
     }
-    for (int first = STAGE_SECOND, last; first < STAGES; first = last + 1) {
+    for (int first = STAGE_READ, last; first < STAGES; first = last + 1) {
         for (last = first; last < STAGE_POST && !threads_wait(&c, last + 1, whole_sequences);)
             last++;
         synchronize_forward(&c, first);
@@ -209,16 +207,15 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
                               .ring = ring_rows(threads)};
     // The gradient of an identity is the one that comes before it.
     c.dsum = norm_present(&s->post) ? w->dsum : dy;
-    bool own_dout = c.drop.threshold || s->dual || lambda_scales_branch(&s->lambda);
-    c.dout = own_dout ? w->dout : c.dsum;
-    c.dprojected = norm_present(&s->out) ? w->dprojected : c.dout;
+    c.df = connection_has_df(&s->connection, c.drop) ? w->df : c.dsum;
+    c.dprojected = norm_present(&s->out) ? w->dprojected : c.df;
     bool whole_sequences = true;
     for (size_t n = 0; n < N; n += c.slab)
         whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
     linear_fetch_backward(&s->proj);
     linear_fetch_backward(&s->in);
-    for (int last = STAGE_POST, first; last >= STAGE_SECOND; last = first - 1) {
-        for (first = last; first > STAGE_SECOND && !threads_wait(&c, first - 1, whole_sequences);)
+    for (int last = STAGE_POST, first; last >= STAGE_READ; last = first - 1) {
+        for (first = last; first > STAGE_READ && !threads_wait(&c, first - 1, whole_sequences);)
             first--;
         synchronize_backward(&c, last);
         for (size_t n = 0; n < N; n += c.slab) {
@@ -227,4 +224,22 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
             weight_gradients(&c, first, last, slab);
         }
     }
+}
+
+void sublayer_profile(struct sublayer *s, const struct pass *pass, const struct sublayer_scratch *w,
+                      double *number) {
+    const struct connection_kind *kind = s->connection.kind;
+    const bool first = omp_get_thread_num() == 0;
+    if (!kind->profile_before) {
+        sublayer_forward(s, pass, w);
+        return;
+    }
+    if (first) kind->profile_before(&s->connection, *number);
+    team_barrier();
+    connection_prepare(&s->connection);
+    team_barrier();
+    sublayer_forward(s, pass, w);
+    team_barrier();
+    if (first) *number = kind->profile_after(&s->connection, &pass->tokens);
+    team_barrier();
 }

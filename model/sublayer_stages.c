@@ -1,36 +1,27 @@
 /* What a sub-layer computes, stage by stage:
 
-     y = POST(a x + drop(OUT(proj(FFN(inner(in(s PRE(x))))))))
+     y = POST(WRITE(streams, drop(OUT(proj(FFN(inner(in(s PRE(READ(streams))))))))))
 
      stage | forward                              | backward
      ------+--------------------------------------+-----------------------------------------------
-     PRE   | expanded = in(s PRE(x))              | dx = a dsum + PRE'(dnormed)
+     READ  | u = READ(streams)                    | dx = READ'(dsum, du)
+     PRE   | expanded = in(s PRE(u))              | du = PRE'(dnormed)
      INNER | MLP: inner = act(expanded)           | MLP: dexpanded = act'(dinner)
            | attention: q, k, v = R QKV(q, k, v)  | attention: dq, dk, dv = QKV'(R' (dq, dk, dv))
            |                                      | both: dnormed = s in'(dexpanded)
        -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
      PROJ  | projected = proj(FFN(inner))         | MLP: dinner = FFN'(dproj_in)
-     OUT   | sum = a x + drop(OUT(projected))     | dprojected = OUT'(dout), dproj_in = proj'(...)
-     POST  | y = POST(sum)                        | dsum = POST'(dy), dout = drop(dsum)
+     OUT   | f = OUT(projected)                   | dprojected = OUT'(df), dproj_in = proj'(...)
+           | streams = WRITE(streams, drop(f))    |
+     POST  | y = POST(sum)                        | dsum = POST'(dy), df = drop(WRITE'(dsum))
 
-   Attention itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ.
-   q, k and v are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are
-   norms of attention; the other has none there. R rotates q and k by their positions (rope.h), or is
-   the identity.
+   READ and WRITE are the residual connection's (connection.h); sum is its main stream. Attention
+   itself works on heads instead of rows: sublayer_pass.c calls it at the start of PROJ. q, k and v
+   are the columns of attention's `expanded`. FFN is a norm of the MLP, QKV are norms of attention;
+   the other has none there. R rotates q and k by their positions (rope.h), or is the identity.
 
    With learned factors g (gain.h): q, k = g R QK(q), g R QK(k), or inner = act(g expanded), and in
-   backward dq = g dq and so on.
-
-   With a learned lambda (lambda.h): sum = A x + B drop(OUT(projected)), dout = drop(B dsum), and
-   dx = A dsum + PRE'(dnormed).
-
-   With a second stream r (placement.h):
-
-     SECOND | if r is read: joined = x + SECOND(r) | dr += SECOND'(djoined), with
-            |   and PRE reads joined, not x        |   djoined = PRE'(dnormed)
-     OUT    | sum = a x + b drop(OUT(projected)),  |
-            |   r += drop(OUT(projected))          |
-     POST   |                                      | dout = drop(b dsum + dr) */
+   backward dq = g dq and so on. */
 #include "model/sublayer_stages.h"
 #include "model/layer/residual.h"
 #include "model/math/profile.h"
@@ -61,8 +52,8 @@ static void product_forward(const struct sublayer_call *c, const struct linear *
 
 const real *stage_normed(const struct sublayer_call *c, struct range rows, real *y) {
     const struct sublayer *s = c->s;
-    const real *normed =
-        norm_forward(&s->pre, &c->pass->tokens, rows, y, sublayer_branch(s) + rows.begin * s->C);
+    const real *normed = norm_forward(&s->pre, &c->pass->tokens, rows, y,
+                                      connection_u(&s->connection) + rows.begin * s->C);
     if (s->s_factor == 1) return normed;
     residual_scale(count(rows) * s->C, y, (real)s->s_factor, normed);
     return y;
@@ -88,17 +79,14 @@ struct attention stage_attention(const struct sublayer_call *c) {
                               .first = c->pass->rows.begin % T};
 }
 
-/* joined = x + SECOND(r) */
-static void second_forward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C;
-    if (!s->reads) return;
-    const real *normed =
-        norm_forward(&s->second_norm, &c->pass->tokens, rows, c->scratch, s->second_in + first);
-    residual_add(count(rows) * s->C, s->joined + first, 1, s->x + first, normed);
+/* u = READ(streams) */
+static void read_forward(const struct sublayer_call *c, struct range rows) {
+    const struct connection *connection = &c->s->connection;
+    if (connection->kind->functions->read)
+        connection->kind->functions->read(connection, &c->pass->tokens, rows);
 }
 
-/* expanded = in(s PRE(x)) */
+/* expanded = in(s PRE(u)) */
 static void pre_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     real *expanded = s->expanded + rows.begin * s->E;
@@ -167,36 +155,26 @@ static void proj_forward(const struct sublayer_call *c, struct range rows) {
     product_forward(c, &s->proj, rows, projected_at(c, rows.begin), proj_in);
 }
 
-/* sum = a x + b drop(OUT(projected)), r += drop(OUT(projected)) */
+/* f = OUT(projected), streams = WRITE(streams, drop(f)) */
 static void out_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C, size = count(rows) * s->C;
-    real *normed = s->lambda.f ? s->lambda.f + first : c->scratch;
-    const real *f =
-        norm_forward(&s->out, &c->pass->tokens, rows, normed, projected_at(c, rows.begin));
-    if (s->dual)
-        residual_forward(first, size, s->second + first, 1, s->second_in + first, f, c->drop);
-    if (s->lambda.form != LAMBDA_NONE) {
-        lambda_forward(&s->lambda, rows, s->sum + first, s->x + first, f, c->drop);
-        return;
-    }
-    if (s->b != 1) {
-        residual_scale(size, c->scratch, (real)s->b, f);
-        f = c->scratch;
-    }
-    residual_forward(first, size, s->sum + first, (real)s->a, s->x + first, f, c->drop);
+    const struct connection *connection = &s->connection;
+    real *kept = offset_or_null(connection->f, rows.begin * s->C);
+    const real *f = norm_forward(&s->out, &c->pass->tokens, rows, kept ? kept : c->scratch,
+                                 projected_at(c, rows.begin));
+    connection->kind->functions->write(connection, rows, f, c->drop);
 }
 
 /* y = POST(sum) */
 static void post_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
-    norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->sum + first);
+    norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->connection.sum + first);
 }
 
 void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
-    case STAGE_SECOND: second_forward(c, rows); break;
+    case STAGE_READ: read_forward(c, rows); break;
     case STAGE_PRE: pre_forward(c, rows); break;
     case STAGE_INNER: inner_forward(c, rows); break;
     case STAGE_PROJ: proj_forward(c, rows); break;

@@ -8,12 +8,12 @@
 
 #include "model/sublayer_call.h"
 
-enum stage { STAGE_SECOND, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
+enum stage { STAGE_READ, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_POST, STAGES };
 
 /* The dropout of the sub-layer's output in this pass; none in evaluation. */
 struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass);
 
-/* What forward computes and backward computes again: s PRE(x), in y (M,C) or x itself where nothing
+/* What forward computes and backward computes again: s PRE(u), in y (M,C) or u itself where nothing
    changes it; and y (M,H) = act(expanded). */
 const real *stage_normed(const struct sublayer_call *c, struct range rows, real *y);
 void stage_act(const struct sublayer_call *c, struct range rows, real *y);

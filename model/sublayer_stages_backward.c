@@ -19,35 +19,27 @@ static void probe_dy(const struct sublayer_call *c, struct range rows, const rea
     }
 }
 
-/* dsum = POST'(dy), dout = drop(b dsum + dr) */
+/* dsum = POST'(dy), df = drop(WRITE'(dsum)) */
 static void post_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C, size = count(rows) * s->C;
+    const struct connection *connection = &s->connection;
+    size_t first = rows.begin * s->C;
     const real *dy = c->dy + first;
     if (c->pass->tokens.probe) probe_dy(c, rows, dy);
-    const real *dsum = norm_backward(&s->post, &c->pass->tokens, rows,
-                                     offset_or_null(c->w->dsum, first), dy, s->sum + first);
-    if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward(&s->lambda, rows, offset_or_null(c->w->dout, first), dsum, s->x + first,
-                        c->drop);
-    if (lambda_scales_branch(&s->lambda)) return; // lambda_backward() made dout
-    if (s->dual) {
-        real *both = c->drop.threshold ? c->scratch : c->w->dout + first;
-        residual_add(size, both, (real)s->b, dsum, s->dsecond + first);
-        dsum = both;
-    }
-    if (!c->drop.threshold) return;
-    dropout_apply(c->drop, first, size, c->w->dout + first, dsum);
-    profile_lap(PROFILE_ELEMENTWISE);
+    const real *dsum =
+        norm_backward(&s->post, &c->pass->tokens, rows, offset_or_null(c->w->dsum, first), dy,
+                      connection->sum + first);
+    real *df = connection_has_df(connection, c->drop) ? c->w->df + first : NULL;
+    connection->kind->functions->write_backward(connection, rows, df, dsum, c->drop);
 }
 
-/* dprojected = OUT'(dout), dproj_in = proj'(dprojected) */
+/* dprojected = OUT'(df), dproj_in = proj'(dprojected) */
 static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
     const real *dprojected =
         norm_backward(&s->out, &c->pass->tokens, rows, offset_or_null(c->w->dprojected, first),
-                      c->dout + first, offset_or_null(s->projected, first));
+                      c->df + first, offset_or_null(s->projected, first));
     linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
                     dprojected);
     if (s->heads) keep_proj(c, rows.begin, count(rows));
@@ -114,38 +106,32 @@ static void inner_backward(const struct sublayer_call *c, struct range rows) {
     }
     linear_backward(&s->in, n / ROWS, M, dnormed, dexpanded);
     if (s->s_factor != 1) residual_scale(M * s->C, dnormed, (real)s->s_factor, dnormed);
-    // s PRE(x) once more: the gradient of in's weight reads it
+    // s PRE(u) once more: the gradient of in's weight reads it
     if (sublayer_has_normed(s)) stage_normed(c, rows, c->w->normed + ring_row(c, n) * s->C);
     linear_keep(&s->in, &c->w->in, ring_row(c, n), M, dexpanded, normed_at(c, n));
 }
 
-/* dx = a dsum + PRE'(dnormed) */
+/* du = PRE'(dnormed) */
 static void pre_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C;
-    const real *dbranch = norm_backward(&s->pre, &c->pass->tokens, rows, djoined_at(c, rows.begin),
-                                        dnormed_at(c, rows.begin), sublayer_branch(s) + first);
-    if (s->lambda.form != LAMBDA_NONE)
-        lambda_backward_stream(&s->lambda, rows, c->dx + first, c->dsum + first, dbranch);
-    else
-        residual_add(count(rows) * s->C, c->dx + first, (real)s->a, c->dsum + first, dbranch);
+    norm_backward(&s->pre, &c->pass->tokens, rows, du_at(c, rows.begin), dnormed_at(c, rows.begin),
+                  connection_u(&s->connection) + rows.begin * s->C);
 }
 
-/* dr += SECOND'(djoined) */
-static void second_backward(const struct sublayer_call *c, struct range rows) {
-    const struct sublayer *s = c->s;
-    size_t first = rows.begin * s->C;
-    if (!s->reads) return;
-    const real *djoined = djoined_at(c, rows.begin);
-    real *unused = djoined == c->scratch ? c->scratch + s->sweep * sublayer_widest(s) : c->scratch;
-    const real *dsecond = norm_backward(&s->second_norm, &c->pass->tokens, rows, unused, djoined,
-                                        s->second_in + first);
-    residual_add(count(rows) * s->C, s->dsecond + first, 1, s->dsecond + first, dsecond);
+/* dx = READ'(dsum, du) */
+static void read_backward(const struct sublayer_call *c, struct range rows) {
+    const struct connection *connection = &c->s->connection;
+    size_t first = rows.begin * c->s->C;
+    const real *du = du_at(c, rows.begin);
+    real *scratch =
+        du == c->scratch ? c->scratch + c->s->sweep * sublayer_widest(c->s) : c->scratch;
+    connection->kind->functions->read_backward(connection, &c->pass->tokens, rows, c->dx + first,
+                                               c->dsum + first, du, scratch);
 }
 
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
     switch (stage) {
-    case STAGE_SECOND: second_backward(c, rows); break;
+    case STAGE_READ: read_backward(c, rows); break;
     case STAGE_PRE: pre_backward(c, rows); break;
     case STAGE_INNER: inner_backward(c, rows); break;
     case STAGE_PROJ: proj_backward(c, rows); break;

@@ -19,9 +19,12 @@ ALLOWED = {
     "model/norm": ["data/die.h", "model/math", "model/norm"],
     "model/optimizer": ["data/die.h", "model/math", "model/optimizer"],
     "model/layer": ["data/random.h", "model/math", "model/layer"],
-    "model": ["data/text/batch.h", "model/math", "model/norm", "model/layer", "model"],
+    "model/connection": ["model/math", "model/norm", "model/layer", "model/connection"],
+    "model": ["data/text/batch.h", "model/math", "model/norm", "model/layer", "model/connection",
+              "model"],
     "model/lab": ["data", "data/text", "data/files",
-                  "model/math", "model/norm", "model/layer", "model/optimizer", "model", "model/lab"],
+                  "model/math", "model/norm", "model/layer", "model/connection", "model/optimizer",
+                  "model", "model/lab"],
     ".": ["data", "data/text", "data/files", "model/math", "model/lab"],
 }
 

@@ -27,6 +27,7 @@ if __name__ == "__main__":
 import torch
 
 import normlab
+import normlab_connections
 import normlab_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -51,8 +52,16 @@ def train(*words):
 
 
 def names(option):
-    """The names that --list-norms or --list-placements prints."""
+    """The names that --list-norms or another list prints."""
     return [line.split()[0] for line in train(option).splitlines() if not line.startswith(" ")]
+
+
+def connection_variants():
+    for connection in names("--list-connections"):
+        with_post = ("post", "keel", "mix") if normlab_connections.CONNECTIONS[connection].post else ()
+        for placement in ("pre", "lns", "peri --dropout=0.2", "bare --items", *with_post):
+            for norm in ("ln", "bn"):
+                yield f"--norm={norm} --connection={connection} --placement={placement}"
 
 
 def variants():
@@ -169,7 +178,7 @@ def main():
     options = parser.parse_args()
     (first, step), words = options.part, options.words
     torch.set_num_threads(1)
-    chosen = [variant for variant in variants()
+    chosen = [variant for variant in (*connection_variants(), *variants())
               if not words or any(word in variant for word in words)][first - 1::step]
     if not chosen:
         parser.error("no such variant")

@@ -34,6 +34,7 @@ from torch.nn import functional
 
 import golden_norms
 import normlab
+import normlab_connections
 import normlab_ngpt
 import normlab_optimizers
 import normlab_placements
@@ -55,7 +56,10 @@ VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside
             "qkv": dict(qk_norm="on", v_norm="on", qk_norm_over="width", qk_scale="learned",
                         embd_scale="learned"),
             **{row: dict(placement=row) for row in
-               (*normlab_placements.ROWS, *normlab_placements.MIXTURES)}}
+               (*normlab_placements.PLACEMENTS, *normlab_placements.MIXTURES)},
+            # connections that no placement has
+            **{f"pre-{name}": dict(connection=name) for name in normlab_connections.CONNECTIONS
+               if name not in {row.connection for row in normlab_placements.PLACEMENTS.values()}}}
 VARIANTS |= {f"{name}-{block}": {**VARIANTS[name], **options} for block, options in BLOCKS.items()
              for name in ("pre", "inner", "qkv", *(("ngpt",) if block == "llama" else ()))}
 

@@ -27,7 +27,6 @@ from torch import nn
 
 import model_file
 import nanogpt_weights
-import normlab_lambda
 import normlab_ngpt
 import normlab_placements
 from normlab_block import MLP, Attention, FixedPositions, softcap
@@ -42,7 +41,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
-    mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
+    connection="auto", mix_fraction=0.25, norm_eps=1e-5, norm_groups=0,
     bn_momentum=0.1, bn_axis="batch+time", bn_shards=1, rbn_mean=0.0, rbn_var=0.0, brn_r_max=3.0,
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
@@ -270,27 +269,24 @@ class Layer(nn.Module):
     def __init__(self, config, l):
         super().__init__()
         self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
-        self.places, self.norms = [], []
+        self.sublayers = []  # function, placement, connection and names of norms
         for name, site, kind in (("ln_1", "attn", config.norm_attn), ("ln_2", "ffn", config.norm_ffn)):
             place = normlab_placements.row_of(config, site, l)
-            self.places.append(place)
-            self.norms.append([name + suffix for suffix in normlab_placements.ROWS[place][0]])
-            for norm in self.norms[-1]:
+            connection = normlab_placements.connection_of(config, place)
+            norms = [name + suffix for suffix in normlab_placements.norm_suffixes(config, place)]
+            function = {"attn": "attn", "ffn": "mlp"}[site]
+            self.sublayers.append((function, place, connection(self, function, config.n_embd), norms))
+            for norm in norms:
                 setattr(self, norm, make_norm(kind, config.n_embd, config))
             if site == "attn":  # in nanoGPT's order
                 self.attn = Attention(config, make_norm)
         self.mlp = MLP(config, make_norm)
-        for site, place in zip(("attn", "mlp"), self.places):
-            normlab_lambda.attach(self, place, site, config.n_embd)
 
     def forward(self, x, r, valid=None):
-        """x (B,T,C) after the layer, and r (B,T,C): x again, or the second stream."""
-        for site, place, names in zip(("attn", "mlp"), self.places, self.norms):
+        """x (B,T,C) after the layer, and r: what the connection keeps beside it."""
+        for site, place, connection, names in self.sublayers:
             F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (site, *names))
-            if place in normlab_lambda.LAMBDAS:
-                x = r = normlab_lambda.sublayer(self, place, site, x, F, norms)
-            else:
-                x, r = normlab_placements.sublayer(place, x, r, F, norms, self.drop, self.depth)
+            x, r = normlab_placements.sublayer(place, connection, (x, r), F, norms, self.drop, self.depth)
         return x, r
 
 
@@ -302,7 +298,8 @@ class Model(nn.Module):
         self.config, self.vocabulary = config, vocabulary
         C, kind = config.n_embd, config.norm_final
         of_embedding = kind if config.placement in normlab_placements.OF_EMBEDDING else "none"
-        of_second = kind if config.placement in normlab_placements.READS else "none"
+        self.connection = normlab_placements.connection_of(config, config.placement)
+        of_second = kind if self.connection.norm else "none"
         of_head = kind if normlab_placements.has_final(config) else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
@@ -326,12 +323,13 @@ class Model(nn.Module):
         valid = valid if self.config.pad_stats == "mask" else None
         t = self.transformer
         x = t["wte"](ids) + t["wpe"](torch.arange(ids.shape[1], device=ids.device))
-        r = t["drop"](x * self.shared_scale)
-        x = t["ln_e"](r, valid)
+        embedded = t["drop"](x * self.shared_scale)
+        x = t["ln_e"](embedded, valid)
+        r = self.connection.start(x, embedded)
         for layer in t["h"]:
             x, r = layer(x, r, valid)
         norms = (functools.partial(t[name], valid=valid) for name in ("ln_f", "ln_f_second"))
-        logits = self.lm_head(normlab_placements.head_input(self.config, x, r, *norms))
+        logits = self.lm_head(self.connection.head(self, x, r, *norms))
         return softcap(self.config.logit_softcap, logits)
 
     def activations(self, ids, valid=None):

@@ -2,45 +2,41 @@
 ./train --list-placements names.
 
 A row of PLACEMENTS: the suffixes after ln_1 or ln_2 in the names of the sub-layer's norms; whether there
-is a norm before the head; the formula. x is the stream, F the sub-layer's function, attention or MLP,
-N and M its first and its last norm, D dropout, L the number of layers, l = 1 ... L. A row of TWO_STREAMS
-returns x and r, the second stream. Its N are all norms of the sub-layer, in the order of the suffixes.
+is a norm before the head; the formula of the branch; whether the last norm is after the sum; its factors
+of the stream and of the branch; and its connection (normlab_connections.py). u is what the branch reads, F
+the sub-layer's function, attention or MLP, N and M its first and its last norm, L the number of layers,
+l = 1 ... L.
 """
+import collections
 import math
 
-import normlab_lambda
+from normlab_connections import CONNECTIONS
+
+Row = collections.namedtuple("Row", "suffixes final branch post a b connection", defaults=(
+    False, lambda L: 1, lambda L, l: 1, "plain"))
 
 PLACEMENTS = {
-    "pre": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x)))),
-    "post": ([""], False, lambda x, F, N, M, D, L, l: N(x + D(F(x)))),
-    "sandwich": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
-    "peri": (["", "_out"], True, lambda x, F, N, M, D, L, l: x + D(M(F(N(x))))),
-    "reordered": ([""], True, lambda x, F, N, M, D, L, l: x + D(N(F(x)))),
-    "deepnorm": ([""], False, lambda x, F, N, M, D, L, l: N((2 * L) ** 0.25 * x + D(F(x)))),
-    "keel": (["", "_post"], False, lambda x, F, N, M, D, L, l: M(2 * L * x + D(F(N(x))))),
-    "lns": ([""], True, lambda x, F, N, M, D, L, l: x + D(F(N(x) / math.sqrt(l)))),
-    "bare": ([], True, lambda x, F, N, M, D, L, l: x + D(F(x))),
-    **normlab_lambda.PLACEMENTS,
-    "ngpt": (["", "_post"], False, None),  # normlab_ngpt.py
+    "pre": Row([""], True, lambda u, F, N, M, l: F(N(u))),
+    "post": Row([""], False, lambda u, F, N, M, l: F(u), post=True),
+    "sandwich": Row(["", "_out"], True, lambda u, F, N, M, l: M(F(N(u)))),
+    "peri": Row(["", "_out"], True, lambda u, F, N, M, l: M(F(N(u)))),
+    "reordered": Row([""], True, lambda u, F, N, M, l: N(F(u))),
+    "deepnorm": Row([""], False, lambda u, F, N, M, l: F(u), post=True, a=lambda L: (2 * L) ** 0.25),
+    "keel": Row(["", "_post"], False, lambda u, F, N, M, l: F(N(u)), post=True, a=lambda L: 2 * L),
+    "lns": Row([""], True, lambda u, F, N, M, l: F(N(u) / math.sqrt(l))),
+    "bare": Row([], True, lambda u, F, N, M, l: F(u)),
+    "rezero": Row([], False, lambda u, F, N, M, l: F(u), connection="rezero"),
+    "skipinit": Row([], False, lambda u, F, N, M, l: F(u), connection="skipinit"),
+    "layerscale": Row([""], True, lambda u, F, N, M, l: F(N(u)), connection="layerscale"),
+    "tfixup": Row([], False, lambda u, F, N, M, l: F(u)),
+    "dsinit": Row([""], False, lambda u, F, N, M, l: F(u), post=True),
+    "admin": Row([""], False, lambda u, F, N, M, l: F(u), post=True, connection="admin"),
+    "residual": Row([""], True, lambda u, F, N, M, l: F(u), post=True, connection="residual"),
+    # x has passed the norm that the paper writes at the start of the sub-layer
+    "siamese": Row(["", "_post"], True, lambda u, F, N, M, l: F(N(u)), post=True,
+                   b=lambda L, l: 1 / math.sqrt(2 * l), connection="siamese"),
+    "ngpt": Row(["", "_post"], False, None, connection="interpolate"),  # normlab_ngpt.py
 }
-
-
-def residual(x, r, F, N, D, l):
-    y = D(F(x))
-    return N[0](x + y), r + y
-
-
-def siamese(x, r, F, N, D, l):
-    """x has passed the norm that the paper writes at the start of the sub-layer."""
-    z = D(F(N[0](x + N[2](r))))
-    return N[1](x + z / math.sqrt(2 * l)), r + z
-
-
-TWO_STREAMS = {"residual": ([""], True, residual),
-               "siamese": (["", "_post", "_second"], True, siamese)}
-READS = ("siamese",)  # the second stream is read by the sub-layers, and by the head with a norm of its own
-
-ROWS = PLACEMENTS | TWO_STREAMS
 
 # Placements whose sub-layers have different rows, and whether there is a norm before the head.
 MIXTURES = {"mix": True, "hybrid": True, "hybrid-star": True}
@@ -51,7 +47,7 @@ OF_EMBEDDING = ("peri", "siamese", "ngpt")  # a norm after the embedding; a seco
 
 
 def row_of(config, site, l):
-    """The row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
+    """The name of the row of a sub-layer of layer l = 1 ... L; site is attn or ffn."""
     place = {"attn": config.placement_attn, "ffn": config.placement_ffn}[site]
     if place == "mix":
         place = "post" if l <= math.floor(config.mix_fraction * config.n_layer) else "pre"
@@ -62,24 +58,30 @@ def row_of(config, site, l):
     return place
 
 
+def connection_of(config, place):
+    """The class of the connection of a row."""
+    own = PLACEMENTS[place].connection if place in PLACEMENTS else "plain"
+    return CONNECTIONS[own if config.connection == "auto" else config.connection]
+
+
+def norm_suffixes(config, place):
+    """After ln_1 or ln_2: of the placement's norms, and of the connection's."""
+    suffixes, own = PLACEMENTS[place].suffixes, connection_of(config, place).norm
+    return [*suffixes, "_" + own if suffixes else ""] if own else suffixes
+
+
 def has_final(config):
     """Whether there is a norm before the head."""
-    auto = MIXTURES[config.placement] if config.placement in MIXTURES else ROWS[config.placement][1]
+    place = config.placement
+    auto = MIXTURES[place] if place in MIXTURES else PLACEMENTS[place].final
     return {"on": True, "off": False, "auto": auto}[config.final_norm]
 
 
-def sublayer(place, x, r, F, norms, D, depth):
-    """x and r after a sub-layer; r is x again where there is no second stream. depth is (L, l)."""
-    L, l = depth
-    if place in TWO_STREAMS:
-        return TWO_STREAMS[place][2](x, r, F, norms, D, l)
+def sublayer(place, connection, streams, F, norms, drop, depth):
+    """x and r after a sub-layer. depth is (L, l)."""
+    (x, r), (L, l), row = streams, depth, PLACEMENTS[place]
+    own = norms.pop() if connection.norm else None
     N, M = (norms[0], norms[-1]) if norms else (None, None)
-    x = PLACEMENTS[place][2](x, F, N, M, D, L, l)
-    return x, x
-
-
-def head_input(config, x, r, final, second):
-    """What the head reads; final is the norm before it, second that of a second stream that is read."""
-    if config.placement in READS:
-        return final(x + second(r))
-    return x + final(r) if config.placement in TWO_STREAMS else final(x)
+    f = drop(row.branch(connection.read(x, r, own), F, N, M, l))
+    x, r = connection.write(x, r, f, row.a(L), row.b(L, l))
+    return M(x) if row.post else x, r

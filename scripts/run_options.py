@@ -33,6 +33,13 @@ def with_placement(*names):
     return lambda options: any(placement_of(options, site) in names for site in ("attn", "ffn"))
 
 
+def with_lambda(options):
+    """Whether the connection of a sub-layer has a learned factor with a fixed initial value."""
+    own = options.get("connection", "auto")
+    return own in ("rezero", "skipinit", "layerscale", "interpolate") or own == "auto" and with_placement(
+        "rezero", "skipinit", "layerscale", "ngpt")(options)
+
+
 QK_NORM = ("hybrid", "hybrid-star", "ngpt")  # placements that normalize queries and keys
 
 
@@ -119,7 +126,7 @@ CONDITIONS = {
     "init-embd-std": lambda options: options.get("init") != "xavier",
     "rope-theta": lambda options: options.get("position") == "rope",
     "mix-fraction": with_placement("mix"),
-    "lambda-start": with_placement("rezero", "skipinit", "layerscale", "ngpt"),
+    "lambda-start": with_lambda,
     "norm": with_norms,
     "norm-attn": with_site("attn"),
     "norm-ffn": with_site("ffn"),

@@ -65,13 +65,15 @@ struct pair {
     int norm, placement;
     enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers
     enum { BLOCK_GPT2, BLOCK_LLAMA, BLOCK_GEMMA, BLOCK_OTHER, BLOCKS } block;
+    int connection; // 0: the placement's, else 1 + a row of connection_kinds
 };
 struct model_config pair_config(const struct pair *pair);
 const char *pair_options(const struct pair *pair);
 
 /* Every kind of norm in every placement, and in pre also with norms inside its sub-layers. Like the
-   lists below except for every_norm(), it ends with the other blocks: with ln and bn in pre, with and
-   without norms inside the sub-layers, and ln in ngpt. */
+   lists below except for every_norm(), it ends with every residual connection in pre and in post, with
+   ln and bn, and with the other blocks: with ln and bn in pre, with and without norms inside the
+   sub-layers, and ln in ngpt. */
 struct criterion_test_params every_pair(void);
 
 /* Fewer of them: every norm in pre, post, siamese and ngpt, and every placement with ln, bn and cln.

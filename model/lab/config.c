@@ -21,6 +21,10 @@ static const char *site_placement_synonym(int64_t i) {
     return i ? placement_synonym(i - 1) : NULL;
 }
 
+static const char *connection_choice(int64_t i) { // model_config.connection
+    return !i ? "auto" : connection_kinds[i - 1] ? connection_kinds[i - 1]->name : NULL;
+}
+
 static const char *optimizer_choice(int64_t i) {
     return optimizer_kinds[i] ? optimizer_kinds[i]->name : NULL;
 }
@@ -55,8 +59,13 @@ static const struct option rows_after_norms[] = {
      .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
+    {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
+     .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
+     .help =
+         "residual connection of every sub-layer; auto: as the placement says. deepnorm, residual, "
+         "siamese and ngpt have only their own"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
-     .help = "initial value of the learned factor of a sub-layer; auto: as the placement says"},
+     .help = "initial value of the learned factor of a sub-layer; auto: as the connection says"},
 
     {"training", OPTION_HEADING, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE",
@@ -234,6 +243,8 @@ static const struct option rows_after_optimizers[] = {
      .help = "name, formula and source of every optimizer"},
     {"list-schedules", OPTION_STOP, AT(list_schedules), .scope = OPTION_OF_CALL,
      .help = "name, formula and source of every schedule of the learning rate"},
+    {"list-connections", OPTION_STOP, AT(list_connections), .scope = OPTION_OF_CALL,
+     .help = "name, formula and source of every residual connection"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
      .help = "the first page, a topic, one option by its name, or all"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},

@@ -51,7 +51,7 @@ struct config {
     int64_t sample, num_chars, num_items, num_samples;
     struct sample_options sampling;
     const char *help; // a topic, "": the first page
-    int64_t version, list_norms, list_placements, list_optimizers, list_schedules;
+    int64_t version, list_norms, list_placements, list_connections, list_optimizers, list_schedules;
 };
 
 /* This name stands for random characters, not for a file: see corpus_make_random(). */

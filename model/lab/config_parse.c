@@ -44,21 +44,35 @@ static void resolve_auto(struct config *config) {
 }
 
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns the whole model with
-   another one. Such a placement has a second stream, to which all sub-layers add, or keeps all
-   weights, embeddings included, at unit length. */
+   another one. Such a placement's connection has streams of its own, to which all sub-layers add, or
+   it keeps all weights, embeddings included, at unit length. */
 static void check_whole_rows(const struct model_config *model) {
     const struct placement *whole = &placements[model->placement];
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
         const struct placement *own = model_placement(model, site);
         if (own == whole) continue;
-        const struct placement *row = own->dual || own->unit ? own : whole;
-        if (!row->dual && !row->unit) continue;
+        const bool streams = model_connection(model, own)->streams;
+        const struct placement *row = streams || own->unit ? own : whole;
+        if (model->connection || !(model_connection(model, row)->streams || row->unit)) continue;
         die(STATUS_USAGE,
             "--placement-%s=%s: with --placement=%s, only some sub-layers would %s of %s "
             "(it needs --placement alone)",
             site == SITE_ATTENTION ? "attn" : "ffn", own->name, whole->name,
-            row->dual ? "add to the second stream" : "keep the unit lengths", row->name);
+            row->unit ? "keep the unit lengths" : "add to the streams", row->name);
     }
+}
+
+/* Dies if there is no formula for a placement with --connection. */
+static void check_connection(const struct model_config *model) {
+    for (size_t l = 0; model->connection && l < (size_t)model->n_layer; l++)
+        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {
+            const struct placement *row = model_row(model, site, l);
+            const struct connection_kind *kind = model_connection(model, row);
+            const char *why = placement_refuses(row, kind);
+            if (why)
+                die(STATUS_USAGE, "--connection=%s: not with --placement=%s: %s", kind->name,
+                    row->name, why);
+        }
 }
 
 /* Dies if the channels cannot be split among the heads. */
@@ -88,6 +102,7 @@ static void check(const struct config *config) {
     const struct model_config *model = &config->model;
     const struct schedule *schedule = &config->schedule;
     check_whole_rows(model);
+    check_connection(model);
     check_heads(model);
     const bool needs_items = config->bucket || config->pad_to || model->pad_stats;
     if (needs_items && !config->items)
@@ -153,7 +168,7 @@ void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
     if (config->help || config->version || config->list_norms || config->list_placements ||
-        config->list_optimizers || config->list_schedules)
+        config->list_connections || config->list_optimizers || config->list_schedules)
         return;
     check_purpose(config);
     if (config_stored(config)) return;

@@ -1,5 +1,5 @@
-/* Which options have an effect in a configuration. A norm, a placement or an optimizer lists the
-   options that it uses in its own row (kind.h, placement.h, optimizer/kind.h). The row of another option has a condition, `needs`. */
+/* Which options have an effect in a configuration. A norm, a placement, a connection or an optimizer lists the
+   options that it uses in its own row (kind.h, placement.h, connection.h, optimizer/kind.h). The row of another option has a condition, `needs`. */
 #include "model/lab/config.h"
 #include <string.h>
 
@@ -85,6 +85,14 @@ static struct usage usage_in_placements(const char *option, const struct config 
     return usage;
 }
 
+static struct usage usage_in_connections(const char *option, const struct config *config) {
+    struct usage usage = {0};
+    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
+        usage_add(&usage, "with --connection", (*kind)->name, listed((*kind)->options, option),
+                  config && model_has_connection(&config->model, *kind));
+    return usage;
+}
+
 /* Conditions of options that are not a matter of one row. */
 
 static bool norm_used(const struct config *config) {
@@ -132,7 +140,7 @@ static const struct condition {
     {"norm-ffn", "with a norm in the MLP sub-layers", norm_ffn_used},
     {"norm-final", "with a norm before the head or after the embedding", norm_final_used},
     {"qk-norm-over", "with --qk-norm or --v-norm", extent_used},
-    {"micro-batch-tokens", "without probes, norms that pool over sequences, and --placement=admin",
+    {"micro-batch-tokens", "without probes, norms that pool over sequences, and --connection=admin",
      micro_batch_used},
     {"affine", "with a norm that learns gamma or beta", affine_used},
     {"decay-gamma", "with weight decay and a norm that learns gamma", decay_gamma_used},
@@ -150,6 +158,7 @@ static void describe_condition(const struct option *o, char *text, size_t size, 
     const struct usage norms = usage_in_norms(o->name, NULL);
     const struct usage placing = usage_in_placements(o->name, NULL);
     const struct usage updating = usage_in_optimizers(o->name, NULL);
+    const struct usage connecting = usage_in_connections(o->name, NULL);
     const struct condition *condition = condition_of(o->name);
     text[0] = 0;
     if (condition && in_full)
@@ -160,6 +169,8 @@ static void describe_condition(const struct option *o, char *text, size_t size, 
         snprintf(text, size, "%s", placing.text);
     else if (updating.users && (in_full || updating.users <= updating.others))
         snprintf(text, size, "%s", updating.text);
+    else if (connecting.users)
+        snprintf(text, size, "%s", connecting.text);
     else if (o->needs)
         snprintf(text, size, "%s --%s", *o->needs == '!' ? "without" : "with",
                  o->needs + (*o->needs == '!'));
@@ -173,6 +184,7 @@ bool config_has_effect(const struct config *config, const struct option *o) {
     const struct usage norms = usage_in_norms(o->name, config);
     const struct usage placing = usage_in_placements(o->name, config);
     const struct usage updating = usage_in_optimizers(o->name, config);
+    const struct usage connecting = usage_in_connections(o->name, config);
     const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
     if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
     const struct condition *condition = condition_of(o->name);
@@ -180,6 +192,7 @@ bool config_has_effect(const struct config *config, const struct option *o) {
     if (norms.users) return norms.used;
     if (placing.users) return placing.used;
     if (updating.users) return updating.used;
+    if (connecting.users) return connecting.used;
     return !o->needs || options_hold(config_options, config, o->needs);
 }
 

@@ -124,8 +124,8 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
                          size_t layer) {
     size_t N = tokens_of(d);
     char site[TENSOR_NAME];
-    put_norm(d, &s->second_norm, tokens, s->second_in);
-    put_norm(d, &s->pre, tokens, sublayer_branch(s));
+    put_norm(d, &s->connection.norm, tokens, s->connection.norm_in);
+    put_norm(d, &s->pre, tokens, connection_u(&s->connection));
     real *made = memory_take(N * (s->H + s->C), sizeof *made, "a dump"); // inner, projected
     const real *inner = s->inner, *projected = s->projected;
     if (s->heads) {
@@ -143,7 +143,7 @@ static void put_sublayer(struct dump *d, const struct sublayer *s, const struct 
         projected = made + N * s->H;
     }
     put_norm(d, &s->out, tokens, projected);
-    put_norm(d, &s->post, tokens, s->sum);
+    put_norm(d, &s->post, tokens, s->connection.sum);
     free(made);
 }
 
@@ -167,8 +167,8 @@ void dump_pass(struct dump *d, struct model *m, const struct measured_pass *pass
         put_sublayer(d, &m->layer[l].mlp, &tokens, l);
         put_stream(d, m->C, 2 * l + 2, m->layer[l].mlp.y);
     }
-    put_norm(d, &m->second_norm, &tokens, m->second);
-    put_norm(d, &m->final, &tokens, m->joined ? m->joined : m->stream_out);
+    put_norm(d, &m->end.norm, &tokens, m->end.norm_in);
+    put_norm(d, &m->final, &tokens, model_final_in(m));
     put(d, m->C, "head_in", "", m->head_in);
     real *logits = take_reals(d, m->V, "logits", "");
     for (size_t n = 0; n < tokens_of(d); n++)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The lists of --help=norm, --help=placement and --help=optimizer. */
+/* The lists of --help=norm, --help=placement, --help=connection and --help=optimizer. */
 static const char *entry(const char *topic, int64_t i, char *text, size_t size) {
     static char name[64];
     if (!strcmp(topic, "norm") && norm_kinds[i]) {
@@ -25,6 +25,10 @@ static const char *entry(const char *topic, int64_t i, char *text, size_t size) 
                  p->full_name ? p->full_name : "");
         snprintf(text, size, "%s", p->formula);
         return name;
+    }
+    if (!strcmp(topic, "connection") && connection_kinds[i]) {
+        snprintf(text, size, "%s", connection_kinds[i]->formula);
+        return connection_kinds[i]->name;
     }
     if (!strcmp(topic, "optimizer") && optimizer_kinds[i]) {
         const struct optimizer_kind *kind = optimizer_kinds[i];
@@ -91,6 +95,9 @@ bool help_answer(const struct config *config) {
     else if (config->list_schedules)
         for (const struct schedule_kind *kind = schedule_kinds; kind->name; kind++)
             list_row(kind->name, kind->formula, kind->source);
+    else if (config->list_connections)
+        for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
+            list_row((*kind)->name, (*kind)->formula, (*kind)->source);
     else if (config->version)
         puts("normlab " VERSION);
     else {

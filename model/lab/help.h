@@ -1,5 +1,4 @@
-/* What the program prints without training: --help, --list-norms, --list-placements,
-   --list-optimizers, --list-schedules, --version. */
+/* What the program prints without training: --help, --list-norms and other lists, --version. */
 #ifndef HELP_H
 #define HELP_H
 

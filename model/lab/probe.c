@@ -65,7 +65,7 @@ static double rms(const struct probed *r, const real *y, const struct sublayer *
         valid++;
         for (size_t i = n * C; i < (n + 1) * C; i++) {
             double value = (double)y[i];
-            if (s) value -= sublayer_stream_factor(s, i - n * C) * (double)s->x[i];
+            if (s) value -= s->connection.kind->functions->kept(&s->connection, i);
             sum += value * value;
         }
     }
@@ -96,14 +96,14 @@ static void put_norm(const struct probed *r, const struct norm *norm, size_t row
 static void put_sublayer(const struct probed *r, int layer, const struct sublayer *s) {
     const char *site = s->heads ? "attn" : "mlp";
     put(r, layer, site, "stream_rms", rms(r, s->y, NULL));
-    put(r, layer, site, "output_rms", rms(r, s->sum, s));
+    put(r, layer, site, "output_rms", rms(r, s->connection.sum, s));
     put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
     put_norm(r, &s->pre, 1);
     for (int i = 0; i < QKV_PARTS; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
     put_norm(r, &s->ffn_norm, 1);
     put_norm(r, &s->out, 1);
     put_norm(r, &s->post, 1);
-    put_norm(r, &s->second_norm, 1);
+    put_norm(r, &s->connection.norm, 1);
 }
 
 /* One head of one sequence: the largest logit, and the sums of the other metrics over the valid
@@ -188,8 +188,8 @@ void probe_write(struct probe *probe, const struct model *m, const struct batch 
         put_heads(&r, probe, (int)l, &m->layer[l].attention);
         put_sublayer(&r, (int)l, &m->layer[l].mlp);
     }
-    if (m->second) put(&r, -1, "second", "stream_rms", rms(&r, m->second, NULL));
-    put_norm(&r, &m->second_norm, 1);
+    if (m->end.norm_in) put(&r, -1, "second", "stream_rms", rms(&r, m->end.norm_in, NULL));
+    put_norm(&r, &m->end.norm, 1);
     put_norm(&r, &m->final, 1);
     for (size_t i = 0; i < m->lists.param.count; i++)
         put_tensor(&r, &m->lists.param.tensor[i], probe->weights);

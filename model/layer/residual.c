@@ -1,21 +1,34 @@
-/* sum = a x + drop(f), f = F(x)
+/* sum = a x + b drop(f), f = F(x)
 
-   Backward: df = drop(dsum), computed by dropout_apply()
+   Backward: df = drop(b dsum)
              dx = a dsum + dinner, where dinner is the gradient of df through F */
 #include "model/layer/residual.h"
 #include "model/math/profile.h"
 
-void residual_forward(size_t first, size_t count, real *sum, real a, const real *x, const real *f,
-                      struct dropout drop) {
+void residual_forward(struct range elements, real *sum, real a, const real *x, real b,
+                      const real *f, struct dropout drop) {
+    size_t count = elements.end - elements.begin;
     if (drop.threshold) {
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
-            sum[i] = mul_add(a, x[i], f[i] * dropout_factor(drop, first + i));
+            sum[i] = mul_add(a, x[i], b * f[i] * dropout_factor(drop, elements.begin + i));
     } else {
 #pragma omp simd
-        for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], f[i]);
+        for (size_t i = 0; i < count; i++) sum[i] = mul_add(a, x[i], b * f[i]);
     }
     profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void residual_backward(struct range elements, real *df, real b, const real *dsum,
+                       struct dropout drop) {
+    size_t count = elements.end - elements.begin;
+    if (drop.threshold) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++)
+            df[i] = b * dsum[i] * dropout_factor(drop, elements.begin + i);
+        profile_lap(PROFILE_ELEMENTWISE);
+    } else
+        residual_scale(count, df, b, dsum);
 }
 
 void residual_add(size_t count, real *sum, real a, const real *x, const real *f) {

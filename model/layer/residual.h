@@ -1,14 +1,20 @@
-/* The residual stream: sum = a x + drop(F(x)), F the sub-layer's function. */
+/* Sums of the residual stream and a branch f. */
 #ifndef RESIDUAL_H
 #define RESIDUAL_H
 
 #include "model/layer/dropout.h"
+#include "model/math/team.h"
 
-/* sum (count) = a x + drop(f). `first` is the first element's index for dropout. sum may be x. */
-void residual_forward(size_t first, size_t count, real *sum, real a, const real *x, const real *f,
-                      struct dropout drop);
+/* sum = a x + b drop(f), of some elements of the batch: their numbers are for dropout, and the
+   arrays start with the first of them. sum may be x. */
+void residual_forward(struct range elements, real *sum, real a, const real *x, real b,
+                      const real *f, struct dropout drop);
 
-/* sum (count) = a x + f; sum may be x. Backward is such a sum too: dx = a dsum + F'(dsum). */
+/* df = drop(b dsum), likewise; df may be dsum. */
+void residual_backward(struct range elements, real *df, real b, const real *dsum,
+                       struct dropout drop);
+
+/* sum (count) = a x + f; sum may be x or f. */
 void residual_add(size_t count, real *sum, real a, const real *x, const real *f);
 
 /* to (count) = s from, for a branch with a factor; to may be from. */

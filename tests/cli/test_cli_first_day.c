@@ -119,11 +119,20 @@ Test(first_day, placements_that_contradict_each_other) {
 Test(first_day, a_second_stream_is_for_all_sub_layers) {
     expect_refused("--placement-attn=residual",
                    "--placement-attn=residual: with --placement=pre, only some sub-layers would "
-                   "add to the second stream of residual");
+                   "add to the streams of residual");
     expect_refused("--placement=residual --placement-ffn=post",
                    "--placement-ffn=post: with --placement=residual, only some");
     expect_line("--placement=residual --placement-attn=residual", "placement-attn = residual");
     expect_line("--placement-attn=preln --placement=post", "placement-attn = pre");
+}
+
+Test(first_day, a_combination_without_a_formula_is_refused) {
+    expect_refused("--placement=deepnorm --connection=rezero",
+                   "--connection=rezero: not with --placement=deepnorm: its formula has its own "
+                   "connection");
+    expect_refused("--placement=ngpt --connection=plain", "--connection=plain: not with");
+    expect_line("--placement=siamese --connection=siamese", "connection = siamese");
+    expect_line("--placement-ffn=post --connection=residual", "connection = residual");
 }
 
 static const char *said(const char *options) {
@@ -156,7 +165,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm=bn --micro-batch-tokens=99",
          "--micro-batch-tokens (only without probes, norms that pool over sequences, and "
-         "--placement=admin)"},
+         "--connection=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
         {"--schedule=constant --min-lr=1e-4", "--min-lr (only without --schedule=constant)"},
@@ -197,7 +206,10 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
         {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
          "--norm-ffn (only with a norm in the MLP sub-layers)"},
         {"--lambda-start=0.1",
-         "--lambda-start (only with --placement=rezero|skipinit|layerscale|ngpt)"},
+         "--lambda-start (only with --connection=rezero|skipinit|layerscale|interpolate)"},
+        {"--connection=skipinit --lambda-start=0.1", NULL},
+        {"--placement=rezero --connection=plain --lambda-start=0.1",
+         "--lambda-start (only with --connection=rezero|skipinit|layerscale|interpolate)"},
         {"--placement=rezero --norm=bn --final-norm=on --lambda-start=0.1", NULL},
         {"--placement=skipinit --norm=ln --norm-attn=rms --ffn-norm=on",
          "--norm-attn (only with a norm in the attention sub-layers)"},

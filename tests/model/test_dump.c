@@ -1,6 +1,7 @@
 /* --dump: every array against the same number computed in another way, for every norm and
    placement, source of statistics, and with pads. The norms' inputs and outputs are bound to what
    comes before and after them by products that are computed here in double. */
+#include "model/connection/lambda.h"
 #include "model/lab/dump.h"
 #include "tests/model/fit.h"
 #include "tests/support.h"
@@ -174,13 +175,13 @@ static void check_mlp(const struct dump *d, const struct sublayer *s, double *ex
         memcpy(inner, check_norm(d, &s->ffn_norm, WIDE, expanded), N * WIDE * sizeof *inner);
 }
 
-/* What a sub-layer's branch reads: x, or x + SECOND(r). */
+/* What a sub-layer's branch reads: x, or x + N(r). */
 static const real *check_branch(const struct dump *d, const struct sublayer *s, const real *x,
                                 const double *second, real *joined) {
     double want[N * C_MAX];
     to_double(N * C, want, x);
-    if (s->second_norm.name[0]) {
-        const real *normed = check_norm(d, &s->second_norm, C, second);
+    if (s->connection.norm.name[0]) {
+        const real *normed = check_norm(d, &s->connection.norm, C, second);
         for (size_t i = 0; i < N * C; i++) want[i] += (double)normed[i];
     }
     if (s->pre.name[0]) return check_norm(d, &s->pre, C, want);
@@ -190,16 +191,15 @@ static const real *check_branch(const struct dump *d, const struct sublayer *s, 
 
 /* The residual sum of x and f in channel c. */
 static double residual_sum(const struct sublayer *s, size_t c, double x, double f) {
-    const struct lambda *l = &s->lambda;
-    double value = l->form ? (double)l->param.value[l->vector ? c : 0] : 0;
-    if (l->scale > 0) value = l->scale * fabs(value);
-    switch (l->form) {
-    case LAMBDA_NONE: return s->a * x + s->b * f;
-    case LAMBDA_BRANCH: return s->a * x + value * f;
-    case LAMBDA_MIX: return (1 - value) * x + value * f;
-    case LAMBDA_STREAM: return value * x + f;
-    }
-    return NAN;
+    const struct connection *connection = &s->connection;
+    const struct lambda_form *form = connection->kind->own;
+    const double a = connection->a * x, b = connection->b * f;
+    if (connection->kind->functions != &lambda_functions) return a + b;
+    double value = (double)connection->param[0].value[form->vector ? c : 0];
+    if (!strcmp(connection->kind->name, "admin")) return value * a + b;
+    if (strcmp(connection->kind->name, "interpolate") != 0) return a + value * b;
+    value = 0.05 * sqrt((double)C) * fabs(value);
+    return a + value * (b - a);
 }
 
 /* The sub-layer whose input is stream.NUMBER; adds its branch to the second stream. */
@@ -250,13 +250,13 @@ static void check_start(const struct dump *d, const struct model *m, const struc
     expect_near("stream.0", "", N * C, array(d, "stream.0", ""), embedded);
 }
 
-/* What is after the last sub-layer: FINAL(x), or FINAL(x + SECOND(r)). */
+/* What is after the last sub-layer: FINAL(x), or FINAL(x + N(r)). */
 static void check_end(const struct dump *d, const struct model *m, const double *second) {
     double head[N * C_MAX], r[N * C_MAX], logits[N * SMALL_V];
     to_double(N * C, head, array(d, "stream.4", ""));
     memcpy(r, second, N * C * sizeof *r);
-    if (m->second_norm.name[0]) to_double(N * C, r, check_norm(d, &m->second_norm, C, r));
-    for (size_t i = 0; placements[m->config.placement].dual && i < N * C; i++) head[i] += r[i];
+    if (m->end.norm.name[0]) to_double(N * C, r, check_norm(d, &m->end.norm, C, r));
+    for (size_t i = 0; m->end.kind && i < N * C; i++) head[i] += r[i];
     if (m->final.name[0]) to_double(N * C, head, check_norm(d, &m->final, C, head));
     expect_near("head_in", "", N * C, array(d, "head_in", ""), head);
     product(&m->head, 1, logits, array(d, "head_in", ""));
@@ -271,14 +271,15 @@ static void check_end(const struct dump *d, const struct model *m, const double 
 static size_t placed_norms(const struct model_config *config, int site, size_t layer) {
     const struct placement *row = placement_of(
         model_placement(config, site), site == SITE_ATTENTION, layer, 2, config->mix_fraction);
-    return row->pre + row->out + row->post + row->reads;
+    return row->pre + row->out + row->post + (model_connection(config, row)->norm != NULL);
 }
 
 /* The number of arrays: ids, targets, valid, logits, head_in, the stream, qkv and attention's
    output of two layers, and two for each norm that the configuration has. */
 static size_t expected_count(const struct model_config *config) {
     const struct placement *row = &placements[config->placement];
-    size_t norms = row->embedding + model_has_final(config) + row->reads;
+    size_t norms =
+        row->embedding + model_has_final(config) + (model_connection(config, row)->norm != NULL);
     for (size_t l = 0; l < 2; l++) {
         for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
             norms += placed_norms(config, site, l);

@@ -24,14 +24,25 @@ static double typical_gradient(const char *path, const char *key, size_t count,
     return (cancels ? 1e-1 : 1e-2) * max_gradient;
 }
 
+/* The pair's connection if no placement has it, else NULL. */
+static const struct connection_kind *own_connection(const struct pair *pair) {
+    if (!pair->connection) return NULL;
+    const struct connection_kind *kind = connection_kinds[pair->connection - 1];
+    for (const struct placement *row = placements; row->name; row++)
+        if (placement_connection(row) == kind) return NULL;
+    return kind;
+}
+
 /* Which models the golden files hold: norms that PyTorch has in pre and post, ln in every placement
-   and with norms inside the sub-layers. */
-static bool in_torch(const char *norm, const char *placement, int inner) {
+   and with norms inside the sub-layers, and in pre with connections that no placement has. */
+static bool in_torch(const struct pair *pair, const char *norm, const char *placement) {
     const char *const norms[] = {"none", "ln", "bn", "rms"};
-    if (!strcmp(norm, "ln")) return true;
+    const bool ln = !strcmp(norm, "ln");
+    if (pair->connection) return ln && own_connection(pair) && !strcmp(placement, "pre");
+    if (ln || pair->block) return ln;
     for (int i = 0; i < 4; i++)
         if (!strcmp(norm, norms[i]))
-            return !inner && (!strcmp(placement, "pre") || !strcmp(placement, "post"));
+            return !pair->inner && (!strcmp(placement, "pre") || !strcmp(placement, "post"));
     return false;
 }
 
@@ -103,18 +114,19 @@ ParameterizedTestParameters(golden, model) {
 ParameterizedTest(struct pair *pair, golden, model) {
     const char *norm = norm_kinds[pair->norm]->name, *placement = placements[pair->placement].name;
     static const char *const block[] = {"", "-llama", "-gemma", "-other"};
-    if (!in_torch(norm, placement, pair->inner) || (pair->block && strcmp(norm, "ln") != 0)) return;
+    if (!in_torch(pair, norm, placement)) return;
     if (pair->inner && strcmp(placement, "pre") != 0) return; // no file
     // Adam divides a gradient by its own size, so rounding of small gradients counts for more.
-    struct golden_model golden = {.whole =
-                                      !strcmp(placement, "pre") && !pair->inner && !pair->block,
+    struct golden_model golden = {.whole = !strcmp(placement, "pre") && !pair->inner &&
+                                           !pair->block && !pair->connection,
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};
-    snprintf(golden.path, sizeof golden.path, "tests/golden/%s-%s%s.txt", norm,
+    snprintf(golden.path, sizeof golden.path, "tests/golden/%s-%s%s%s%s.txt", norm,
              pair->inner == INNER_HEADS   ? "inner"
              : pair->inner == INNER_WIDTH ? "qkv"
                                           : placement,
-             block[pair->block]);
+             block[pair->block], pair->connection ? "-" : "",
+             pair->connection ? own_connection(pair)->name : "");
 
     struct model_config config = pair_config(pair);
     struct model model;

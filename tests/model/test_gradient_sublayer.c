@@ -12,7 +12,9 @@ struct sublayer_case {
     struct sublayer_scratch scratch;
     real *x, *dy;
     real *noise;
-    real *r, *dr; // the second stream, and the gradient of what the sub-layer makes of it
+    real *embedded;        // where further streams start
+    struct connection end; // of these, if there are any
+    real *d;               // dy, then the gradient of y
     struct tensor_list *states;
     real *state; // before the forward
     size_t count;
@@ -23,12 +25,28 @@ static double sublayer_value(void *context) {
     restore_values(c->states, c->state);
     sublayer_prepare(&c->sublayer);
     sublayer_forward(&c->sublayer, &c->pass, &c->scratch);
-    double value = dot(c->count, c->sublayer.y, c->dy);
-    return c->sublayer.dual ? value + dot(c->count, c->sublayer.second, c->dr) : value;
+    if (!c->end.kind) return dot(c->count, c->sublayer.y, c->dy);
+    norm_statistics(&c->end.norm, &c->pass.tokens, c->end.norm_in);
+    c->end.kind->functions->read(&c->end, &c->pass.tokens, c->pass.rows);
+    return dot(c->count, connection_u(&c->end), c->dy);
+}
+
+/* dx (B,T,C), and the gradients of what the sub-layer and the end have learned. */
+static void sublayer_gradients(struct sublayer_case *c, real *dx, const struct parts *parts) {
+    const struct tokens *tokens = &c->pass.tokens;
+    memcpy(c->d, c->dy, c->count * sizeof(real));
+    if (c->end.kind) {
+        norm_gradient_statistics(&c->end.norm, tokens, c->d, c->end.norm_in);
+        c->end.kind->functions->read_backward(&c->end, tokens, c->pass.rows, c->d, NULL, c->d,
+                                              NULL);
+        connection_gradient(&c->end, parts);
+    }
+    sublayer_backward(&c->sublayer, &c->pass, dx, c->d, &c->scratch);
+    sublayer_gradient(&c->sublayer, parts);
 }
 
 static void case_free(struct sublayer_case *c) {
-    real *owned[] = {c->x, c->dy, c->r, c->dr, c->state, c->noise};
+    real *owned[] = {c->x, c->dy, c->d, c->embedded, c->state, c->noise};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
@@ -37,22 +55,37 @@ enum { B = 2, T = 5, C = 6 };
 static struct sublayer_options small_options(const struct norm_kind *norm,
                                              const struct placement *placement,
                                              const struct qkv_norm_options *qkv, size_t heads) {
-    return (struct sublayer_options){.placement = placement,
-                                     .norm = norm,
-                                     .qkv_norm = *qkv,
-                                     .ffn_norm = qkv->kind[QKV_Q],
-                                     .norm_options = small_norms,
-                                     .depth = 2,
-                                     .lambda_start = -1,
-                                     .initial = {initial_rules, 0.02},
-                                     .activation = activations,
-                                     .C = C,
-                                     .heads = heads,
-                                     .kv_heads = heads,
-                                     .hidden = 4 * C,
-                                     .dropout = 0.2,
-                                     .bias = true,
-                                     .seed = 1};
+    return (struct sublayer_options){
+        .placement = placement,
+        .norm = norm,
+        .qkv_norm = *qkv,
+        .ffn_norm = qkv->kind[QKV_Q],
+        .norm_options = small_norms,
+        .depth = 2,
+        .initial = {initial_rules, 0.02},
+        .connection = {.kind = placement_connection(placement), .lambda_start = -1},
+        .activation = activations,
+        .C = C,
+        .heads = heads,
+        .kv_heads = heads,
+        .hidden = 4 * C,
+        .dropout = 0.2,
+        .bias = true,
+        .seed = 1};
+}
+
+/* The end of the connection's streams, if it has several. */
+static void attach_end(struct sublayer_case *c, const struct sublayer_options *o,
+                       const struct layout *layout) {
+    const struct connection_kind *kind = o->connection.kind;
+    struct connection_options end = o->connection;
+    end.previous = &c->sublayer.connection;
+    end.end = true;
+    end.C = o->C, end.layer = end.depth = 1;
+    end.a = end.b = 1;
+    norm_attach(&c->end.norm, kind->norm || kind->final ? o->norm : norm_find("none"),
+                &o->norm_options, "end", o->C, layout);
+    if (kind->streams) connection_attach(&c->end, &end, c->sublayer.y, layout);
 }
 
 static void check_sublayer(const struct norm_kind *norm, const struct placement *placement,
@@ -72,12 +105,12 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                        .rows = {0, B * T},
                                        .step = 3},
                               .count = B * T * C};
-    real **streams[] = {&c.x, &c.dy, &c.r, &c.dr};
+    real **streams[] = {&c.x, &c.dy, &c.d, &c.embedded};
     for (uint64_t i = 0; i < 4; i++) *streams[i] = random_reals(c.count, 11 + i);
-    options.second_in = c.r;
-    options.second = arena_reals(&arena, c.count);
-    options.dsecond = arena_reals(&arena, c.count);
-    sublayer_attach(&c.sublayer, &options, c.x, &(struct layout){B, T, &lists, &arena});
+    const struct layout layout = {B, T, &lists, &arena};
+    options.connection.embedded = c.embedded;
+    sublayer_attach(&c.sublayer, &options, c.x, &layout);
+    attach_end(&c, &options, &layout);
     sublayer_scratch_need(&c.scratch, &c.sublayer, T);
     sublayer_scratch_attach(&c.scratch, B * T, 1, &arena);
     real *dx = arena_reals(&arena, c.count);
@@ -90,13 +123,12 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
     sublayer_forward(&c.sublayer, &c.pass, &c.scratch);
     c.state = copy_values(&lists.state);
     sublayer_value(&c);
-    memcpy(options.dsecond, c.dr, c.count * sizeof(real));
-    sublayer_backward(&c.sublayer, &c.pass, dx, c.dy, &c.scratch);
-    sublayer_gradient(&c.sublayer, &parts);
+    sublayer_gradients(&c, dx, &parts);
     double typical = fmax(largest(lists.param.size, lists.param.grad), largest(c.count, dx));
     expect_gradient("dx", sublayer_value, &c, c.count, c.x, dx, typical);
-    if (placement->dual)
-        expect_gradient("dr", sublayer_value, &c, c.count, c.r, options.dsecond, typical);
+    if (c.sublayer.connection.dembedded)
+        expect_gradient("dembedded", sublayer_value, &c, c.count, c.embedded,
+                        c.sublayer.connection.dembedded, typical);
     for (size_t i = 0; i < lists.param.count; i++) {
         const struct tensor *t = &lists.param.tensor[i];
         expect_gradient(t->name, sublayer_value, &c, t->size, lists.param.value + t->offset,
@@ -110,15 +142,8 @@ static double more(size_t depth) {
     return 1.7;
 }
 
-static double less(size_t depth) {
+static double less(size_t layer) {
     return 0.6;
-}
-
-#define LAMBDA(kind, is_vector)                                                                    \
-    { .form = (kind), .vector = (is_vector), .name = {"one", "two"}, .start = half }
-
-static double third(size_t width) {
-    return 1 / 3.0;
 }
 
 static double half(size_t layer, size_t L) {
@@ -130,32 +155,14 @@ ParameterizedTestParameters(gradient, sublayer) {
 }
 
 ParameterizedTest(struct pair *pair, gradient, sublayer) {
-    static const struct placement rows_of_its_own[] = {
-        {.name = "all", .pre = true, .out = true, .post = true, .a = more, .s = less},
-        {.name = "out", .out = true, .a = less},
-        {.name = "pre and out", .pre = true, .out = true},
-        {.name = "factors alone", .a = less, .s = more},
-        {.name = "all, two streams",
-         .pre = true,
-         .out = true,
-         .post = true,
-         .dual = true,
-         .reads = true,
-         .a = more,
-         .b = less,
-         .s = less},
-        {.name = "reads without pre", .dual = true, .reads = true, .b = more},
-        {.name = "adds", .post = true, .dual = true, .b = less},
-        {.name = "branch", .pre = true, .a = less, .lambda = LAMBDA(LAMBDA_BRANCH, false)},
-        {.name = "branches", .pre = true, .out = true, .lambda = LAMBDA(LAMBDA_BRANCH, true)},
-        {.name = "mix", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_MIX, true)},
-        {.name = "mix of one", .post = true, .lambda = LAMBDA(LAMBDA_MIX, false)},
-        {.name = "stream", .out = true, .post = true, .lambda = LAMBDA(LAMBDA_STREAM, true)},
+    static const struct placement rows[] = {
+        {.name = "pre, out and post", .pre = true, .out = true, .post = true, .a = more, .b = half},
+        {.name = "factors alone", .a = more, .b = half, .s = less},
+        {.name = "all", .pre = true, .out = true, .post = true, .a = more, .b = half, .s = less},
+        {.name = "out", .out = true, .b = half},
+        {.name = "pre", .pre = true},
+        {.name = "post", .post = true},
         {.name = "gains", .pre = true, .gains = true},
-        {.name = "scaled mix",
-         .out = true,
-         .gains = true,
-         .lambda = {LAMBDA_MIX, true, {"one", "two"}, half, .scale = third}},
     };
     const struct norm_kind *norm = norm_kinds[pair->norm], *none = norm_find("none");
     const struct qkv_norm_options inner[] = {
@@ -163,8 +170,15 @@ ParameterizedTest(struct pair *pair, gradient, sublayer) {
         {.kind = {none, norm, none}, .over_width = true, .scale = 0.7},
         {.kind = {norm, none, norm}, .scale = 1.3},
         {.kind = {none, none, none}}};
-    enum { COUNT = sizeof rows_of_its_own / sizeof *rows_of_its_own };
-    for (int row = 0; row < COUNT; row++)
-        for (size_t heads = 0; heads <= 2; heads += 2)
-            check_sublayer(norm, &rows_of_its_own[row], &inner[row % 4], heads);
+    enum { COUNT = sizeof rows / sizeof *rows };
+    for (int kind = 0, i = 0; connection_kinds[kind]; kind++)
+        for (int row = 0; row < COUNT; row++) {
+            // every row with the first connection, and each of the others with some
+            if (kind && (row + kind) % 3 != 0) continue;
+            struct placement placement = rows[row];
+            placement.connection = connection_kinds[kind]->name;
+            if (placement_refuses(&placement, connection_kinds[kind])) continue;
+            for (size_t heads = 0; heads <= 2; heads += 2, i++)
+                check_sublayer(norm, &placement, &inner[i / 2 % 4], heads);
+        }
 }

@@ -1,6 +1,7 @@
 /* Learned factors of the residual sum, and initial weights that depend on the depth: what the papers
    promise of the first step. */
 #include "data/text/corpus.h"
+#include "model/connection/lambda.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
@@ -88,25 +89,25 @@ Test(lambda, one_is_the_plain_residual_sum) {
                          models[0].lists.param.grad + one->offset, one->size * sizeof(real));
     }
     // one number a layer gets the gradients of both of its sub-layers
-    real both = models[1].layer[1].attention.lambda.param.grad[0];
-    real parts = models[2].layer[1].attention.lambda.param.grad[0] +
-                 models[2].layer[1].mlp.lambda.param.grad[0];
+    real both = models[1].layer[1].attention.connection.param[0].grad[0];
+    real parts = models[2].layer[1].attention.connection.param[0].grad[0] +
+                 models[2].layer[1].mlp.connection.param[0].grad[0];
     cr_expect(fabs((double)(both - parts)) < 1e-5 * fabs((double)both) && both != 0, "%g, not %g",
               (double)both, (double)parts);
-    cr_expect_eq(models[1].layer[1].mlp.lambda.param.value,
-                 models[1].layer[1].attention.lambda.param.value);
+    cr_expect_eq(models[1].layer[1].mlp.connection.param[0].value,
+                 models[1].layer[1].attention.connection.param[0].value);
     for (int i = 0; i < 3; i++) batch_free(&batches[i]), model_free(&models[i]);
 }
 
 /* Lambda is a vector that starts by the depth, or as asked for; at 1 the placement is pre. */
 Test(lambda, layerscale_starts_by_the_depth) {
-    const struct placement *row = placement_find("layerscale");
+    const struct lambda_form *form = placement_connection(placement_find("layerscale"))->own;
     static const struct {
         size_t L;
         double start;
     } cases[] = {{1, 0.1}, {18, 0.1}, {19, 1e-5}, {24, 1e-5}, {25, 1e-6}, {36, 1e-6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect_eq(row->lambda.start(0, cases[i].L), cases[i].start);
+        cr_expect_eq(form->start(0, cases[i].L), cases[i].start);
     struct model_config config = config_of("layerscale", 2), pre = config_of("pre", 2);
     struct model models[3];
     struct batch batches[3];
@@ -115,7 +116,7 @@ Test(lambda, layerscale_starts_by_the_depth) {
         config.lambda_start = i == 1 ? 1 : 0;
         run(&models[i], &config, &batches[i]);
         cr_expect_eq(tensor_of(&models[i], "transformer.h.0.gamma_1")->size, C);
-        cr_expect_eq(models[i].layer[1].mlp.lambda.param.value[C - 1], config.lambda_start);
+        cr_expect_eq(models[i].layer[1].mlp.connection.param[0].value[C - 1], config.lambda_start);
     }
     cr_expect_arr_eq(models[1].head_in, models[0].head_in, N * C * sizeof(real));
     cr_expect_arr_eq(models[2].stream_out, models[2].embedded, N * C * sizeof(real));
@@ -134,7 +135,7 @@ Test(lambda, is_not_decayed) {
     model_zero_grad(&model);
     real before = model.layer[0].mlp.proj.weight.value[0];
     optimizer_step(&adam, &model.lists.param, 0.1, 1);
-    cr_expect_eq(model.layer[0].mlp.lambda.param.value[3], (real)0.1);
+    cr_expect_eq(model.layer[0].mlp.connection.param[0].value[3], (real)0.1);
     cr_expect_neq(model.layer[0].mlp.proj.weight.value[0], before);
     optimizer_free(&adam);
     batch_free(&batch);

@@ -227,7 +227,8 @@ Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
             const struct sublayer *sublayers[] = {&model.layer[l].attention, &model.layer[l].mlp};
             for (int i = 0; i < 2; i++, k++)
                 for (int n = 0; n < COUNT; n++)
-                    dropped[k][n] = sublayers[i]->sum[n] == sublayers[i]->x[n];
+                    dropped[k][n] =
+                        sublayers[i]->connection.sum[n] == sublayers[i]->connection.x[n];
         }
     }
     for (int j = 0; j < MASKS; j++)

@@ -1,6 +1,7 @@
 /* What nGPT promises (Loshchilov et al. 2024, arXiv:2410.01131), in a model with --norm=scale,
    whose stream has the length sqrt(C) where the paper's has 1. */
 #include "data/text/corpus.h"
+#include "model/connection/lambda.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <math.h>
@@ -138,10 +139,10 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     const struct layer *layer = m.model.layer;
     size_t size = N * m.model.C;
     free(logits(&m));
-    const struct lambda *alpha = &layer->attention.lambda;
+    const struct connection *alpha = &layer->attention.connection;
     for (size_t c = 0; c < m.model.C; c++) {
-        cr_expect(fabs((double)alpha->factor[1][c] - 0.05) < 1e-7);
-        cr_expect(fabs((double)alpha->param.value[c] * sqrt((double)m.model.C) - 1) < 1e-6);
+        cr_expect(fabs((double)alpha->buffer[LAMBDA_B][c] - 0.05) < 1e-7);
+        cr_expect(fabs((double)alpha->param[0].value[c] * sqrt((double)m.model.C) - 1) < 1e-6);
     }
     update(&m, 5);
     real *before = logits(&m);

@@ -166,16 +166,17 @@ Test(placement, siamese_couples_the_stream_of_post_with_that_of_pre) {
         for (int i = 0; i < 2; i++) {
             const struct sublayer *s = i ? &model.layer[l].mlp : &model.layer[l].attention;
             double b = 1 / sqrt(2 * (double)l + 2), most = 0;
-            cr_expect(s->second_in == r, "layer %zu reads another stream", l);
+            const struct connection *c = &s->connection;
+            cr_expect(c->norm_in == r, "layer %zu reads another stream", l);
             for (size_t j = 0; j < SMALL_B * SMALL_T * model.C; j++) {
-                double f = (double)s->second[j] - (double)r[j];
+                double f = (double)c->buffer[0][j] - (double)r[j];
                 most = fmax(most, fabs(f));
-                cr_expect_float_eq((double)s->sum[j], (double)s->x[j] + b * f, 1e-6);
+                cr_expect_float_eq((double)c->sum[j], (double)c->x[j] + b * f, 1e-6);
             }
             cr_expect(most > 1e-3, "adds nothing");
-            r = s->second;
+            r = c->buffer[0];
         }
-    cr_expect(model.second == r && model.stream_in != model.embedded);
+    cr_expect(model.end.norm_in == r && model.stream_in != model.embedded);
     batch_free(&batch);
     model_free(&model);
 }
@@ -186,7 +187,7 @@ Test(placement, factors_of_the_depth) {
     cr_expect_float_eq(deepnorm->initial(0, 2), 0.5, 1e-12);
     cr_expect_float_eq(placement_find("keel")->a(6), 12, 1e-12);
     cr_expect_float_eq(placement_find("lns")->s(3), 0.5, 1e-12);
-    cr_expect_float_eq(placement_find("siamese")->b(1), 0.5, 1e-12);
+    cr_expect_float_eq(placement_find("siamese")->b(1, 7), 0.5, 1e-12);
     const struct placement *mix = placement_find("mix");
     static const char *const want[] = {"post", "pre", "pre", "pre", "pre"};
     for (size_t l = 0; l < 5; l++)

@@ -24,8 +24,8 @@ Test(placement_rows, rows_by_sub_layer) {
         cr_expect(norm_present(&attention->pre) && norm_present(&attention->post));
         cr_expect(!norm_present(&attention->out) && !norm_present(&mlp->out));
         cr_expect(norm_present(&mlp->post) == (l < 2) && norm_present(&mlp->pre) == (l >= 2));
-        cr_expect_float_eq(attention->a, 8, 1e-12);
-        cr_expect_float_eq(mlp->a, 1, 1e-12);
+        cr_expect_float_eq(attention->connection.a, 8, 1e-12);
+        cr_expect_float_eq(mlp->connection.a, 1, 1e-12);
     }
     cr_expect(norm_present(&model.embedding_norm) && norm_present(&model.final));
     model_free(&model);
@@ -45,7 +45,8 @@ Test(placement_rows, lambdas_are_shared_within_a_row_only) {
         struct model model;
         model_init(&model, &config, SMALL_V, SMALL_B, 1);
         const struct layer *layer = &model.layer[0];
-        bool same = layer->attention.lambda.param.value == layer->mlp.lambda.param.value;
+        bool same =
+            layer->attention.connection.param[0].value == layer->mlp.connection.param[0].value;
         cr_expect(same == (i == 0), "%s", attention[i]);
         int found = 0;
         for (size_t k = 0; k < model.lists.param.count; k++)

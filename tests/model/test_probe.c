@@ -22,14 +22,15 @@ Test(probe, streams_and_their_gradients) {
         const struct sublayer *s = &p.model.layer[1].attention;
         for (size_t i = 0; i < N * p.model.C; i++) {
             out += pow((double)s->y[i], 2);
-            add += pow(
-                (double)s->sum[i] - sublayer_stream_factor(s, i % p.model.C) * (double)s->x[i], 2);
+            add += pow((double)s->connection.sum[i] -
+                           s->connection.kind->functions->kept(&s->connection, i),
+                       2);
         }
         probed_expect(&p.rows, 1, "attn", "stream_rms", sqrt(out / (double)(N * p.model.C)));
         probed_expect(&p.rows, 1, "attn", "output_rms", sqrt(add / (double)(N * p.model.C)));
         int second = 0;
         for (int i = 0; i < p.rows.count; i++) second += !strcmp(p.rows.row[i].site, "second");
-        cr_expect_eq(second, placements[placement].dual);
+        cr_expect_eq(second, placement_connection(&placements[placement])->streams);
         probed_free(&p);
     }
     struct model_config config = small_config(norm_index("ln"), 0);

@@ -85,9 +85,10 @@ Test(probe, distances_and_terms_of_norms) {
             for (int i = 0; i < 2; i++) {
                 const struct norm *norm = &s[i]->pre;
                 const real *gamma = p.before + (norm->param[0].value - p.model.lists.param.value);
-                check_distances(&p, 0, sites[i], s[i]->x, norm->watch->tracked_mean);
+                check_distances(&p, 0, sites[i], s[i]->connection.x, norm->watch->tracked_mean);
                 // backward ended with layer 0, so its gradients are still there
-                check_terms(&p, &kinds[k], sites[i], s[i]->x, p.model.scratch[i].dnormed, gamma);
+                check_terms(&p, &kinds[k], sites[i], s[i]->connection.x, p.model.scratch[i].dnormed,
+                            gamma);
             }
             check_distances(&p, -1, "ln_f", p.model.stream_out, p.model.final.watch->tracked_mean);
             probed_free(&p);
@@ -113,7 +114,7 @@ Test(probe, penalties) {
     norms_set(&config.norms, "rbn-var", 0.4);
     probed_run(&p, &config, NULL, 1);
     const struct norm *norm = &p.model.layer[1].attention.pre;
-    const real *x = p.model.layer[1].attention.x;
+    const real *x = p.model.layer[1].attention.connection.x;
     double sum = 0;
     for (size_t c = 0; c < norm->C; c++) {
         double mean = 0, var = 0;

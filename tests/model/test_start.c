@@ -99,8 +99,8 @@ Test(start, tfixup_bounds_the_first_step) {
 static void variances(const struct sublayer *s, double *stream, double *branch) {
     double sum[2] = {0, 0}, squares[2] = {0, 0};
     for (size_t i = 0; i < N * C; i++) {
-        double kept = (double)s->lambda.param.value[i % C] * (double)s->x[i];
-        double part[2] = {kept, (double)s->sum[i] - kept};
+        double kept = (double)s->connection.param[0].value[i % C] * (double)s->connection.x[i];
+        double part[2] = {kept, (double)s->connection.sum[i] - kept};
         for (int k = 0; k < 2; k++) sum[k] += part[k], squares[k] += part[k] * part[k];
     }
     *stream = squares[0] / (N * C) - pow(sum[0] / (N * C), 2);
@@ -122,10 +122,10 @@ Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
     double expected = 1, before = 0;
     for (size_t i = 0; i < 2 * L; i++) {
         const struct sublayer *s = i % 2 ? &model.layer[i / 2].mlp : &model.layer[i / 2].attention;
-        double stream, branch, omega = (double)s->lambda.param.value[0];
+        double stream, branch, omega = (double)s->connection.param[0].value[0];
         variances(s, &stream, &branch);
         for (size_t c = 1; c < C; c++)
-            cr_expect_eq(s->lambda.param.value[c], s->lambda.param.value[0]);
+            cr_expect_eq(s->connection.param[0].value[c], s->connection.param[0].value[0]);
         expect_near("omega", omega * omega, expected, 1e-4);
         cr_expect(i < 2 || omega > before, "%g after %g", omega, before);
         if (i) expect_near("the stream's part", stream, omega * omega, 1e-3);
@@ -155,7 +155,7 @@ Test(start, profiling_leaves_running_statistics_alone) {
     real *state = copy_values(&model.lists.state);
     model_profile(&model, &batch);
     cr_expect_arr_eq(model.lists.state.value, state, model.lists.state.size * sizeof(real));
-    cr_expect_neq(model.layer[1].mlp.lambda.param.value[0], 1);
+    cr_expect_neq(model.layer[1].mlp.connection.param[0].value[0], 1);
     free(state);
     model_free(&model);
     start(&model, "layerscale", "bn", 2);

@@ -18,8 +18,8 @@ static void take_masks(struct model *model, const struct batch *batch, uint64_t 
     for (int l = 0; l < 2; l++) {
         const struct sublayer *attention = &model->layer[l].attention, *mlp = &model->layer[l].mlp;
         for (int i = 0; i < COUNT; i++) {
-            dropped[1 + l][i] = attention->sum[i] == attention->x[i];
-            dropped[3 + l][i] = mlp->sum[i] == mlp->x[i];
+            dropped[1 + l][i] = attention->connection.sum[i] == attention->connection.x[i];
+            dropped[3 + l][i] = mlp->connection.sum[i] == mlp->connection.x[i];
         }
         for (int i = 0; i < B * HEADS; i++) {
             size_t token = (size_t)(i / HEADS * T), channel = i % HEADS * (C / HEADS);

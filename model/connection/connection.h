@@ -1,0 +1,133 @@
+/* Residual connections behind one interface. A kind is one file and one line in list.h; a file may
+   have several kinds that share functions.
+
+   A sub-layer with the function F, attention or the MLP, is
+
+     u = READ(streams)                 its input
+     f = OUT(F(s PRE(u)))              PRE, OUT and POST are norms or the identity: see placement.h
+     streams = WRITE(streams, drop(f))
+     y = POST(sum)                     the next sub-layer's x
+
+   The main stream is x before the sub-layer and `sum` after WRITE; y takes the place of `sum`. Most
+   kinds have no other stream and u = x. A kind with `streams` keeps further ones in buffers of its
+   own, and all sub-layers of the model have this kind. Then the head reads READ(streams) too, by one
+   more connection, the `end`, which has no sub-layer.
+
+   Backward, from dy: dsum = POST'(dy), df = drop(WRITE'(dsum)), du = PRE'(..), dx from dsum and du.
+   The gradients of further streams are in the kind's buffers. */
+#ifndef CONNECTION_H
+#define CONNECTION_H
+
+#include "model/layer/dropout.h"
+#include "model/norm/norm.h"
+
+/* Maximum numbers of parameters and of buffers of a connection. */
+enum { CONNECTION_PARAMS = 8, CONNECTION_BUFFERS = 8 };
+
+/* One connection: that of a sub-layer, or the end. */
+struct connection {
+    const struct connection_kind *kind;
+    struct connection *previous; // that of the sub-layer before; NULL: this is the first
+    bool end;
+    size_t C, site;                        // site 0, 1, ... in the order of forward
+    real a, b;                             // constant factors of x and of f in `sum`
+    const real *x;                         // (B,T,C) the main stream, not owned
+    real *u;                               // (B,T,C) what READ makes; NULL: x itself
+    real *f;                               // (B,T,C) f, kept for backward; NULL: not needed
+    real *sum;                             // (B,T,C) the main stream after WRITE
+    bool has_df;                           // df is another array than dsum without dropout too
+    struct norm norm;                      // of READ, if the kind has one
+    const real *norm_in;                   // (B,T,C) what this norm reads, not owned
+    struct param param[CONNECTION_PARAMS]; // learned
+    size_t size[CONNECTION_PARAMS];        // reals of each parameter, 0 after the last
+    real *partial[CONNECTION_PARAMS];      // (row_blocks,size) parts of their gradients
+    bool starts, ends;                     // whether backward starts `partial` here, and ends it:
+                                           // both, unless two sub-layers share a parameter
+    real *buffer[CONNECTION_BUFFERS];      // the kind's own
+    const real *dembedded; // (B,T,C) of the first: a gradient that reaches the embeddings beside
+                           // that of x; NULL: none
+};
+
+struct connection_options {
+    const struct connection_kind *kind;
+    struct connection *previous;
+    bool end, attention; // attention's or the MLP's
+    size_t C, layer, depth;
+    double a, b;          // constant factors of x and of f (placement.h)
+    double lambda_start;  // initial value of a learned factor; negative: the kind's
+    const real *embedded; // (B,T,C) the embeddings, before a norm
+};
+
+/* What a kind does. All but attach are called by every thread of the team, read and write and their
+   backward for rows that the thread has, in backward whole row blocks. f, df, dsum, du and dx point
+   to the first of the rows; `scratch` is (rows,C). */
+struct connection_functions {
+    /* Declares what is learned, and takes memory. All members before `f` are set. */
+    void (*attach)(struct connection *c, const struct connection_options *options,
+                   const struct layout *layout);
+    /* After a change of the parameters, and before a barrier. NULL: nothing to do. */
+    void (*prepare)(const struct connection *c);
+    /* u of these rows. NULL: u = x. */
+    void (*read)(const struct connection *c, const struct tokens *tokens, struct range rows);
+    /* dx from dsum and du. At the end there is no dsum, and dx is du: in place. */
+    void (*read_backward)(const struct connection *c, const struct tokens *tokens,
+                          struct range rows, real *dx, const real *dsum, const real *du,
+                          real *scratch);
+    /* sum, and the further streams. */
+    void (*write)(const struct connection *c, struct range rows, const real *f,
+                  struct dropout drop);
+    /* df from dsum, and parts of the parameters' gradients. df is NULL if it would be dsum. */
+    void (*write_backward)(const struct connection *c, struct range rows, real *df,
+                           const real *dsum, struct dropout drop);
+    /* Element i of `sum` without what the sub-layer added. */
+    double (*kept)(const struct connection *c, size_t i);
+};
+
+struct connection_kind {
+    const char *name;    // as in --connection=NAME
+    const char *formula; // in a line
+    const char *source;  // the paper, in a line
+    const char *options; // names of options that not every kind uses, or NULL
+    const char *norm;    // READ has a norm: the end of its name; NULL: none
+    bool final;          // READ has a norm at the end, which is the norm before the head
+    bool streams;        // there are streams beside x
+    bool without_post;   // there is no vector that POST could normalize
+    const struct connection_functions *functions;
+    const void *own; // what these functions need to know of the kind
+    /* Of kinds with initial values from the first batch, else NULL, by one thread: sets them before
+       the sub-layer's forward, from a number that the sub-layers hand on; then computes the next. */
+    void (*profile_before)(struct connection *c, double number);
+    double (*profile_after)(const struct connection *c, const struct tokens *tokens);
+};
+
+extern const struct connection_kind *const connection_kinds[]; // as list.h, ended by NULL
+
+const struct connection_kind *connection_find(const char *name); // NULL if there is none
+
+/* Sets everything but `norm`, which is attached before, and `sum`. */
+void connection_attach(struct connection *c, const struct connection_options *options,
+                       const real *x, const struct layout *layout);
+
+/* Declares parameter i, (rows,columns) or (rows), with one initial value. `name` is what follows
+   "transformer.h.0.", or at the end "transformer.". */
+void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
+                      double start, const struct layout *layout);
+
+/* Adds the sums of all row blocks to the gradients. By every thread of the team after a barrier. */
+void connection_gradient(const struct connection *c, const struct parts *parts);
+
+static inline void connection_prepare(const struct connection *c) {
+    if (c->kind->functions->prepare) c->kind->functions->prepare(c);
+}
+
+/* What the sub-layer reads, (B,T,C). */
+static inline const real *connection_u(const struct connection *c) {
+    return c->u ? c->u : c->x;
+}
+
+/* Whether df is another array than dsum in a pass with this dropout. */
+static inline bool connection_has_df(const struct connection *c, struct dropout drop) {
+    return c->has_df || drop.threshold;
+}
+
+#endif

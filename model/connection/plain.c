@@ -1,0 +1,49 @@
+/* The residual connection with constant factors:
+
+     sum = a x + b drop(f)
+
+   Backward: df = drop(b dsum),  dx = a dsum + du
+
+   He et al. 2016, equation 1 (arXiv:1512.03385); a and b are the placement's. */
+#include "model/connection/connection.h"
+#include "model/layer/residual.h"
+
+static void attach(struct connection *c, const struct connection_options *options,
+                   const struct layout *layout) {
+    c->has_df = c->b != 1;
+}
+
+static void write(const struct connection *c, struct range rows, const real *f,
+                  struct dropout drop) {
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+}
+
+static void write_backward(const struct connection *c, struct range rows, real *df,
+                           const real *dsum, struct dropout drop) {
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    if (df) residual_backward(at, df, c->b, dsum, drop);
+}
+
+static void read_backward(const struct connection *c, const struct tokens *tokens,
+                          struct range rows, real *dx, const real *dsum, const real *du,
+                          real *scratch) {
+    residual_add((rows.end - rows.begin) * c->C, dx, c->a, dsum, du);
+}
+
+static double kept(const struct connection *c, size_t i) {
+    return (double)c->a * (double)c->x[i];
+}
+
+static const struct connection_functions plain = {.attach = attach,
+                                                  .read_backward = read_backward,
+                                                  .write = write,
+                                                  .write_backward = write_backward,
+                                                  .kept = kept};
+
+const struct connection_kind connection_plain = {
+    .name = "plain",
+    .formula = "a x + b f, a and b the placement's constant factors, or 1",
+    .source = "He et al. 2016, equation 1, ResNet (arXiv:1512.03385)",
+    .functions = &plain,
+};

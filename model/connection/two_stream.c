@@ -1,0 +1,104 @@
+/* A second stream r beside x. Both start as the embeddings, x after the norm there.
+
+     u = x, or where READ has the norm N: x + N(r)
+     sum = a x + b drop(f)
+     r' = r + drop(f)
+
+   The head reads x + N(r).
+
+   Backward, where dr' is the gradient of r':
+     df = drop(b dsum + dr')
+     dx = a dsum + du,  dr = dr' + N'(du)
+
+   Xie et al. 2023, ResiDual (arXiv:2304.14802), whose READ has no norm; Li et al. 2026, SiameseNorm
+   (arXiv:2602.08064). */
+#include "model/connection/connection.h"
+#include "model/layer/residual.h"
+
+/* r' (B,T,C), in place if no norm reads r; and dr (B,T,C), of all sub-layers and in place. */
+enum { R, DR };
+
+static void attach(struct connection *c, const struct connection_options *o,
+                   const struct layout *layout) {
+    const size_t size = layout->B * layout->T * c->C;
+    const struct connection *previous = c->previous;
+    c->norm_in = previous ? previous->buffer[R] : o->embedded;
+    c->buffer[DR] = previous ? previous->buffer[DR] : arena_reals(layout->arena, size);
+    c->dembedded = c->buffer[DR]; // r starts as the embeddings, before a norm
+    if (c->end || c->kind->norm) c->u = arena_reals(layout->arena, size);
+    if (c->end) return;
+    c->has_df = true;
+    c->buffer[R] =
+        previous && !c->kind->norm ? previous->buffer[R] : arena_reals(layout->arena, size);
+}
+
+/* u = x + N(r) */
+static void read(const struct connection *c, const struct tokens *tokens, struct range rows) {
+    size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
+    if (!c->u) return;
+    real *u = c->u + first;
+    const real *normed = norm_forward(&c->norm, tokens, rows, u, c->norm_in + first);
+    residual_add(count, u, 1, c->x + first, normed);
+}
+
+static void write(const struct connection *c, struct range rows, const real *f,
+                  struct dropout drop) {
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    residual_forward(at, c->buffer[R] + at.begin, 1, c->norm_in + at.begin, 1, f, drop);
+    residual_forward(at, c->sum + at.begin, c->a, c->x + at.begin, c->b, f, drop);
+}
+
+/* df = drop(b dsum + dr') */
+static void write_backward(const struct connection *c, struct range rows, real *df,
+                           const real *dsum, struct dropout drop) {
+    const struct range at = {rows.begin * c->C, rows.end * c->C};
+    residual_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
+    if (drop.threshold) residual_backward(at, df, 1, df, drop);
+}
+
+/* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */
+static void read_backward(const struct connection *c, const struct tokens *tokens,
+                          struct range rows, real *dx, const real *dsum, const real *du,
+                          real *scratch) {
+    size_t first = rows.begin * c->C, count = (rows.end - rows.begin) * c->C;
+    real *dr = c->buffer[DR] + first;
+    if (!c->end) residual_add(count, dx, c->a, dsum, du);
+    if (!c->u) return;
+    const real *of_norm =
+        norm_backward(&c->norm, tokens, rows, c->end ? dr : scratch, du, c->norm_in + first);
+    if (!c->end)
+        residual_add(count, dr, 1, dr, of_norm);
+    else if (of_norm != dr)
+        memcpy(dr, of_norm, count * sizeof(real));
+}
+
+static double kept(const struct connection *c, size_t i) {
+    return (double)c->a * (double)c->x[i];
+}
+
+static const struct connection_functions two_stream = {.attach = attach,
+                                                       .read = read,
+                                                       .read_backward = read_backward,
+                                                       .write = write,
+                                                       .write_backward = write_backward,
+                                                       .kept = kept};
+
+const struct connection_kind connection_residual = {
+    .name = "residual",
+    .formula = "a x + b f and r + f, r a second stream, the embedding at first; x + N(r) before "
+               "the head",
+    .source = "Xie et al. 2023, ResiDual (arXiv:2304.14802)",
+    .final = true,
+    .streams = true,
+    .functions = &two_stream,
+};
+
+const struct connection_kind connection_siamese = {
+    .name = "siamese",
+    .formula = "a x + b f and r + f of u = x + N(r), r a second stream, the embedding at first; "
+               "x + N(r) before the head",
+    .source = "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code",
+    .norm = "second",
+    .streams = true,
+    .functions = &two_stream,
+};
