@@ -198,6 +198,20 @@ Test(ranks, local_statistics) {
     check(2, 1, SMALL "--norm=ln --local-stats=on");
 }
 
+/* Every rank computes the whole update. */
+ParameterizedTestParameters(ranks, every_optimizer) {
+    static size_t kinds[16], count;
+    for (count = 0; optimizer_kinds[count]; count++) kinds[count] = count;
+    return cr_make_param_array(size_t, kinds, count);
+}
+
+ParameterizedTest(size_t *kind, ranks, every_optimizer) {
+    char options[512];
+    snprintf(options, sizeof options, SMALL "--preset=llama --n-kv-head=1 --optimizer=%s",
+             optimizer_kinds[*kind]->name);
+    check(3, 1, options);
+}
+
 /* ---- Batches ---- */
 
 Test(ranks, items_with_pads) {
