@@ -160,23 +160,24 @@ ParameterizedTest(struct pair *pair, ranks, every_norm_with_dropout_and_accumula
     check(3, 1, options);
 }
 
-static const char *const where[] = {
+static const char *const variants[] = {
     "--norm=ln --placement=post",    "--norm=bn --placement=post",
     "--norm=ln --placement=siamese", "--norm=bn --placement=siamese",
     "--norm=ln --placement=admin",   "--norm=bn --placement=admin",
     "--norm=ln --placement=ngpt",    "--norm=bn --preset=llama --qk-norm=on",
+    "--norm=ln --optimizer=muon",
 };
-enum { PLACES = sizeof where / sizeof *where };
+enum { VARIANTS = sizeof variants / sizeof *variants };
 
-ParameterizedTestParameters(ranks, placements) {
-    static int number[PLACES];
-    for (int i = 0; i < PLACES; i++) number[i] = i;
-    return cr_make_param_array(int, number, PLACES);
+ParameterizedTestParameters(ranks, variants) {
+    static int number[VARIANTS];
+    for (int i = 0; i < VARIANTS; i++) number[i] = i;
+    return cr_make_param_array(int, number, VARIANTS);
 }
 
-ParameterizedTest(int *number, ranks, placements) {
+ParameterizedTest(int *number, ranks, variants) {
     char options[1024];
-    snprintf(options, sizeof options, SMALL "%s", where[*number]);
+    snprintf(options, sizeof options, SMALL "%s", variants[*number]);
     check(3, 1, options);
 }
 
@@ -196,20 +197,6 @@ Test(ranks, local_statistics) {
     cr_expect(fabs(last_loss("local") - last_loss("shards")) < 1e-5);
     cr_expect(fabs(last_loss("local") - last_loss("all")) > 1e-4);
     check(2, 1, SMALL "--norm=ln --local-stats=on");
-}
-
-/* Every rank computes the whole update. */
-ParameterizedTestParameters(ranks, every_optimizer) {
-    static size_t kinds[16], count;
-    for (count = 0; optimizer_kinds[count]; count++) kinds[count] = count;
-    return cr_make_param_array(size_t, kinds, count);
-}
-
-ParameterizedTest(size_t *kind, ranks, every_optimizer) {
-    char options[512];
-    snprintf(options, sizeof options, SMALL "--preset=llama --n-kv-head=1 --optimizer=%s",
-             optimizer_kinds[*kind]->name);
-    check(3, 1, options);
 }
 
 /* ---- Batches ---- */
