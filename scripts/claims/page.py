@@ -282,8 +282,9 @@ def make(contents):
     surprises = [row for row in rows if row["surprise"]]
     by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
                if word != UNTESTED]
+    here = os.path.dirname(os.path.abspath(__file__))
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(os.path.dirname(os.path.abspath(__file__))), autoescape=True,
+        loader=jinja2.FileSystemLoader([here, os.path.dirname(here)]), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""A page of runs: scripts/page.py RUN... writes one HTML file that needs no other file and no network.
+
+A RUN is a folder that ./train --out made, or a folder of such folders. The page has the losses (point at a
+curve for its values), learning rate and speed, what probes measured, texts that the models wrote, with --prompt
+what they attend to, and the options and how the runs differ in them. A run may be under way: --watch writes the
+page again as it goes on.
+"""
+import functools
+import os
+import signal
+import sys
+
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("page", "report", "numpy", "matplotlib.backends.backend_agg", "jinja2")
+
+import jinja2
+
+from arguments import Parser, UsageError
+from looks import unit_of
+import page_pictures
+import page_texts
+from probes import probed
+from run_options import PLACES
+from runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
+from watching import watch
+
+REFRESH = 5  # seconds after which a page of runs under way loads itself again
+
+
+@functools.lru_cache(maxsize=None)
+def say(text):
+    print(f"page: {text}", file=sys.stderr)
+
+
+# ---- words and numbers ---------------------------------------------------------------------------
+
+def last(run, column):
+    rows = run.measured(column)
+    return run.columns[column][rows[-1]] if rows else None
+
+
+def number(value, form=".4f"):
+    return "" if value is None else format(value, form)
+
+
+def duration(seconds):
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+
+
+def run_row(run, label):
+    """The cells of a run in the first table."""
+    speed, losses = run.summary.get("tokens_per_second") or last(run, "tokens_per_second"), run.losses()
+    return {"name": label, "status": run.status, "step": f"{run.columns['step'][-1]:.0f}",
+            "train": number(last(run, "train_loss")), "val": number(losses[-1] if losses else None),
+            "best": number(min(losses, default=None)), "parameters": f"{run.summary.get('parameters', '')}",
+            "time": duration(run.columns["seconds"][-1]), "speed": number(speed, ",.0f")}
+
+
+def headline(groups, unit):
+    """What the losses show, in a sentence."""
+    losses = sorted((run.losses()[-1], group.label) for group in groups for run in group.runs
+                    if run.losses() and run.status != "diverged")
+    if not losses:
+        return "No validation loss is measured yet."
+    low, name = losses[0]
+    if len(losses) == 1:
+        return f"{name} has a validation loss of {low:.4f} nats per {unit}."
+    return (f"{name} has the lowest validation loss, {low:.4f} nats per {unit}. The highest is {losses[-1][0]:.4f} "
+            f"({losses[-1][1]}).")
+
+
+def differences_of(runs, labels):
+    """[(option, [value of each run])] of the options that differ."""
+    if not all(run.options for run in runs):
+        return []
+    names = varying(runs, seed=True)
+    return [(name, [shown(key_of(run, [name])[0], name) for run in runs]) for name in names]
+
+
+def shown(value, name):
+    return "no effect" if value == INACTIVE else value_text(value, name)
+
+
+def options_of(runs):
+    """[(option, [value of each run])] of all options."""
+    names = dict.fromkeys(name for run in runs for name in run.options if name not in PLACES)
+    return [(name, [value_text(run.options[name], name) if name in run.options else "" for run in runs])
+            for name in names]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+def attention_of(runs, labels, prompt):
+    """A picture of each run's attention to the prompt."""
+    found = []
+    for i, (run, label) in enumerate(zip(runs, labels)):
+        try:
+            weights, letters = page_texts.attention_of(run, prompt)
+            picture = page_pictures.heat_picture(weights, letters, f"attention-{i}")
+            found.append(picture._replace(says=f"{label}: each row is a character, each column one that it attends "
+                                               "to; the stronger the colour, the more."))
+        except RunError as error:
+            say(str(error))
+    return found
+
+
+def texts_of(runs, labels):
+    texts = []
+    for run, label in zip(runs, labels):
+        try:
+            texts.append({"name": label, "lines": page_texts.lines_of(run), "sample": page_texts.sample_of(run)})
+        except RunError as error:
+            say(str(error))
+    return [text for text in texts if text["lines"] or text["sample"]]
+
+
+def page_of(runs, options):
+    """The page as text."""
+    groups, unit = page_pictures.lines_of(runs, say), unit_of(runs)
+    pairs = [(run, group.label) for group in groups for run in group.runs]
+    runs, labels = [run for run, _ in pairs], [label for _, label in pairs]
+    under_way = any(run.status == "running" for run in runs)
+    with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
+    here = os.path.dirname(os.path.abspath(__file__))
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True,
+                                     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    says = headline(groups, unit)
+    return environment.get_template("page.html").render(
+        title=options.title or (labels[0] if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
+        refresh=REFRESH if options.watch and under_way else None,
+        rows=[run_row(run, label) for run, label in pairs], labels=labels,
+        loss=page_pictures.loss_picture(runs, groups, says), small=page_pictures.small_pictures(runs, groups),
+        probes=page_pictures.probe_pictures(with_probes) if with_probes else [],
+        texts=texts_of(runs, labels), prompt=options.prompt,
+        attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
+        differences=differences_of(runs, labels), options=options_of(runs))
+
+
+def write_page(runs, options):
+    """Writes the file. A browser sees the old one or the new one."""
+    text, output = page_of(runs, options), output_of(options)
+    try:
+        with open(f"{output}.tmp", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(f"{output}.tmp", output)
+    except OSError as error:
+        raise RunError(f"{output}: {error.strerror}")
+
+
+def output_of(options):
+    folder = options.run[0] if len(options.run) == 1 else ""
+    return options.output or os.path.join(folder, "page.html")
+
+
+def read_command(arguments):
+    parser = Parser(prog="page.py", allow_abbrev=False, usage="scripts/page.py [OPTION]... RUN...",
+                    description="Write a page of runs: one HTML file that needs nothing else.")
+    parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: page.html, in RUN, or in "
+                        "this folder for several RUNs)")
+    parser.add_argument("--title", help="title of the page (default: the run's name, or their number)")
+    parser.add_argument("--prompt", metavar="TEXT", help="show which characters of the text each model attends to")
+    parser.add_argument("--watch", action="store_true", help="write the page again as the logs grow, until the runs "
+                        "have ended; a browser then loads it again by itself")
+    return parser.parse_args(arguments)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    try:
+        options = read_command(sys.argv[1:])
+        if options.watch:
+            return watch(options.run, lambda runs: write_page(runs, options), output_of(options))
+        runs, failed = read_runs(options.run, say)
+        if not runs:
+            return 1
+        write_page(runs, options)
+        print(output_of(options), flush=True)
+    except UsageError as error:
+        say(str(error))
+        return 2
+    except RunError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        if sys.stdout.isatty():
+            print()  # ends the line of --watch
+        return 130
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
