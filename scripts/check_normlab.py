@@ -110,7 +110,7 @@ def variants():
     yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"
     yield "--norm=brn --brn-warmup=0 --brn-relax=0 --brn-r-max=1.1 --brn-d-max=0.1 --items"
     yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
-    yield "--norm=gn --norm-groups=4 --ffn-norm=on"
+    yield "--norm=gn --norm-groups=4 --ffn-norm=on --qk-norm=on --v-norm=ts --qk-norm-over=width --n-kv-head=2"
     yield "--norm=scale --norm-eps=1 --init=gpt2"
     for init in ("gpt2 --init-std=0.3", "gpt2 --init-embd-std=0.5", "width --placement=tfixup"):
         yield f"--position=sinusoidal --init={init}"

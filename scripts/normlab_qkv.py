@@ -33,6 +33,7 @@ class NormsOfQKV(nn.Module):
         for name, kind in (("q", config.qk_norm), ("k", config.qk_norm), ("v", config.v_norm)):
             heads, own = self.heads if name == "q" else self.kv_heads, copy.copy(config)
             own.n_head = heads
+            own.norm_groups = max(1, config.norm_groups * heads // self.heads)  # of the same size
             if self.by_head:  # a row for each head of a token; see normlab.py
                 own.n_head = own.norm_groups = 1
                 own.block_size *= heads

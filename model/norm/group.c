@@ -18,7 +18,7 @@
 enum { EPS, GROUPS };
 
 static void check(const struct norm *norm) {
-    norm_check_groups(norm->option[GROUPS].integer, norm->C);
+    norm_check_groups(norm->name, norm->option[GROUPS].integer, norm->C);
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {

@@ -56,11 +56,15 @@ union norm_value norm_option_value(const struct norm_options *options,
     die(STATUS_USAGE, "--%s: no norm of model/norm/list.h has this option", option->name);
 }
 
-struct norm_options norm_options_of_head(const struct norm_options *options) {
-    struct norm_options of_head = *options;
+struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads) {
+    struct norm_options of_heads = *options;
     const struct norm_option *const *list = norm_option_list();
-    of_head.heads = 1;
-    for (size_t i = 0; list[i]; i++)
-        if (list[i]->auto_rule == NORM_AUTO_HEADS) of_head.value[i].integer = 1;
-    return of_head;
+    of_heads.heads = (int64_t)heads;
+    for (size_t i = 0; list[i]; i++) {
+        int64_t *value = &of_heads.value[i].integer;
+        if (list[i]->auto_rule != NORM_AUTO_HEADS) continue;
+        *value = heads == 1 ? 1 : *value * (int64_t)heads / options->heads;
+        if (!*value) *value = 1;
+    }
+    return of_heads;
 }

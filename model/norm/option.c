@@ -1,12 +1,12 @@
 #include "model/norm/option.h"
 #include "data/die.h"
 
-void norm_check_groups(int64_t groups, size_t C) {
+void norm_check_groups(const char *name, int64_t groups, size_t C) {
     if (C % (size_t)groups)
         die(STATUS_USAGE,
-            "--norm-groups=%lld: cannot split %zu channels evenly (the channels must be a "
-            "multiple)",
-            (long long)groups, C);
+            "%s: its %zu channels cannot be split into %lld equal groups (give --norm-groups=N; "
+            "without it there is one for each of the --n-head heads)",
+            name, C, (long long)groups);
 }
 
 const struct norm_option norm_eps = {
@@ -36,7 +36,9 @@ const struct norm_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help = "groups of channels; auto: --n-head",
+    .help =
+        "groups of channels; auto: --n-head. Keys and values over the width have as many fewer as "
+        "they have heads, and in a head there is one",
     .of_model = true,
     .auto_rule = NORM_AUTO_HEADS,
     .rank = -1,

@@ -30,7 +30,7 @@ enum norm_option_type { NORM_REAL, NORM_INTEGER, NORM_SWITCH, NORM_CHOICE };
 /* What an integer becomes that is left at "auto". */
 enum norm_auto {
     NORM_AUTO_NONE,    // there is no "auto"
-    NORM_AUTO_HEADS,   // the number of attention heads; 1 in a norm inside a head
+    NORM_AUTO_HEADS,   // the number of attention heads; see norm_options_of_heads()
     NORM_AUTO_BATCHES, // the number of batches in the run
 };
 
@@ -66,8 +66,9 @@ struct norm_options {
     union norm_value value[NORM_OPTIONS_MAX]; // in the order of norm_option_list() in kinds.h
 };
 
-/* Dies with status 2 unless C channels can be split into this many equal groups. */
-void norm_check_groups(int64_t groups, size_t C);
+/* Dies with status 2 unless the C channels of the norm at the site `name` can be split into this many
+   equal groups. */
+void norm_check_groups(const char *name, int64_t groups, size_t C);
 
 /* Options of several kinds. */
 extern const struct norm_option norm_eps;      // inside the square root

@@ -27,10 +27,9 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     set_columns(qkv, options);
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
         const struct qkv_columns *at = &qkv->at[i];
-        struct norm_options of_rows = options->over_width ? *norms : norm_options_of_head(norms);
+        const struct norm_options of_rows = norm_options_of_heads(norms, at->heads / at->rows);
         struct layout layout_of_rows = *layout;
         char site[64] = "";
-        if (options->over_width) of_rows.heads = at->heads;
         layout_of_rows.T *= at->rows;
         if (options->kind[i]->forward) snprintf(site, sizeof site, "%s.%c_norm", name, "qkv"[i]);
         norm_attach(&qkv->norm[i], options->kind[i], &of_rows, site, at->width / at->rows,

@@ -15,7 +15,7 @@
 #include "model/norm/past.h"
 
 static void check(const struct norm *norm) {
-    norm_check_groups(norm->option[PAST_GROUPS].integer, norm->C);
+    norm_check_groups(norm->name, norm->option[PAST_GROUPS].integer, norm->C);
 }
 
 static size_t groups(const struct norm *norm) {

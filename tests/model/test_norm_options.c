@@ -53,20 +53,29 @@ Test(norm_options, a_norm_takes_the_values_of_its_options) {
     }
 }
 
-/* What is counted in heads is 1 inside a head; all else stays. */
-Test(norm_options, inside_a_head) {
-    struct norm_options options = small_norms;
-    int changed = 0;
-    options.heads = 3;
-    for (size_t i = 0; norm_option_list()[i]; i++) options.value[i].integer = 7;
-    struct norm_options of_head = norm_options_of_head(&options);
-    cr_expect(of_head.heads == 1 && of_head.affine == options.affine);
-    for (size_t i = 0; norm_option_list()[i]; i++) {
-        bool counts_heads = norm_option_list()[i]->auto_rule == NORM_AUTO_HEADS;
-        cr_expect(of_head.value[i].integer == (counts_heads ? 1 : 7));
-        changed += counts_heads;
+/* What is counted in heads becomes less in rows of fewer heads, and is 1 inside a head; all else
+   stays. */
+Test(norm_options, in_rows_of_fewer_heads) {
+    static const struct {
+        int64_t heads, value;
+        size_t of_row;
+        int64_t want;
+    } cases[] = {{6, 6, 6, 6},  {6, 6, 3, 3}, {6, 12, 3, 6}, {6, 6, 1, 1},
+                 {6, 24, 1, 1}, {6, 1, 3, 1}, {6, 5, 3, 2},  {6, 6, 2, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct norm_options options = small_norms;
+        int changed = 0;
+        options.heads = cases[k].heads;
+        for (size_t i = 0; norm_option_list()[i]; i++) options.value[i].integer = cases[k].value;
+        struct norm_options of_row = norm_options_of_heads(&options, cases[k].of_row);
+        cr_expect(of_row.heads == (int64_t)cases[k].of_row && of_row.affine == options.affine);
+        for (size_t i = 0; norm_option_list()[i]; i++) {
+            bool counts = norm_option_list()[i]->auto_rule == NORM_AUTO_HEADS;
+            cr_expect_eq(of_row.value[i].integer, counts ? cases[k].want : cases[k].value);
+            changed += counts;
+        }
+        cr_expect(changed > 0);
     }
-    cr_expect(changed > 0);
 }
 
 static double loss_by(const struct model *model, enum statistics_source source,
