@@ -143,6 +143,13 @@ static inline real tanh_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)tanh_float((float)x) : (real)tanh((double)x);
 }
 
+/* tanh'(x) = 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|): with all its digits where tanh is
+   nearly 1 too. */
+static inline real tanh_slope(real x) {
+    real e = exp_nonpositive(x < 0 ? 2 * x : -2 * x), inverse = 1 / (1 + e);
+    return 4 * e * inverse * inverse;
+}
+
 static inline real erf_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)erf_float((float)x) : (real)erf((double)x);
 }

@@ -6,8 +6,8 @@
    t is computed from x before it is divided by its root mean square, so y still tells how large x
    was. beta starts at 0: at first the norm is RMSNorm (rms.c). alpha and gamma start at 1.
 
-   Backward. With g = (gamma + t alpha) dy and d = (1 - t^2) sum_c(dy alpha xhat), the gradient of
-   sum_c x beta:
+   Backward. With g = (gamma + t alpha) dy and d = tanh'(sum_c x beta) sum_c(dy alpha xhat), the
+   gradient of sum_c x beta:
      dx = rstd (g - xhat mean_c(g xhat)) + d beta
      dgamma += sum over tokens of dy xhat,  dalpha += sum over tokens of t dy xhat
      dbeta += sum over tokens of d x
@@ -24,17 +24,18 @@ enum { GAMMA, ALPHA, BETA }; // parameters
 /* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd, *t;
+    real *slope;       // tanh'
     real *g_along, *d; // backward's mean_c(g xhat), d
 };
 
 static struct saved saved_of(const struct norm *norm, struct range rows) {
     size_t M = rows.end - rows.begin;
-    real *saved = norm->saved + 4 * rows.begin;
-    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M};
+    real *saved = norm->saved + 5 * rows.begin;
+    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M, saved + 4 * M};
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 4 * B * T;
+    return 5 * B * T;
 }
 
 static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
@@ -50,6 +51,7 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
     for (size_t n = 0; n < M; n++) {
         s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+        s.slope[n] = tanh_slope(s.t[n]);
         s.t[n] = tanh_real(s.t[n]);
     }
     for (size_t n = 0; n < M; n++, x += C, y += C) {
@@ -72,7 +74,7 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
         real along_gamma = row_dot_product_about(C, gamma, dy_n, x_n, 0) * rstd;
         real along_alpha = row_dot_product_about(C, alpha, dy_n, x_n, 0) * rstd;
         s.g_along[n] = mul_add(t, along_alpha, along_gamma) / (real)C;
-        s.d[n] = (1 - t * t) * along_alpha;
+        s.d[n] = s.slope[n] * along_alpha;
     }
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
         real rstd = s.rstd[n], t = s.t[n], g_along = s.g_along[n], d = s.d[n];

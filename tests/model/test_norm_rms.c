@@ -132,6 +132,38 @@ Test(seednorm, keeps_the_size_of_its_input) {
     free(x);
 }
 
+/* Where tanh is nearly 1 its slope 1 - tanh^2 is small, but has all its digits: beta's gradient is
+   that of the formula in double. */
+Test(seednorm, beta_learns_where_tanh_saturates) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT], want[C];
+    double sum[C] = {0}, squares = 0;
+    struct lone_norm lone;
+    lone_norm_init(&lone, norm_find("seednorm"), B, T, C);
+    randomize(&lone.norm, 1), randomize(&lone.norm, 2);
+    const real *alpha = lone.norm.param[1].value, *beta = lone.norm.param[2].value;
+    for (size_t c = 0; c < C; c++) squares += (double)(beta[c] * beta[c]);
+    for (size_t n = 0; n < N; n++) {
+        real *x_n = x + n * C, wanted = n % 2 ? -5 - (real)n / 16 : 5 + (real)n / 16; // of x beta
+        double seed = 0, mean, square, along = 0;
+        for (size_t c = 0; c < C; c++) seed += (double)(x_n[c] * beta[c]);
+        for (size_t c = 0; c < C; c++) x_n[c] += (wanted - (real)seed) / (real)squares * beta[c];
+        theory_moments(x_n, C, 1, &mean, &square);
+        seed = 0;
+        for (size_t c = 0; c < C; c++) seed += (double)x_n[c] * (double)beta[c];
+        for (size_t c = 0; c < C; c++)
+            along += (double)dy[n * C + c] * (double)alpha[c] * (double)x_n[c];
+        along /= sqrt(square + 1e-5);
+        for (size_t c = 0; c < C; c++) sum[c] += along * (double)x_n[c] / pow(cosh(seed), 2);
+    }
+    for (size_t c = 0; c < C; c++) want[c] = (real)sum[c];
+    lone_norm_forward(&lone, y, x);
+    lone_norm_backward(&lone, dx, dy, x);
+    expect_close("dbeta", C, lone.norm.param[2].grad, want, theory_tolerance());
+    lone_norm_free(&lone);
+    free(x);
+    free(dy);
+}
+
 /* BHyT is Dynamic Tanh of RMSNorm, without its beta, with alpha = lambda / kappa. */
 Test(bhyt, is_dyt_of_rms) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
