@@ -131,38 +131,6 @@ double largest(size_t count, const real *x) {
     return max;
 }
 
-/* df/dx by central differences of fourth order with step h. *x is restored. */
-static double slope_of(double (*f)(void *context), void *context, real *x, double h) {
-    const real keep = *x;
-    const double steps[] = {-2, -1, 1, 2};
-    double at[4];
-    for (int k = 0; k < 4; k++) {
-        *x = (real)((double)keep + steps[k] * h);
-        at[k] = f(context);
-    }
-    *x = keep;
-    return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h);
-}
-
-void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
-                     real *x, const real *dx, double typical) {
-    const double limit = 1e-6;
-    double worst = 0;
-    size_t where = 0;
-    for (size_t i = 0; i < count; i += SANITIZED ? 5 : 1) {
-        double error = INFINITY;
-        for (double h = 3e-4; h > 2e-6 && !(error < limit); h /= 10) {
-            double slope = slope_of(f, context, &x[i], h);
-            double scale = fmax(fmax(fabs(slope), fabs((double)dx[i])), 1e-2 * typical);
-            error = fabs(slope - (double)dx[i]) / scale;
-        }
-        if (!(error <= worst)) worst = error, where = i;
-        if (isnan(worst)) break; // which a later error would replace
-    }
-    cr_expect(count > 0 && typical > 0, "%s: nothing to compare", what);
-    cr_expect(worst < limit, "%s: relative error %g at element %zu", what, worst, where);
-}
-
 void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
                     size_t C) {
     lone_norm_init_with(lone, kind, &small_norms, B, T, C);

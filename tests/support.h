@@ -88,14 +88,6 @@ struct criterion_test_params every_norm(void);
    tests that take long. */
 struct criterion_test_params every_row(void);
 
-/* Compares a gradient computed by backward with differences: fails where the relative error of dx
-   (count) is 1e-6 or more. f(context) reads x. Where the function is steep, as norms of few numbers
-   are, differences are too coarse and are repeated with steps ten and a hundred times smaller. An
-   element far below `typical`, the size of the gradients around it, is measured against that: a
-   bias before bn has a gradient of rounding errors only. Meaningful in double only. */
-void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
-                     real *x, const real *dx, double typical);
-
 /* sum a b */
 double dot(size_t count, const real *a, const real *b);
 

@@ -2,8 +2,8 @@
    placement. */
 #include "data/text/corpus.h"
 #include "model/norm/pool.h"
+#include "tests/model/gradient.h"
 #include "tests/sanitizer.h"
-#include "tests/support.h"
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <omp.h>
@@ -35,6 +35,7 @@ static double model_value(void *context) {
    initial values. */
 static void check_model(const struct model_config *config, unsigned char *valid) {
     struct model_case c = {.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7)};
+    gradient_case("%s%s", model_words(config), valid ? ", with pads" : "");
     model_init(&c.model, config, SMALL_V, SMALL_B, 1);
     struct tensor_list *param = &c.model.lists.param;
     real *noise = random_reals(param->size, 2);
@@ -137,6 +138,7 @@ static void check_many_tokens(struct model_config config) {
     config.dropout = 0.1;
     struct direction_case c = {.whole = {.batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 7)}};
     struct model *model = &c.whole.model;
+    gradient_case("%s, many tokens", model_words(&config));
     omp_set_num_threads(2);
     model_init(model, &config, SMALL_V, SEQUENCES, 1);
     model->threads = 2;
@@ -248,6 +250,7 @@ Test(gradient_model, regularized_batchnorm) {
     struct model_config config = small_config(norm_index("bn"), 0);
     norms_set(&config.norms, "rbn-mean", 0.7);
     norms_set(&config.norms, "rbn-var", 0.4);
+    gradient_case("%s", model_words(&config));
     struct model *model = &c.whole.model;
     struct tensor_list *param = &model->lists.param;
     model_init(model, &config, SMALL_V, SMALL_B, 1);

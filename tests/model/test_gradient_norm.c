@@ -1,6 +1,6 @@
 /* Norms alone: every gradient, that of the input included, against central differences, in
    double. */
-#include "tests/support.h"
+#include "tests/model/gradient.h"
 #include <criterion/parameterized.h>
 #include <stdlib.h>
 
@@ -18,11 +18,20 @@ static double norm_value(void *context) {
     return dot(c->count, c->y, c->dy);
 }
 
+/* The norm, its options that are not the usual ones, and the size. */
+static void name_case(const struct norm_kind *kind, const struct norm_options *options, size_t B,
+                      size_t T, size_t C) {
+    struct model_config config = small_config(norm_index(kind->name), 0);
+    config.norms = *options;
+    gradient_case("%s, B %zu, T %zu, C %zu", model_words(&config), B, T, C);
+}
+
 static void check_norm_with(const struct norm_kind *kind, const struct norm_options *options,
                             size_t B, size_t T, size_t C, const unsigned char *valid,
                             bool training) {
     if (!kind->forward) return; // the identity has no gradient of its own: see test_norm.c
     struct norm_case c = {.count = B * T * C};
+    name_case(kind, options, B, T, C);
     lone_norm_init_with(&c.lone, kind, options, B, T, C);
     c.x = random_reals(c.count, 1);
     c.y = random_reals(c.count, 2);
@@ -109,6 +118,14 @@ Test(gradient, partial_rms_norm) {
     check_norm_with(norm_find("rms"), &options, 3, 7, 1, NULL, true);
     norms_set(&options, "rms-fraction", 0);
     check_norm_with(norm_find("rms"), &options, 3, 7, 11, NULL, true);
+}
+
+/* Tokens that are shorter than epsilon, and longer. */
+Test(gradient, lengths_below_the_minimum) {
+    struct norm_options options = small_norms;
+    norms_set(&options, "norm-eps", 3.2); // of 11 normal numbers, near the middle
+    check_norm_with(norm_find("scale"), &options, 3, 7, 11, NULL, true);
+    check_norm_with(norm_find("l2"), &options, 3, 7, 11, NULL, true);
 }
 
 Test(gradient, power_norm_with_heads_and_without) {

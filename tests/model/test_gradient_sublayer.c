@@ -1,6 +1,6 @@
 /* A sub-layer alone: every gradient against central differences, in double, for every norm, in
    combinations of sites and factors that the table of placements does not have. */
-#include "tests/support.h"
+#include "tests/model/gradient.h"
 #include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
@@ -101,6 +101,9 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                                         .grad = arena_reals(&arena, 2048)};
     struct sublayer_options options = small_options(norm, placement, qkv, heads);
     const struct parts parts = parts_one(B * T);
+    gradient_case("--norm=%s, row \"%s\", %s, q %s, v %s%s", norm->name, placement->name,
+                  heads ? "attention" : "MLP", qkv->kind[QKV_Q]->name, qkv->kind[QKV_V]->name,
+                  qkv->over_width ? " over the width" : "");
     struct sublayer_case c = {.pass = {.tokens = {.B = B, .T = T, .training = true, .parts = parts},
                                        .rows = {0, B * T},
                                        .step = 3},
