@@ -85,6 +85,6 @@ int split(char *line, char **words, int max);
 /* Options that make a run very short. If an option is given twice, the last one counts. */
 #define TINY                                                                                       \
     "--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --sample=0 "    \
-    "--log-interval=1 --warmup-iters=0 "
+    "--log-interval=1 --eval-interval=250 --warmup-iters=0 "
 
 #endif

@@ -40,8 +40,8 @@ static const char *stats_choice(int64_t i) { // enum statistics_source, then all
 static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
-     .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT",
-     .help = "where the norms are"},
+     .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
+     .help = "where the norms are, see --help=placement"},
     {"preln", OPTION_ALIAS, .start = "placement=pre", .basic = true,
      .help = "normalize before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post", .basic = true,
@@ -141,8 +141,10 @@ static const struct option rows_after_optimizers[] = {
     {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .help = "replace a run in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
      .help = "updates between rows of log.csv"},
-    {"eval-interval", OPTION_INT, AT(eval_interval), "250", RANGE(1, COUNT_MAX),
-     .scope = OPTION_FREE, .help = "updates between evaluations"},
+    {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(1, COUNT_MAX),
+     .scope = OPTION_FREE,
+     .help = "updates between evaluations; auto: an eighth of --max-iters, at most 250. A resumed "
+             "run keeps its interval"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "maximum number of batches in an evaluation, spread evenly; 0: the whole validation "
              "part"},

@@ -17,6 +17,8 @@ void config_set_updates(struct config *config, int64_t updates) {
     config->max_iters = updates;
     config->max_tokens = OPTION_AUTO;
     if (*decay == OPTION_AUTO) *decay = updates;
+    if (config->eval_interval == OPTION_AUTO)
+        config->eval_interval = updates >= 8 * 250 ? 250 : updates >= 8 ? updates / 8 : 1;
     set_norms_auto(&config->model.norms, NORM_AUTO_BATCHES, updates * config->grad_accum);
 }
 
@@ -41,6 +43,14 @@ static void resolve_auto(struct config *config) {
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
     if (config->threads == OPTION_AUTO) config->threads = omp_get_max_threads();
     omp_set_num_threads((int)config->threads);
+}
+
+void config_check_placements(const struct placement *rows) {
+    for (; rows->name; rows++)
+        if (rows->b && !rows->dual)
+            die(STATUS_USAGE,
+                "placement %s: has a factor b, but no second stream (.b is for rows with .dual)",
+                rows->name);
 }
 
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns the whole model with
@@ -97,6 +107,13 @@ static void check_heads(const struct model_config *model) {
             C, heads);
 }
 
+/* Dies if a soft cap is so small that a real may not hold it: 0 means that there is none. */
+static void check_softcap(const char *name, double cap) {
+    const double least = 1e-6;
+    if (cap > 0 && cap < least)
+        die(STATUS_USAGE, "--%s=%g: must be at least %g, or 0 for no cap", name, cap, least);
+}
+
 /* Dies if values contradict each other. */
 static void check(const struct config *config) {
     const struct model_config *model = &config->model;
@@ -104,6 +121,8 @@ static void check(const struct config *config) {
     check_whole_rows(model);
     check_connection(model);
     check_heads(model);
+    check_softcap("attn-softcap", model->attn_softcap);
+    check_softcap("logit-softcap", model->logit_softcap);
     const bool needs_items = config->bucket || config->pad_to || model->pad_stats;
     if (needs_items && !config->items)
         die(STATUS_USAGE, "--%s: needs --items",
@@ -167,6 +186,7 @@ static void override_length(struct config *config, int argc, char **argv) {
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
+    config_check_placements(placements);
     if (config->help || config->version || config->list_norms || config->list_placements ||
         config->list_connections || config->list_optimizers || config->list_schedules)
         return;

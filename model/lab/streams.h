@@ -3,7 +3,7 @@
 #define STREAMS_H
 
 /* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
-   its number, and messages would be written to that file. */
+   its number, and messages would be written to that file. Reading from standard input then fails. */
 void streams_open(void);
 
 /* Flushes standard output; dies with status 1 if it cannot be written. */

@@ -3,6 +3,7 @@
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
+#include "tests/death.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -181,12 +182,15 @@ Test(cli_options, a_message_is_one_line_whatever_was_typed) {
 Test(cli_options, values_that_contradict_each_other) {
     static const struct {
         const char *one, *two, *part;
-    } wrong[] = {{"--n-embd=10", "--n-head=4", "--n-embd=10: cannot be split among --n-head=4"},
-                 {"--n-embd=8", "--n-head=16", "--n-embd=8: cannot be split among --n-head=16"},
-                 {"--norm=gn", "--norm-groups=3", "--norm-groups=3: cannot split 8 channels"},
-                 {"--min-lr=0.1", "--learning-rate=0.01", "--min-lr=0.1"},
-                 {"one.txt", "two.txt", "two.txt: one corpus is enough"},
-                 {"-", "two.txt", "one corpus is enough"}};
+    } wrong[] = {
+        {"--n-embd=10", "--n-head=4", "--n-embd=10: cannot be split among --n-head=4"},
+        {"--n-embd=8", "--n-head=16", "--n-embd=8: cannot be split among --n-head=16"},
+        {"--norm=gn", "--norm-groups=3", "its 8 channels cannot be split into 3 equal groups"},
+        {"--logit-softcap=1e-300", NULL, "--logit-softcap=1e-300: must be at least 1e-06"},
+        {"--attn-softcap=1e-7", NULL, "--attn-softcap=1e-07: must be at least 1e-06, or 0"},
+        {"--min-lr=0.1", "--learning-rate=0.01", "--min-lr=0.1"},
+        {"one.txt", "two.txt", "two.txt: one corpus is enough"},
+        {"-", "two.txt", "one corpus is enough"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct ending ending = train_also(wrong[i].one, wrong[i].two);
         expect_refusal(&ending, STATUS_USAGE, wrong[i].part);
@@ -201,6 +205,9 @@ Test(cli_options, values_that_contradict_each_other) {
     expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-shards");
     ending = train("--norm=bn --bn-shards=2 --bn-axis=batch");
     expect_refusal(&ending, STATUS_USAGE, "--bn-shards: not with --bn-axis=batch");
+    ending = train("--ffn-norm=gn --n-head=6 --n-embd=12 --ffn-width=16");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "mlp.norm: its 16 channels cannot be split into 6 equal groups");
     cr_expect(files_in(".") == 0);
 }
 
@@ -225,4 +232,23 @@ Test(cli_options, help_that_cannot_be_written) {
     expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
     ending = train_in(full, "--version");
     expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
+}
+
+static double quarter(size_t layer) {
+    return 0.25;
+}
+
+static void check_rows(void *rows) {
+    config_check_placements(rows);
+}
+
+/* A factor that a row's sum does not have is refused; forward and backward would differ. */
+Test(cli_options, a_factor_of_another_kind_of_row_is_refused) {
+    struct placement rows[] = {
+        {.name = "two", .dual = true, .b = quarter}, {.name = "one", .b = quarter}, {0}};
+    const struct death *death = caught(check_rows, rows);
+    cr_expect(death->status == STATUS_USAGE && strstr(death->line, "placement one: has a factor b"),
+              "%s", death->line);
+    rows[1].b = NULL;
+    cr_expect(caught(check_rows, rows)->status == 0);
 }
