@@ -43,6 +43,8 @@ After a kill at any moment the same command continues, the runs from their check
   grid.txt          each run's name and options     runs/NAME/    each run's folder
   results.csv       one row per run                 driver/       output of the runs, times, locks, job log
 
+--help=all and --help=NAME show the options of ./train.
+
 Exit status: 0 every run ended (a diverged run counts), 1 some failed, 2 wrong usage, 130, 143 interrupted.
 TEXT
 }
@@ -70,6 +72,7 @@ while [ $# -gt 0 ]; do
     case $argument in
     --) break ;;
     -h | --help) usage && exit 0 ;;
+    --help=*) exec "$train" "$argument" ;;
     --dry-run) dry_run=1 && continue ;;
     --list) list_only=1 && continue ;;
     --*=*) value=${argument#*=} ;;

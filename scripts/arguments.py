@@ -1,5 +1,6 @@
 """Command lines: how a wrong one is refused, and the lists that options take."""
 import argparse
+import sys
 
 PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
 
@@ -9,6 +10,11 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
+    def parse_known_args(self, args=None, namespace=None):
+        words = sys.argv[1:] if args is None else args  # --help=all, as of ./train
+        help_words = ["--help" if word.startswith("--help=") else word for word in words]
+        return super().parse_known_args(help_words, namespace)
+
     def error(self, message):
         raise UsageError(f"{message} (--help lists the options)")
 

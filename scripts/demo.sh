@@ -58,6 +58,7 @@ for argument; do
         sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
+    --help=*) exec "$train" "$argument" ;;
     --out=* | --norm=* | --corpus=*) why='the demo sets it itself (use ./train)' ;;
     --*=*) continue ;;
     *) why='not an option of ./train as --NAME=VALUE' ;;

@@ -397,11 +397,3 @@ Test(cli_effects, closed_streams_keep_messages_out_of_files) {
     while ((line = strsep(&log, "\n")) && *line)
         cr_expect(*line >= '0' && *line <= '9', "in the log: %s", line);
 }
-
-Test(cli_effects, a_closed_standard_input_is_no_text) {
-    char command[512];
-    snprintf(command, sizeof command, "%s " TINY "--out=out - <&- 2>message", getenv("TRAIN"));
-    cr_expect(WEXITSTATUS(system(command)) == 1);
-    cr_expect_str_eq(file_text("message", 0),
-                     "train: corpus: standard input: Bad file descriptor\n");
-}

@@ -161,3 +161,11 @@ Test(cli_input, a_sample_that_cannot_be_shown) {
     cr_expect(file_text("out/sample.txt", &bytes) && bytes == 20, "the file is not whole");
     cr_expect(file_there("out/model.safetensors") && !file_there("out/sample.txt.tmp"));
 }
+
+Test(cli_input, a_closed_standard_input_is_no_text) {
+    char command[512];
+    snprintf(command, sizeof command, "%s " TINY "--out=out - <&- 2>message", getenv("TRAIN"));
+    cr_expect(WEXITSTATUS(system(command)) == 1);
+    cr_expect_str_eq(file_text("message", 0),
+                     "train: corpus: standard input: Bad file descriptor\n");
+}

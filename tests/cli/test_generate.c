@@ -91,6 +91,17 @@ Test(generate, what_the_options_say) {
               ending.err);
 }
 
+/* Fails if --stop ends a text of "the" by a character that is not new, and the first one that is. */
+static void expect_not_stopped(const char *text, char before) {
+    char stop[] = {'-', '-', 's', 't', 'o', 'p', '=', before, text[3], 0};
+    const char *const words[] = {
+        getenv("TRAIN"), "--generate=out", "--prompt=the", "--num-chars=200", stop, NULL};
+    const char *found = strstr(text + 3, stop + 7);
+    size_t length = found ? (size_t)(found - text) + 2 : strlen(text) - 1;
+    struct ending ending = train_with(words + 1);
+    cr_expect(ending.status == 0 && strlen(ending.out) == length + 1, "%s: %s", stop, ending.out);
+}
+
 /* --stop ends a text after the first of its kind, in what is new; --num-samples goes on in the same
    random stream. */
 Test(generate, stop_and_samples) {
@@ -111,6 +122,8 @@ Test(generate, stop_and_samples) {
     }
     cr_expect(tried > 3, "%s", text);
     cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=200 --stop=ggggg"), text);
+    expect_not_stopped(text, text[2]); // the prompt's last character
+    expect_not_stopped(text, ' ');     // the first of the vocabulary
     free(text);
     char *three = written("--generate=out --prompt=the --num-chars=20 --num-samples=3");
     char *one = written("--generate=out --prompt=the --num-chars=20");

@@ -122,6 +122,16 @@ Test(keep_best, lies_in_the_middle_of_these_runs) {
     }
 }
 
+/* Of equal losses the first one counts: without updates all are equal. */
+Test(keep_best, is_the_first_of_equal_losses) {
+    expect_done(
+        train(ROUGH "--learning-rate=0 --max-iters=%d --keep-best --out=out text.txt", STEPS));
+    struct log log = log_of("out");
+    cr_expect(log_number(&log, 0, VAL_LOSS) == log_number(&log, log.rows - 1, VAL_LOSS));
+    expect_member("out", "best_step", "0");
+    cr_expect(number_in("out/best.safetensors", "step") == 0);
+}
+
 static void expect_same_best(const char *one, const char *other) {
     expect_same_file(one, other, "best.safetensors");
     expect_same_file(one, other, "checkpoint.safetensors");

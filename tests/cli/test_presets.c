@@ -1,10 +1,12 @@
-/* Every preset and every recipe learns with every usual norm: the loss of 60 updates is finite and
-   falls. Other options override what they set, in any order. */
+/* Presets and recipes: the numbers that the models' authors publish; that each learns with every usual
+   norm: the loss of 60 updates is finite and falls; that other options override what they set, in any
+   order. */
 #include "model/lab/preset.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 TestSuite(presets, .init = folder_enter, .fini = folder_leave);
 
@@ -62,4 +64,26 @@ Test(presets, other_options_override_them_anywhere) {
     expect_same("--config=best/config.ini", "--recipe=best");
     expect_same("--recipe=best --config=best/config.ini --norm=bn", "--recipe=best --norm=bn");
     expect_same("--preset=gpt2 --config=best/config.ini", "--recipe=best --preset=gpt2");
+}
+
+/* config.json of the authors' models: rope_theta, and the epsilon of the norms. */
+Test(presets, have_the_numbers_of_their_models) {
+    static const char *const published[][3] = {
+        {"gpt2", "norm-eps = 1e-05"},                         // openai-community/gpt2
+        {"llama", "norm-eps = 1e-05", "rope-theta = 10000"},  // meta-llama/Llama-2-7b
+        {"gemma2", "norm-eps = 1e-06", "rope-theta = 10000"}, // google/gemma-2-2b
+        {"olmo2", "norm-eps = 1e-06", "rope-theta = 500000"}, // allenai/OLMo-2-1124-7B
+        {"qwen3", "norm-eps = 1e-06", "rope-theta = 1e+06"}}; // Qwen/Qwen3-8B
+    corpus_put_tiny("text.txt", 2000);
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        struct ending ending = train(
+            TINY "--preset=%s --max-iters=0 --force --quiet --out=out text.txt", published[i][0]);
+        cr_assert(ending.status == 0, "%s", ending.err);
+        const char *config = file_text("out/config.ini", NULL);
+        for (size_t k = 1; k < 3 && published[i][k]; k++) {
+            char line[64];
+            snprintf(line, sizeof line, "\n%s\n", published[i][k]);
+            cr_expect(strstr(config, line), "%s: no %s", published[i][0], published[i][k]);
+        }
+    }
 }

@@ -197,6 +197,13 @@ Test(ranks, local_statistics) {
     cr_expect(fabs(last_loss("local") - last_loss("shards")) < 1e-5);
     cr_expect(fabs(last_loss("local") - last_loss("all")) > 1e-4);
     check(2, 1, SMALL "--norm=ln --local-stats=on");
+    // all ranks measure with the running statistics that are saved
+    char measured[64];
+    expect_done(ranks(2, "--threads=1 --out=whole --local-stats=on --eval-iters=0 %s", bn));
+    struct log log = log_of("whole");
+    struct ending ending = train("--evaluate=whole");
+    snprintf(measured, sizeof measured, "loss %.9g nats", log_number(&log, log.rows - 1, VAL_LOSS));
+    cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
 }
 
 /* ---- Batches ---- */

@@ -48,6 +48,17 @@ Test(ablate, the_driver_killed_without_gnu_parallel) {
     check_killed_driver();
 }
 
+/* ./train's hint "--help=all lists them" works for the tool that called it. */
+Test(ablate, help_on_an_option_of_train) {
+    static const char *const tools[] = {"ablate.sh", "demo.sh"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *const command[] = {tools[i], "--help=norm-eps", NULL};
+        struct ending ending = process_end(script_start(command), 0);
+        expect_status(&ending, 0);
+        expect_part(ending.out, "--norm-eps=X");
+    }
+}
+
 static void check_killed_run(void) {
     static const char *const command[] = {
         "ablate.sh", "--norm=ln,rms", "--seeds=2", "--placement=pre",

@@ -334,3 +334,8 @@ def test_a_deep_value_in_config_ini_is_a_word(run, tmp_path):
     (tmp_path / "runs/ln-0.01-s1/config.ini").write_text("norm = " + "[" * 100000 + "\n")
     ending = run("plot.py", "runs", "-o", "a.svg")
     assert ending.status == 0 and not ending.err
+
+
+def test_help_on_an_option_of_train_is_help(run):
+    ending = run("compare.py", "--help=all")  # as ./train's hints say
+    assert ending.status == 0 and ending.out.startswith("usage: scripts/compare.py")
