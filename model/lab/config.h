@@ -68,9 +68,6 @@ void config_start(struct config *config);
    rest. */
 void config_parse(struct config *config, int argc, char **argv);
 
-/* Dies with status 2 if a row of the table of placements has a factor that its sum does not have. */
-void config_check_placements(const struct placement *rows);
-
 /* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
    rate's decay, the interval of evaluations, and the norms' options that count batches. config_parse() and config_continue()
    call it themselves unless --max-tokens is given. Then the caller must count the updates, for

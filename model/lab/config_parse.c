@@ -45,14 +45,6 @@ static void resolve_auto(struct config *config) {
     omp_set_num_threads((int)config->threads);
 }
 
-void config_check_placements(const struct placement *rows) {
-    for (; rows->name; rows++)
-        if (rows->b && !rows->dual)
-            die(STATUS_USAGE,
-                "placement %s: has a factor b, but no second stream (.b is for rows with .dual)",
-                rows->name);
-}
-
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns the whole model with
    another one. Such a placement's connection has streams of its own, to which all sub-layers add, or
    it keeps all weights, embeddings included, at unit length. */
@@ -186,7 +178,6 @@ static void override_length(struct config *config, int argc, char **argv) {
 void config_parse(struct config *config, int argc, char **argv) {
     config_start(config);
     options_arguments(config_options, config, argc, argv);
-    config_check_placements(placements);
     if (config->help || config->version || config->list_norms || config->list_placements ||
         config->list_connections || config->list_optimizers || config->list_schedules)
         return;

@@ -3,7 +3,6 @@
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
-#include "tests/death.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -232,23 +231,4 @@ Test(cli_options, help_that_cannot_be_written) {
     expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
     ending = train_in(full, "--version");
     expect_refusal(&ending, STATUS_MACHINE, "No space left on device");
-}
-
-static double quarter(size_t layer) {
-    return 0.25;
-}
-
-static void check_rows(void *rows) {
-    config_check_placements(rows);
-}
-
-/* A factor that a row's sum does not have is refused; forward and backward would differ. */
-Test(cli_options, a_factor_of_another_kind_of_row_is_refused) {
-    struct placement rows[] = {
-        {.name = "two", .dual = true, .b = quarter}, {.name = "one", .b = quarter}, {0}};
-    const struct death *death = caught(check_rows, rows);
-    cr_expect(death->status == STATUS_USAGE && strstr(death->line, "placement one: has a factor b"),
-              "%s", death->line);
-    rows[1].b = NULL;
-    cr_expect(caught(check_rows, rows)->status == 0);
 }
