@@ -11,6 +11,7 @@ from dataclasses import replace
 import os
 import signal
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,10 +23,10 @@ system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotli
 
 from ablation import run_grid  # noqa: E402
 from arguments import Parser, UsageError  # noqa: E402
-from claims import claims, summary  # noqa: E402
+from claims import claims, costs, summary  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
-from claims.facts import (CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
+from claims.facts import (ALONE_RUN, CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.measures import ending  # noqa: E402
@@ -54,6 +55,8 @@ def options_of(words):
                         "deep and timed ones are among XS); mini alone: a trial of the report itself")
     parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
     parser.add_argument("--claim", metavar="A21", help="what this claim needs only")
+    parser.add_argument("--list-claims", action="store_true", help="show every claim with the runs and the time that "
+                        "it takes, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
                         help="a text (default: the first of data/corpora; --full: all of them)")
     parser.add_argument("--out", metavar="DIR", help="the folder (default: runs/report-LEVEL)")
@@ -115,7 +118,7 @@ def chosen(options, parser):
     if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
-            parser.error(f"--claim={options.claim}: no such claim (the page lists them)")
+            parser.error(f"--claim={options.claim}: no such claim (--list-claims shows them)")
         if not claim.experiments():
             parser.error(f"--claim={options.claim}: no experiment decides it "
                          f"({claim.out or claim.note})")
@@ -149,7 +152,7 @@ def corpora_of(options, experiments):
     return labels
 
 
-def plan_all(lab, labels, experiments, options, sizes):
+def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
     """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
     the first text is for all experiments; the core ones take every text. sizes: their names, or none for all."""
     planned, missing, tried = [], {}, []
@@ -158,7 +161,7 @@ def plan_all(lab, labels, experiments, options, sizes):
             for size in experiment.sizes(options.level, sizes):
                 size = replace(size, seeds=options.seeds or size.seeds,
                                long=options.long and size.name == FULL_SIZES[-1])
-                tuned = Tuning(label, lab)
+                tuned = tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
                 planned += [(experiment, size, label, run) for run in runs]
                 tried += tuned.wanted
@@ -228,6 +231,9 @@ def run_missing(options, lab, labels, experiments, sizes, alone):
     while True:
         _, missing, _ = plan_all(lab, labels, experiments, options, sizes)
         if not missing:
+            if options.list:
+                print("no runs are missing: nothing to list")
+                sys.exit(0)
             return
         path = os.path.join(options.out, "wanted.txt")
         write_list(lab, missing, path)
@@ -252,6 +258,9 @@ def run_everything(options, lab, labels, experiments):
     planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
     if options.other and not options.list:
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
+    if not options.page and not options.list:
+        _, missing, _ = plan_all(lab, labels, experiments, options, options.sizes, costs.Supposed)
+        say(costs.words_of(missing.values(), options.jobs))
     sizes = dict.fromkeys(size.name for one in experiments
                           for size in one.sizes(options.level, options.sizes))
     stages = [[name] for name in sizes] if not options.list else [list(sizes)]
@@ -297,8 +306,8 @@ def measured_facts(options, lab, labels, experiments):
 def expect_runs(lab, runs):
     """Refuses to draw an empty page over another one: of a folder whose runs are all of other texts or sizes."""
     ours = [run for run in runs if run.corpus != RANDOM]
-    if ours and lab.records.first and not any(lab.name_of(run) in lab.records.first or lab.ended(run)
-                                              for run in ours):
+    known = [name for name in lab.records.first if not name.startswith(ALONE_RUN)]
+    if ours and known and not any(lab.name_of(run) in known or lab.ended(run) for run in ours):
         raise LabError(f"{lab.folder}: its runs are of another text or size (--corpus=FILE, --full)")
 
 
@@ -315,6 +324,14 @@ def take_folder(folder):
         return path
 
 
+def list_claims(options, lab, labels):
+    """Prints what each claim costs, as if the folder were empty."""
+    for line in costs.lines(lambda experiments: plan_all(lab, labels, experiments, options, options.sizes,
+                                                         costs.Supposed)[1].values(), options.jobs):
+        print(line)
+    return 0
+
+
 def report(options, parser):
     given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
     experiments, labels = chosen(options, parser), {}
@@ -323,6 +340,9 @@ def report(options, parser):
     if not given:
         labels = corpora_of(options, experiments)
     train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
+    if options.list_claims:
+        with tempfile.TemporaryDirectory() as folder:
+            return list_claims(options, Lab(train, folder, labels, options.level, Records(take_folder(folder))), labels)
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other))

@@ -11,7 +11,7 @@ import subprocess
 
 import jinja2
 
-from claims import claims, figures, findings, inference, links, registered, words
+from claims import claims, costs, figures, findings, inference, links, registered, words
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import older_runs
@@ -202,7 +202,7 @@ def what_was_run(contents):
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for one in sizes.values() for name in one.planned)
-        rows.append(("Time", f"{seconds / 60:.0f} minutes of runs, summed over runs side by side"))
+        rows.append(("Time", f"{costs.duration(seconds)} of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers"))
     rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
                  f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
@@ -274,8 +274,8 @@ def with_pictures(contents):
         one for experiment in EXPERIMENTS for one in pictures_of(experiment, contents.facts)])
 
 
-def make(contents):
-    """The page as text, of contents with_pictures()."""
+def make(contents, asked=None):
+    """The page as text, of contents with_pictures(). asked: the claim of --claim, which is on top."""
     judged = contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
     by_id = {row["id"]: row for row in rows}
@@ -290,7 +290,7 @@ def make(contents):
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
         minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=words.ASKED_SAYS,
         withdrawn=words.WITHDRAWN,
-        texts=texts_of(contents.facts), run=what_was_run(contents),
+        asked_claim=claim_row(asked, contents) if asked else None, texts=texts_of(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
         unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],

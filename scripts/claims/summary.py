@@ -69,9 +69,11 @@ def terminal_table(judged, younger, asked):
         flag = " (rule changed after its facts)" if claim.id in younger else ""
         lines.append(f"{claim.ids:16.16} {verdict.word:13} {claim.text[:88]}{flag}")
     if asked:
-        lines += [f"  {outcome.reading.text()}: {findings.estimate_text(outcome)} "
-                  f"({cell_name(outcome.cell)}): {page.reading_word(outcome.value)}"
-                  for outcome in [*verdict.said, *verdict.intended]]
+        deciding = findings.telling(asked, verdict)
+        for outcome in sorted([*verdict.said, *verdict.intended], key=lambda one: one is not deciding):
+            lines.append(f"  {'decided by ' * (outcome is deciding)}{outcome.reading.text()}: "
+                         f"{findings.estimate_text(outcome)} ({cell_name(outcome.cell)}): "
+                         f"{page.reading_word(outcome.value)}")
         lines += [f"  {text}" for text in (verdict.why, *verdict.caveats, asked.note) if text]
     return "\n".join(lines)
 
@@ -136,7 +138,7 @@ def conclude(options, lab, facts, planned, tried):
     path = os.path.join(folder, "report.html")
     contents = page.Contents(facts, judged, younger, options.level, lab, planned)
     contents = page.with_pictures(contents)
-    text = page.make(contents)
+    text = page.make(contents, options.claim and claims.find(options.claim))
     write_whole(path, text)
     older = page.older_text(lab, planned)
     if older:

@@ -4,8 +4,11 @@ LEVELS = {"mini": "mini: a trial of the report itself. Its verdicts mean nothing
           "quick": "quick: small models, few seeds. Many verdicts need the full report",
           "full": "full"}
 
-ARTICLES = "Five articles, A to D and F, explain why Transformers use LayerNorm and not BatchNorm. Claims are " \
-           "paraphrased. A21 is claim 21 of article A. N1 to N16 were found at a second reading of the articles; X1 " \
+ARTICLES = "Five articles explain why Transformers use LayerNorm and not BatchNorm (titles translated from Chinese): " \
+           "A, \"The role of LayerNorm in the Transformer architecture\"; B, \"Layer normalization of the " \
+           "Transformer\"; C, \"Why does the Transformer use LayerNorm and not BatchNorm?\" " \
+           "(github.com/lihe/MyGitBlog/issues/8); D, \"Why the Transformer uses Layer Normalization\"; F, \"Layer " \
+           "normalization (LN) against batch normalization (BN)\". Claims are paraphrased. A21 is claim 21 of article A. N1 to N16 were found at a second reading of the articles; X1 " \
            "is a claim of ours."
 
 # Above the table of what is asked most.
