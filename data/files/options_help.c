@@ -44,6 +44,8 @@ static void put_wrapped(FILE *file, const char *text, size_t indent) {
     size_t column = indent;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
         size_t length = strcspn(word, " ");
+        for (size_t n = WIDTH - indent; length > WIDTH - indent && n; n--)
+            if (word[n - 1] == '|') length = n; // A|B|..., longer than a line
         bool first = column == indent;
         if (!first && column + 1 + length > WIDTH) {
             fprintf(file, "\n%*s", (int)indent, "");

@@ -90,7 +90,7 @@ const struct option config_model_rows[] = {
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of layers"},
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
-     .basic = true, .help = "number of attention heads"},
+     .help = "number of attention heads"},
     {"n-kv-head", OPTION_INT, AT(model.n_kv_head), "auto", RANGE(1, 1000000),
      .scope = OPTION_OF_MODEL,
      .help = "heads of keys and values, each shared by as many queries as it takes (grouped-query "

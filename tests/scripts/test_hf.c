@@ -141,6 +141,8 @@ Test(hf, what_has_no_class_is_refused) {
         {"--preset=qwen3 --bias=on", "fits: LlamaForCausalLM needs qk-norm=none, not rms; Qwen3F"},
         {"--preset=llama --attn-softcap=5", "LlamaForCausalLM needs attn-softcap=0, not 5"},
         {"--preset=llama --affine=off", "LlamaForCausalLM needs affine=on, not off"},
+        {"--preset=gpt2 --embd-scale=learned",
+         "GPT2LMHeadModel needs embd-scale=none, not learned"},
         {"--preset=gpt2 --norm=dyt --postln --qk-norm=ln",
          "fits: GPT2LMHeadModel needs norm=ln, not dyt, placement=pre, not post, qk-norm=none, "
          "not"},
