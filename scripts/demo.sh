@@ -84,16 +84,17 @@ done
 
 trap 'exit 130' INT # once ./train has saved
 say 'three runs that differ only in the norm: same initial weights, same batches'
-number=0
+number=0 beside=
 for norm in $norms; do
     number=$((number + 1))
     set -- --norm="$norm" --max-iters=1000 --eval-interval=100 --eval-iters=50 --sample=200 \
-        --out="$folder/$norm" ${1+"$@"}
+        --out="$folder/$norm" ${beside:+"--plot-beside=$beside"} ${1+"$@"}
     echo
     say "run $number of 3: ./train $*"
     status=0
     "$train" "$@" || status=$?
-    shift 6
+    shift $((number > 1 ? 7 : 6))
+    beside=$beside${beside:+,}$folder/$norm # one chart shows all three curves
     case $status in
     0 | 3) ;; # a diverged run is a result
     *) exit "$status" ;;

@@ -3,11 +3,13 @@
 so that `tensorboard --logdir=runs` shows them; with --out=DIR into DIR/NAME.
 
 A RUN is a folder that ./train --out made, or a folder of such folders. Losses, learning rate,
-gradient norm and speed become scalars over the step. The options become hyperparameters, with the
+gradient norm and speed become scalars over the step, and so does each series of probes.csv, as
+METRIC/SITE or METRIC/layer N/SITE. The options become hyperparameters, with the
 last validation loss as their metric. A second call replaces the files of the first. Wall times are
 computed from the log's seconds and the time at which the file was last written. It uses SummaryWriter
 of tensorboardX or PyTorch.
 """
+import bisect
 import glob
 import importlib
 import logging
@@ -15,8 +17,14 @@ import math
 import os
 import sys
 
+import system_python
+
+if __name__ == "__main__":
+    system_python.require("to_tensorboard", "plot", "numpy")
+
 from arguments import Parser, UsageError
-from runs import RunError, read_runs, value_text
+from probes import Probes
+from runs import NotStarted, RunError, read_runs, value_text
 
 SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
 SUFFIX = ".normlab"  # of the names of its event files
@@ -48,6 +56,23 @@ def places_of(runs, out):
     return [os.path.join(out, name) for name in names]
 
 
+def write_probes(run, writer, started):
+    """Writes what probes measured. Their wall time is that of the first row of the log at their step or
+    later."""
+    if not os.path.exists(os.path.join(run.folder, "probes.csv")):
+        return
+    try:
+        series = Probes(run.folder).series
+    except NotStarted:
+        return
+    steps, seconds = run.columns["step"], run.columns["seconds"]
+    for (metric, site, layer), values in series.items():
+        name = "/".join([metric, site] if layer is None else [metric, f"layer {layer}", site])
+        for step, value in sorted(values.items()):
+            row = min(bisect.bisect_left(steps, step), len(steps) - 1)
+            writer.add_scalar(name, value, step, walltime=started + seconds[row])
+
+
 def write_run(run, place, module, hparams):
     os.makedirs(place, exist_ok=True)
     for path in glob.glob(os.path.join(glob.escape(place), f"events.out.tfevents.*{SUFFIX}")):
@@ -67,6 +92,7 @@ def write_run(run, place, module, hparams):
                     diverged = math.isinf(value)
                     writer.add_scalar(name, math.nan if diverged else value, int(step),
                                       walltime=started + seconds)
+        write_probes(run, writer, started)
 
 
 def main():

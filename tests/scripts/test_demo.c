@@ -17,6 +17,8 @@ TestSuite(demo, .init = folder_enter, .fini = folder_leave);
 
 Test(demo, three_norms_in_one_picture) {
     static const char *const norms[] = {"none", "ln", "bn"};
+    static const char *const beside[] = {"", "--plot-beside=runs/demo/none ",
+                                         "--plot-beside=runs/demo/none,runs/demo/ln "};
     struct ending ending = script("demo.sh " SMALL);
     cr_assert(ending.status == 0, "%s", ending.err);
     expect_picture("runs/demo/loss.png", "\x89PNG", "IEND");
@@ -32,7 +34,7 @@ Test(demo, three_norms_in_one_picture) {
         snprintf(part, sizeof part, "demo: run %d of 3: ./train --norm=%s --max-iters=1000 ", i + 1,
                  norms[i]);
         expect_part(ending.out, part);
-        snprintf(part, sizeof part, "--out=runs/demo/%s " SMALL "\n", norms[i]);
+        snprintf(part, sizeof part, "--out=runs/demo/%s %s" SMALL "\n", norms[i], beside[i]);
         expect_part(ending.out, part);
     }
     expect_part(ending.err, "val loss is "); // the runs are shown

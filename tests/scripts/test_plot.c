@@ -329,6 +329,9 @@ Test(plot, events_for_tensorboard) {
     const double rows[][3] = {{0, 4, 4.5}, {5, 3, -1}, {10, NAN, 2.75}};
     mkdir("runs", 0777);
     log_put("runs/a", 3, rows), summary_put("runs/a", "diverged", "ln", 0.01, 7);
+    text_put("runs/a", "probes.csv",
+             "step,layer,site,metric,value\n0,1,ln_1,dist_mean,0.5\n0,,embd,stream_rms,2\n"
+             "5,1,ln_1,dist_mean,nan\n10,1,ln_1,dist_mean,0.25\n");
     setenv("PYTHONPATH", ".", 1);
     struct ending ending = script("to_tensorboard.py runs");
     expect_success(&ending);
@@ -344,7 +347,9 @@ Test(plot, events_for_tensorboard) {
         "lr 0 0.01 0.0\nlr 5 0.01 0.5\nlr 10 0.01 1.0\n"
         "grad_norm 0 1.0 0.0\ngrad_norm 5 1.0 0.5\ngrad_norm 10 1.0 1.0\n"
         "tokens_per_second 0 960.0 0.0\ntokens_per_second 5 960.0 0.5\n"
-        "tokens_per_second 10 960.0 1.0\n";
+        "tokens_per_second 10 960.0 1.0\n"
+        "dist_mean/layer 1/ln_1 0 0.5 0.0\ndist_mean/layer 1/ln_1 10 0.25 1.0\n"
+        "stream_rms/embd 0 2.0 0.0\n";
     cr_expect_str_eq(file_text("runs/a/events.out.tfevents.1.normlab", NULL), events);
     cr_expect_str_eq(file_text("all of them/a/events.out.tfevents.1.normlab", NULL), events);
 
