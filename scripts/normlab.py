@@ -316,6 +316,7 @@ class Model(nn.Module):
         self.lm_head = nn.Linear(C, config.vocab_size, bias=False)
         if config.head == "tied":
             self.lm_head.weight = self.transformer["wte"].weight
+        self.connection.attach_head(self, C)
         normlab_ngpt.apply(self)
 
     def forward(self, ids, valid=None):

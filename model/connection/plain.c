@@ -22,7 +22,7 @@ static void write(const struct connection *c, struct range rows, const real *f,
 static void write_backward(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
-    if (df) residual_backward(at, df, c->b, dsum, drop);
+    if (df) residual_branch(at, df, c->b, dsum, drop);
 }
 
 static void read_backward(const struct connection *c, const struct tokens *tokens,

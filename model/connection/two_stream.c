@@ -53,7 +53,7 @@ static void write_backward(const struct connection *c, struct range rows, real *
                            const real *dsum, struct dropout drop) {
     const struct range at = {rows.begin * c->C, rows.end * c->C};
     residual_add(at.end - at.begin, df, c->b, dsum, c->buffer[DR] + at.begin);
-    if (drop.threshold) residual_backward(at, df, 1, df, drop);
+    if (drop.threshold) residual_branch(at, df, 1, df, drop);
 }
 
 /* dx = a dsum + du, dr = dr' + N'(du); at the end, where nothing comes after r, dr = N'(du). */

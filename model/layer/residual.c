@@ -19,16 +19,16 @@ void residual_forward(struct range elements, real *sum, real a, const real *x, r
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-void residual_backward(struct range elements, real *df, real b, const real *dsum,
-                       struct dropout drop) {
+void residual_branch(struct range elements, real *to, real b, const real *from,
+                     struct dropout drop) {
     size_t count = elements.end - elements.begin;
     if (drop.threshold) {
 #pragma omp simd
         for (size_t i = 0; i < count; i++)
-            df[i] = b * dsum[i] * dropout_factor(drop, elements.begin + i);
+            to[i] = b * from[i] * dropout_factor(drop, elements.begin + i);
         profile_lap(PROFILE_ELEMENTWISE);
     } else
-        residual_scale(count, df, b, dsum);
+        residual_scale(count, to, b, from);
 }
 
 void residual_add(size_t count, real *sum, real a, const real *x, const real *f) {

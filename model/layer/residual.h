@@ -10,9 +10,9 @@
 void residual_forward(struct range elements, real *sum, real a, const real *x, real b,
                       const real *f, struct dropout drop);
 
-/* df = drop(b dsum), likewise; df may be dsum. */
-void residual_backward(struct range elements, real *df, real b, const real *dsum,
-                       struct dropout drop);
+/* to = drop(b from): a branch, or in backward its gradient; to may be from. */
+void residual_branch(struct range elements, real *to, real b, const real *from,
+                     struct dropout drop);
 
 /* sum (count) = a x + f; sum may be x or f. */
 void residual_add(size_t count, real *sum, real a, const real *x, const real *f);
