@@ -15,7 +15,7 @@ from series import limits
 ROW, FRAME = 0.36, 1.1  # inches: of a row, and of the axis with its label
 WIDTH, LETTER = 4.6, 0.075  # inches: of the chart, and of a letter beside it
 DPI = 200
-DOT = Look(COLOURS[0], "-", MARKERS[0], False, 1)
+DOT = Look(COLOURS[0], "-", MARKERS[0], False)
 
 
 def labels_of(comparisons):

@@ -1,8 +1,8 @@
-"""How lines, dots and labels look in every chart. A Look is a group's colour, line style, marker, width.
+"""How lines, dots and labels look in every chart. A Look is a group's colour, line style and marker.
 
-Lines that lie on each other must stay distinguishable, also with colour blindness: different colours
-have different widths and, where there are enough, different markers. Wider lines are drawn first, so
-that they show on both sides of a narrower one on top.
+Lines that lie on each other must stay distinguishable, also with colour blindness: different colours have
+different dashes or, where there are enough, different markers. All lines have the same width: a wider one
+would look more important.
 """
 from collections import namedtuple
 import textwrap
@@ -28,7 +28,6 @@ FONT = 9      # points, in pictures without --size
 SMALLEST = 7  # points, in the smallest pictures
 SHRUNK = 0.75  # the smallest scale of a long label, before it is broken into lines
 OVER = 1.1    # the maximum length of a label, in lengths of its axis
-WIDTHS = (1.4, 0.7)  # of the first and the last line, in line widths
 
 X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
             "seconds": "time since the start (s)"}
@@ -37,8 +36,7 @@ OPTION_LABELS = {"learning-rate": "learning rate", "warmup-iters": "warm-up (upd
                  "block-size": "context ({unit}s)", "n-layer": "layers", "n-head": "attention heads",
                  "n-embd": "channels"}
 
-# `size` multiplies the widths of lines and the sizes of markers.
-Look = namedtuple("Look", "color linestyle marker hollow size")
+Look = namedtuple("Look", "color linestyle marker hollow")
 
 
 def set_font(size):
@@ -61,16 +59,10 @@ def shade(rank, count):
     return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
 
 
-def sizes(count):
-    """Widths from wide to narrow."""
-    wide, narrow = WIDTHS
-    return [wide + (narrow - wide) * i / (count - 1) for i in range(count)] if count > 1 else [1.0]
-
-
 def looks(names, keys):
     """A look for each key, which holds the values of the named options.
 
-    The first option (the norm) sets the colour and the width, the second (the placement) the line
+    The first option (the norm) sets the colour, the second (the placement) the line
     style and the filling, a third the marker. Dots show no line style, so a second option of more
     than two values sets the marker too. If neither does, the first sets it. A single option sets the
     line style too. A number with many values, other than the seed, becomes the first option; its
@@ -83,7 +75,7 @@ def looks(names, keys):
     counts = [len(positions[i]) for i in ordered] or [1]
     dashed = min(1, len(counts) - 1)
     marked = [rank for rank in (1, 2) if rank < len(counts) and (rank == 2 or counts[1] > 2)] or [0]
-    width, found = sizes(counts[0]), []
+    found = []
     for key in keys:
         ranks = [positions[i].index(key[i]) for i in ordered] or [0]
         marker = 0
@@ -91,25 +83,23 @@ def looks(names, keys):
             marker = marker * counts[rank] + ranks[rank]
         colour = shade(ranks[0], counts[0]) if scales else COLOURS[ranks[0] % len(COLOURS)]
         found.append(Look(colour, LINES[ranks[dashed] % len(LINES)], MARKERS[marker % len(MARKERS)],
-                          dashed > 0 and (ranks[dashed] + ranks[dashed] // len(MARKERS)) % 2 == 1,
-                          width[ranks[0]]))
+                          dashed > 0 and (ranks[dashed] + ranks[dashed] // len(MARKERS)) % 2 == 1))
     if len(set(found)) == len(found) and len(names) <= 3:
         return found
     return [Look(COLOURS[i % len(COLOURS)], LINES[i % len(LINES)], MARKERS[i % len(MARKERS)],
-                 i // len(COLOURS) % 2 == 1, size) for i, size in enumerate(sizes(len(keys)))]
+                 i // len(COLOURS) % 2 == 1) for i in range(len(keys))]
 
 
 def line_of(look, **more):
-    """The style of a line. Its width and the size of its markers scale with the look and the picture."""
+    """The style of a line. Its width and the size of its markers scale with the picture."""
     face = {"markerfacecolor": "white"} if look.hollow else {}
-    factor = look.size * scale()
-    sized = {name: value * factor for name, value in more.items() if name in ("linewidth", "markersize")}
+    sized = {name: value * scale() for name, value in more.items() if name in ("linewidth", "markersize")}
     return {"color": look.color, "linestyle": look.linestyle, "marker": look.marker, **face, **more,
             **sized}
 
 
 def dot_of(look, **more):
-    return line_of(look._replace(size=1), **{"linestyle": "none", "markersize": 5, **more})
+    return line_of(look, **{"linestyle": "none", "markersize": 5, **more})
 
 
 CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
@@ -167,15 +157,16 @@ def loss_ticks(axis, logarithmic):
 
 
 def fit_labels(axes):
-    """Makes the title and the labels fit their axes: smaller, or in more lines. Call it when the layout
-    is known."""
-    renderer = axes.figure.canvas.get_renderer()
+    """Makes the title and the labels fit their axes and the picture: smaller, or in more lines. Call it when
+    the layout is known."""
+    renderer, whole = axes.figure.canvas.get_renderer(), axes.figure.bbox
     for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
-        upright = label is axes.yaxis.label
+        side = "height" if label is axes.yaxis.label else "width"
+        low, high = axes.bbox.intervaly if side == "height" else axes.bbox.intervalx
+        room = min(OVER * (high - low), low + high, 2 * getattr(whole, side) - low - high)  # it is centred
 
         def excess():
-            box = label.get_window_extent(renderer)
-            return (box.height / axes.bbox.height if upright else box.width / axes.bbox.width) / OVER
+            return getattr(label.get_window_extent(renderer), side) / room
 
         if excess() > 1:
             label.set_fontsize(label.get_fontsize() * max(SHRUNK, 0.97 / excess()))
