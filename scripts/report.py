@@ -23,21 +23,24 @@ system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotli
 
 from ablation import run_grid  # noqa: E402
 from arguments import Parser, UsageError  # noqa: E402
-from claims import claims, costs, summary  # noqa: E402
+from claims import claims, costs, summary, texts  # noqa: E402
+from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
-from claims.facts import (ALONE_RUN, CANARY, Records, gather, is_missing, measure_all,  # noqa: E402
+from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
-from claims.publish import expect_published  # noqa: E402
+from claims.publish import FACTS, expect_published  # noqa: E402
 from model_file import ModelError  # noqa: E402
 from runs import RunError  # noqa: E402
 
 CORPORA = os.path.join("data", "corpora")
 MEASURED = "measured.jsonl"
 FAILED, USAGE = 1, 2
+QUICK = "E20"  # the experiment of --quick
+NEAR = 2e-3  # nats: what a run may end apart on another machine, a tenth of the margin within which losses are equal
 
 
 def say(text):
@@ -51,6 +54,8 @@ def options_of(words):
         epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
                         "quick report (minutes)")
+    parser.add_argument("--quick", action="store_true", help="only which norm, which placement, which learning rate and "
+                        "initialization suit one text (--corpus=FILE), in at most ten minutes on two cores")
     parser.add_argument("--size", metavar="XS,S", help="with --full: models of these sizes only (XS, S, M; "
                         "deep and timed ones are among XS); mini alone: a trial of the report itself")
     parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
@@ -73,15 +78,16 @@ def options_of(words):
     parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report "
                         "(its measured.jsonl, or measured.jsonl.gz of a published one); these runs are not run again")
     parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
-    parser.add_argument("--readme", action="store_true",
-                        help="print what was found, as a section for README.md")
+    parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md and README.md's block from facts")
     parser.add_argument("--publish", metavar="DIR", help="also write what a repository keeps of a report: facts, list "
-                        "of runs, verdicts, page, pictures")
+                        "of runs, verdicts, page")
     options = parser.parse_args(words)
     options.sizes = None if options.size is None else options.size.split(",")
-    options.level = "mini" if options.sizes == ["mini"] else "full" if options.full else "quick"
+    options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
     options.out = options.out or os.path.join("runs", f"report-{options.level}")
     expect_sizes(options, parser)
+    if options.quick:
+        expect_quick(options, parser)
     if options.list and (options.page or options.facts):
         parser.error("--list: with --page or --facts nothing is run")
     if options.other is not None and options.facts:
@@ -95,6 +101,16 @@ def options_of(words):
     if options.seeds is not None and not 2 <= options.seeds <= 100:
         parser.error("--seeds: must be from 2 to 100")
     return options, parser
+
+
+def expect_quick(options, parser):
+    """--quick is the report of one experiment on one text."""
+    others = [name for name in ("full", "size", "only", "claim", "facts", "publish", "texts") if getattr(options, name)]
+    if others:
+        parser.error(f"--quick goes without --{others[0]}")
+    if len(options.corpus) != 1:
+        parser.error("--quick takes one text (--corpus=FILE)")
+    options.only = QUICK
 
 
 def expect_sizes(options, parser):
@@ -114,7 +130,7 @@ def chosen(options, parser):
     """The experiments that --only and --claim leave."""
     names = [name for name in (options.only or "").split(",") if name]
     if options.only is not None and not names:
-        parser.error(f"--only={options.only}: names no experiment (there are E1 to E19)")
+        parser.error(f"--only={options.only}: names no experiment (there are E1 to E21)")
     if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
@@ -125,7 +141,7 @@ def chosen(options, parser):
         names += claim.experiments()
     for name in names:
         if name not in BY_ID:
-            parser.error(f"--only={options.only}: no experiment {name} (there are E1 to E19)")
+            parser.error(f"--only={options.only}: no experiment {name} (there are E1 to E21)")
     found = [one for one in EXPERIMENTS if not names or one.id in names]
     if not any(one.sizes(options.level, options.sizes) for one in found):
         parser.error(f"--size={options.size}: {', '.join(names)} has no run of this size")
@@ -216,11 +232,9 @@ def expect_same_ending(options, lab, run):
         raise LabError(f"--continue={options.other}: {name}, which is repeated first, failed (see "
                        f"{options.out}/ablate.log)")
     here, there = ending(lab, lab.folder_of(run), run), lab.records.find(name, "ending")
-    if here["build"] != there["build"]:
-        raise LabError(f"--continue={options.other}: is by another compiler or vector width than {lab.train}")
-    a, b = (f"{values['val_loss']:.9g}" for values in (there, here))  # the digits of facts.csv
-    if a != b:
-        raise LabError(f"--continue={options.other}: {name} ended at {a} there and at {b} here, so the program "
+    a, b = there["val_loss"], here["val_loss"]
+    if not abs(a - b) <= NEAR and a != b:
+        raise LabError(f"--continue={options.other}: {name} ended at {a:.9g} there and at {b:.9g} here, so the program "
                        "computes other numbers")
     lab.records.keep(name, "ending", here, program_of(lab.train))
 
@@ -300,13 +314,17 @@ def measured_facts(options, lab, labels, experiments):
     planned, _, tried = plan_all(lab, labels, EXPERIMENTS, options, None)  # others may have facts too
     if options.page or not asked:
         expect_runs(lab, [run for _, _, _, run in planned])
-    return gather(lab, planned, EXPERIMENTS), planned, tried
+    facts = gather(lab, planned, EXPERIMENTS)
+    if options.other:
+        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.gz"))
+    return facts, planned, tried
 
 
 def expect_runs(lab, runs):
     """Refuses to draw an empty page over another one: of a folder whose runs are all of other texts or sizes."""
     ours = [run for run in runs if run.corpus != RANDOM]
-    known = [name for name in lab.records.first if not name.startswith(ALONE_RUN)]
+    known = {name for name, _ in lab.records.known}.union(lab.records.first)
+    known = {name for name in known if not name.startswith(ALONE_RUN)}
     if ours and known and not any(lab.name_of(run) in known or lab.ended(run) for run in ours):
         raise LabError(f"{lab.folder}: its runs are of another text or size (--corpus=FILE, --full)")
 
@@ -333,6 +351,9 @@ def list_claims(options, lab, labels):
 
 
 def report(options, parser):
+    if options.texts:
+        print("\n".join(texts.write(*texts.published())))
+        return 0
     given = read_facts(options.facts, {*BY_ID, CANARY}) if options.facts else None
     experiments, labels = chosen(options, parser), {}
     if options.publish:
@@ -363,7 +384,7 @@ def main():
     except UsageError as error:
         say(error)
         return USAGE
-    except (LabError, FactError, ModelError, RunError) as error:
+    except (LabError, FactError, FindingError, ModelError, RunError) as error:
         say(error)
         return FAILED
     except OSError as error:

@@ -16,7 +16,8 @@ import numpy as np
 
 from claims import quantities
 from claims.fact_table import Facts
-from claims.rules import OPEN, TRUE, Claim, above, any_of, below, judge_once, within
+from claims.rules import OPEN, above, any_of, below, within
+from claims.verdicts import TRUE, Claim, judge_once
 
 NULLS = 2000
 SEEDS = 5

@@ -1,7 +1,6 @@
 """What to know of the tuned learning rates and initializations behind a verdict. A variant's rate may be an end of
 its grid, be tuned for another variant, be preferred to one with a lower mean whose tuning seeds disagree (plan.py),
-or lose on the judged seeds against another rate that was judged too. A recipe (recipe=best) is the better of too few
-initializations.
+or lose on the judged seeds against another rate that was judged too.
 
 Facts (facts.py): rate_at_end, rate_of_another and rate_is_safer are 1 where they hold; rate_regret is a difference
 of losses.
@@ -9,7 +8,6 @@ of losses.
 from claims.fact_table import variant_text
 from claims.inference import MARGIN
 from claims.plan import SPREAD
-from claims.words import WITHDRAWN
 
 REGRET = "rate_regret"
 FLAGS = {"rate_at_end": "is an end of the grid", "rate_of_another": "was tuned for another variant",
@@ -39,5 +37,4 @@ def sentences(needs, facts):
     for experiment, cell, variant, flag in faults(facts):
         if (experiment, variant) in read:
             named.setdefault(flag, {})[f"{variant} ({experiment}, {cell[1]})"] = None
-    found = [f"The rate {FLAGS[flag]}: {'; '.join(names)}." for flag, names in named.items()]
-    return [WITHDRAWN] * any("recipe=best" in variant for _, variant in read) + found
+    return [f"The rate {FLAGS[flag]}: {'; '.join(names)}." for flag, names in named.items()]

@@ -7,7 +7,8 @@ checksums of the rules that read them are kept beside them; the page flags a rul
 from claims.claims_a import CLAIMS_A
 from claims.claims_b import CLAIMS_B
 from claims.claims_d import CANARIES, CLAIMS_D
-from claims.rules import OPEN, UNDECIDED, UNMEASURED, Claim, judge
+from claims.rules import OPEN
+from claims.verdicts import UNDECIDED, UNMEASURED, Claim, judge
 
 OUT = [
     Claim("O1", "Claims on images: convolutions and their locality, channels of colours, ConvNeXt",

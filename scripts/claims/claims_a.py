@@ -4,25 +4,36 @@ Every claim is paraphrased. `says` is its literal sense, `meant` what is left if
 """
 from claims.quantities import (difference, geometric, largest_rate, ratio, rise, slope, steps_to,
                                value)
-from claims.rules import Claim, above, all_of, any_of, below, exact, in_some_cell, known, no, within
+from claims.rules import above, all_of, any_of, below, exact, in_some_cell, known, no, within
+from claims.verdicts import Claim
 
 DELTA = 0.02  # nats: equal for practice; 2 % of perplexity, about 2.5 seed deviations
 MUCH = 0.1    # nats: "sharp", "much"
 TINY = 1e-4   # logits: above it a change is a dependence; independence is 0 to the bit
 RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 TUNED = "rate=tuned"
+BEST = "recipe=best"  # the best initialization and learning rate together (E20)
 
 # Why several rules were changed.
 SEEDS = "After a quick report at quick size, with the same thresholds: the values depend on the seed, so " \
         "their interval decides, and no longer each value."
+RECIPE = "After the first edition: its initial weights, GPT-2's, are too small for these widths, and cost LayerNorm 0.07 " \
+         "to 0.2 nats. Now each model has its own best initialization and learning rate (E20)."
+ANNEALED = "It compared a run before its learning rate had decayed with one after, and rounded steps up to tenths. Now " \
+           "runs of 50, 70 and 90 % of the updates are each annealed by themselves, and steps are interpolated (E21)."
 
 PARTS = all_of(above(geometric("E19", "gradient_error_4", "norm=bn"), 0.01),
                exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4))
 
 
 def loss(a, b):
-    """L(a) - L(b) at tuned rates."""
-    return difference("E1", "val_loss", a, b, at=TUNED)
+    """L(a) - L(b), each at its best recipe."""
+    return difference("E20", "val_loss", a, b, at=BEST)
+
+
+def loss_of_groups():
+    """L(GroupNorm) - L(LayerNorm), each at its best rate."""
+    return difference("E1", "val_loss", "norm=gn", "norm=ln", at=TUNED)
 
 
 def drops(small):
@@ -31,6 +42,11 @@ def drops(small):
     return all_of(above(rise("E3", "val_loss", ("norm=bn", "norm=ln"), small, "batch=32 block=full"), MUCH),
                   above(difference("E3", "val_loss", "norm=bn", "norm=ln", at=small), MUCH))
 
+
+# How much more BatchNorm than LayerNorm loses from Pre-LN to Post-LN.
+PLACED = rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"), f"placement=post {TUNED}",
+              f"placement=pre {TUNED}")
+WIDTHS = (32, 64, 128)  # channels
 
 CLAIMS_A = [
     Claim("A1 F2", "LayerNorm's statistics are those of a whole sample, BatchNorm's those of a channel "
@@ -76,12 +92,11 @@ CLAIMS_A = [
           "one thread; how much faster each norm gets on several is not measured."),
     Claim("A7 B7", "LayerNorm after each sub-layer makes training faster and steadier",
           "A, claim 7; B, claim 7", "true",
-          says=all_of(below(steps_to("E8", "norm=ln placement=post", "norm=none placement=pre",
-                                     at=f"depth=base {TUNED}"), 2 / 3),
-                      below(ratio("E8", "gradient_cv", "norm=ln placement=post",
-                                  "norm=none placement=pre", at=f"depth=base {TUNED}"), 1)),
-          meant=below(steps_to("E1", "norm=ln", "norm=none", at=TUNED), 2 / 3)),
-    Claim("A8", "The outputs of attention have a large dynamic range", "A, claim 8", "false",
+          says=all_of(below(steps_to("E21", "norm=ln placement=post", "norm=none"), 2 / 3),
+                      below(ratio("E21", "gradient_cv", "norm=ln placement=post", "norm=none", at="updates=100%"), 1)),
+          meant=below(steps_to("E21", "norm=ln", "norm=none"), 2 / 3),
+          revised=f"{RECIPE} {ANNEALED}"),
+    Claim("A8", "The outputs of attention may have a large dynamic range, and usually do", "A, claim 8", "false",
           says=above(geometric("E9", "output_range", "norm=none"), 10),
           meant=above(geometric("E9", "range_growth", "norm=none"), 1),
           note="The range of a layer's outputs: the 99th over the 1st percentile of the RMS of a token. In "
@@ -104,24 +119,24 @@ CLAIMS_A = [
           meant=above(difference("E10", "val_loss", "variant=plain", "variant=ffn-norm-ln",
                                  at="norm=ln"), DELTA),
           note="The paper (section 3.1) puts it after the sub-layer's residual addition."),
-    Claim("A14", "Without normalization training does not converge, or very slowly", "A, claim 14",
+    Claim("A14", "Without normalization a model may be hard to train, or train extremely slowly", "A, claim 14",
           "open",
-          says=exact(value("E1", "trained", "norm=none recipe=best"), 0, 0),
-          meant=above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"), DELTA),
-          note="Each with its own best learning rate and initialization, at 2 and 4 layers. Deeper models without a "
-          "norm were run at ./train's own rate only (E8).",
-          revised="After a trial with three seeds: that fewer than half of the runs train cannot be "
-          "decided with few seeds, so it is now that none of them trains."),
-    Claim("A17 A27", "RMSNorm and GroupNorm are good substitutes for LayerNorm, GroupNorm in small "
-          "batches", "A, claims 17 and 27", "true",
+          says=in_some_cell(above(loss("norm=none", "norm=ln"), MUCH)),
+          meant=in_some_cell(above(loss("norm=none", "norm=ln"), DELTA)),
+          note="Hard to train: in some text and size its loss is more than 0.1 nats above LayerNorm's; in the weak sense "
+          "more than 0.02. Each has its own best learning rate and initialization, at 2 and 4 layers. Deeper models "
+          "without a norm were run at ./train's own rate only (E8).",
+          revised=f"{RECIPE} The article says \"may\", so one text and size is enough."),
+    Claim("A17 A27", "RMSNorm and GroupNorm have been proposed to replace LayerNorm, GroupNorm for small batches",
+          "A, claims 17 and 27", "true",
           says=all_of(within(loss("norm=rms", "norm=ln"), DELTA),
-                      within(loss("norm=gn", "norm=ln"), DELTA),
+                      within(loss_of_groups(), DELTA),
                       *[within(difference("E3", "val_loss", "norm=gn", "norm=ln",
                                           at=f"batch={batch} block=full"), DELTA) for batch in (1, 4)]),
           revised="After a quick report at quick size: GroupNorm in small batches was in the claim and not in "
-          "the rule. E3 runs it with 1 and 4 sequences.",
-          meant=any_of(within(loss("norm=rms", "norm=ln"), DELTA),
-                       within(loss("norm=gn", "norm=ln"), DELTA))),
+          f"the rule. E3 runs it with 1 and 4 sequences. {RECIPE}",
+          meant=any_of(within(loss("norm=rms", "norm=ln"), DELTA), within(loss_of_groups(), DELTA)),
+          note="What is tested is whether they can replace it: losses within 0.02 nats."),
     Claim("A21 B12 C3 F4", "BatchNorm needs a large batch; below 8 it drops sharply",
           "A, section 2 and III.4; B, claim 12; C, claim 3; F, claim 4", "open",
           says=drops("batch=4 block=full"),
@@ -132,12 +147,11 @@ CLAIMS_A = [
           "much.",
           note="BatchNorm's sample over text is batch x length characters. With one sequence it also "
           "learns to exploit its leak of the future (E7)."),
-    Claim("A22", "A BatchNorm after the residual addition breaks the residual flow; a LayerNorm does "
+    Claim("A22", "A BatchNorm after the residual addition may break the residual flow; a LayerNorm does "
           "not", "A, claim 22", "open",
-          says=above(rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"),
-                          f"placement=post {TUNED}", f"placement=pre {TUNED}"), MUCH),
-          meant=above(rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"),
-                           f"placement=post {TUNED}", f"placement=pre {TUNED}"), DELTA)),
+          says=in_some_cell(above(PLACED, MUCH)), meant=in_some_cell(above(PLACED, DELTA)),
+          note="How much more BatchNorm loses than LayerNorm, from Pre-LN to Post-LN.",
+          revised="The article says \"may\", so one text and size is enough."),
     Claim("A23 C13", "BatchNorm does not fit self-attention: attention then depends on the batch",
           "A, claim 23; C, claim 13", "open",
           says=exact(value("E6", "weight_change_running", "norm=bn"), low=TINY),
@@ -160,12 +174,11 @@ CLAIMS_A = [
           revised="After a quick report at quick size: that LayerNorm wins in small batches was read from how the "
           "difference changes with the batch, which LayerNorm's loss in large ones enters. Now it is the difference."),
     Claim("N1", "LayerNorm is for models with many features", "A, I", "open",
-          says=all_of(above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=none {TUNED}",
-                                  f"norm=ln {TUNED}"), 0.01),
-                      above(slope("E1", "val_loss", ("width", (16, 64)), f"norm=bn {TUNED}",
-                                  f"norm=ln {TUNED}"), 0.01)),
-          note="From 16 to 64 channels, in models of 2 layers with GPT-2's initial weights. Xavier's were not tried on "
-          "this axis."),
+          says=all_of(above(slope("E21", "val_loss", ("width", WIDTHS), "norm=none", "norm=ln"), 0.01),
+                      above(slope("E21", "val_loss", ("width", WIDTHS), "norm=bn", "norm=ln"), 0.01)),
+          note="From 32 to 128 channels, one factor at a time.",
+          revised="In the first edition widths were 16 to 64, the chosen rates were ends of their grid, and initial "
+          f"weights were GPT-2's. {RECIPE}"),
     Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
           "A, second answer, table", "open",
           says=above(rise("E5", "val_loss", ("norm=bn pads=mask", "norm=ln pads=mask"), "text=items",
@@ -173,22 +186,17 @@ CLAIMS_A = [
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
           "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),
     Claim("N4", "LayerNorm is indispensable: nothing else will do", "A, IV", "false",
-          says=all_of(*[above(loss(f"norm={norm}", "norm=ln"), DELTA) for norm in ("rms", "gn", "dyt")],
-                      above(difference("E1", "val_loss", "norm=none", "norm=ln", at="recipe=best"),
-                            DELTA)),
-          note="DyT hardly trains here (a single run of E1), since the tanh before the head saturates "
-          "(model/lab/PROBES.md). Its authors scale the embedding, which these runs do not; with --norm-final=ln it trains.",
-          revised="After a quick report at quick size: DyT, which E1 runs, was not in the rule."),
+          says=all_of(*[above(loss(f"norm={norm}", "norm=ln"), DELTA) for norm in ("rms", "none")],
+                      above(loss_of_groups(), DELTA)),
+          revised=RECIPE),
     Claim("N5", "LayerNorm works across channels, so one large channel suppresses the others",
           "A, second answer, IV.2", "true",
           says=exact(value("E11", "suppression", "norm=ln vector=outlier"), low=10)),
-    Claim("N12", "Batch statistics make a model robust against noise in its input",
+    Claim("N12", "On images, batch statistics make a model robust against noise in its input",
           "A, second answer, II.1", "open",
-          says=above(difference("E10", "noise_cost", "norm=ln", "norm=bn", at="variant=plain"), DELTA),
-          meant=above(difference("E10", "noise_cost", "norm=ln", "norm=bn", at="variant=plain"), 0)),
+          out="The article says it of images. On text, E10 has what wrong characters cost each norm."),
     Claim("N15", "Pre-LN raises the efficiency of training", "A, VI", "open",
-          says=below(steps_to("E8", "norm=ln placement=pre depth=base",
-                              "norm=ln placement=post depth=base", at=TUNED), 1),
-          meant=no(above(difference("E8", "val_loss", "placement=pre", "placement=post",
-                                    at=f"norm=ln depth=base {TUNED}"), DELTA))),
+          says=below(steps_to("E21", "norm=ln", "norm=ln placement=post"), 1),
+          meant=no(above(difference("E21", "val_loss", "norm=ln", "norm=ln placement=post", at="updates=100%"), DELTA)),
+          revised=f"{RECIPE} {ANNEALED}"),
 ]

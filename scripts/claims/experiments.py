@@ -1,5 +1,5 @@
 """The table of experiments: what each asks, what it varies, what it can't show, and what the page draws."""
-from claims import designs
+from claims import designs, recipes
 from claims.plan import Experiment
 
 
@@ -163,6 +163,25 @@ EXPERIMENTS = [
         "Parts are batches of one process; exchange between machines is not timed.",
         designs.shard_runs, figure=(dots("gradient_error_4"), dots("val_loss")),
         metrics=("gradient_error_2", "gradient_error_4", "gradient_error_12", "val_loss")),
+    Experiment(
+        "E20", "Norms at their best recipes",
+        "Which norm has the lowest loss, each at its own best initialization and learning rate? Which of the three "
+        "matters most?",
+        "norm; initial standard deviation of the matrices; learning rate; placement of LayerNorm. Recipes are tuned on "
+        "other seeds and on a held-out tenth of the training split, with the same number of trials for each norm.",
+        SMALL_MODELS, recipes.recipe_runs, core=True, figure=(
+            dots("val_loss", recipe=True), lines("rate", "val_loss", line="init", norm="ln", placement=None),
+            lines("rate", "val_loss", line="init", norm="bn"), lines("rate", "val_loss", line="init", norm="none")),
+        metrics=("val_loss", "learning_rate", "init_std", "gradient_cv", "clipped", "accuracy")),
+    Experiment(
+        "E21", "One factor at a time",
+        "Does the gap between norms change with width, with depth, with context or with training?",
+        "from each size and each norm's best recipe, one option at a time: channels, layers, characters in a sequence, "
+        "updates. Each run is annealed by itself.",
+        SMALL_MODELS + " At S the learning rate is that of the recipe; at XS it is tuned again for each value.",
+        recipes.factor_runs, figure=(
+            lines("width", "val_loss"), lines("depth", "val_loss"), lines("context", "val_loss"),
+            lines("updates", "val_loss")), metrics=("val_loss", "learning_rate")),
 ]
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}

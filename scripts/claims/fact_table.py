@@ -7,6 +7,7 @@ enters, such as a property of a formula, has the seed "-". A cell is a pair (cor
 table and nothing else, so they can be tested with planted facts, and a verdict can be checked with grep.
 """
 import csv
+import gzip
 import io
 import math
 import os
@@ -15,7 +16,7 @@ COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
 NO_SEED = "-"
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
 AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
-SIZES = ("mini", "XS", "S", "S (220 steps)", "M")
+SIZES = ("mini", "XS", "S", "S (220 steps)", "S (500 steps)", "M")
 
 
 class FactError(Exception):
@@ -141,11 +142,12 @@ def check_row(cells, experiments):
 
 
 def read_facts(path, experiments=None):
-    """The table of a CSV file. experiments: the names that may occur, or None."""
+    """The table of a CSV file, which may be compressed. experiments: the names that may occur, or None."""
+    opened = gzip.open if str(path).endswith(".gz") else open
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets write a byte order mark
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:  # spreadsheets write a byte order mark
             lines = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     if not lines or tuple(lines[0]) != COLUMNS:
         raise FactError(f"{path}: line 1 must be {','.join(COLUMNS)}")

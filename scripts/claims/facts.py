@@ -23,7 +23,7 @@ import model_file
 import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
-from claims.fact_table import RECIPES, FactError, Facts, seed_order, variant_options, variant_text
+from claims.fact_table import RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.plan import Rate
@@ -238,14 +238,24 @@ def gather(lab, planned, experiments):
     return facts
 
 
+def add_times(facts, experiments, path):
+    """The times of a report that is continued, as long as none were measured here. path: its facts."""
+    for one in experiments:
+        if one.timed and one.id not in facts.experiments() and os.path.exists(path):
+            for row in read_facts(path).rows():
+                if row[0] == one.id:
+                    facts.add(*row)
+
+
 def tuning_of(run):
     """Of a run at a tuned rate: what is wrong with it, 1 each. It is an end of the grid, or that of another variant,
-    or another rate with a lower mean was passed over."""
+    or another rate with a lower mean was passed over. And the initial standard deviation of its recipe."""
     rate = run.options.get("learning-rate")
     if not isinstance(rate, Rate):
         return {}
     flags = {"rate_at_end": rate.at_end(), "rate_of_another": not rate.is_of(run), "rate_is_safer": rate.is_safer}
-    return {name: 1.0 for name, is_set in flags.items() if is_set}
+    std = run.options.get("init-std")
+    return {**{name: 1.0 for name, is_set in flags.items() if is_set}, **({"init_std": std} if std else {})}
 
 
 def add_regret(facts):

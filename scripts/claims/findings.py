@@ -2,11 +2,12 @@
 
 A verdict rests on one outcome: an interval or exact values of a reading. telling() finds it:
 
-    true         a reading of `says` that holds
-    imprecise    a reading of `meant` that holds, at least somewhere; found() names the one of `says` that fails too.
-                 If only `says` holds somewhere, a reading of it; else, as with "false", one that fails
-    false        a reading that fails, of `meant` if there is one
-    not decided  a reading that is open, of `says` if that is open, else of `meant`
+    true                  a reading of `says` that holds
+    true in a weaker sense, depends on size or on the recipe
+                          a reading of `meant` that holds, at least somewhere; found() names the one of `says` that
+                          does not hold too. If none holds, one that fails
+    false                 a reading that fails, of `meant` if there is one
+    open                  a reading that is open, of `says` if that is open, else of `meant`
 
 A reading below a "not" counts with the opposite sign. Names of metrics and options in words: words.py.
 """
@@ -14,23 +15,19 @@ import math
 import re
 
 from claims import words
-from claims.fact_table import cell_order, variant_options
+from claims.fact_table import RECIPES, cell_order, variant_options
 from claims.inference import MARGIN, decision
 from claims.quantities import difference
-from claims.rules import (FAILS, FALSE, HOLDS, IMPRECISE, OPEN, TRUE, UNDECIDED, Combined, SomeCell, cell_name,
-                          values_of)
+from claims.rules import FAILS, HOLDS, OPEN, Combined, SomeCell, values_of
+from claims.verdicts import FALSE, MIXED, PARTLY, RECIPE, SIZE, TRUE, UNDECIDED, WEAKER, cell_name
 
 OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 
-# What is asked most, whether it is decided or not: differences of losses.
-ASKED = [
-    ("RMSNorm − LayerNorm", difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")),
-    ("BatchNorm − LayerNorm", difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")),
-    ("no norm − LayerNorm", difference("E1", "val_loss", "norm=none", "norm=ln", at="rate=tuned")),
-    ("Pre-LN − Post-LN", difference("E8", "val_loss", "placement=pre", "placement=post",
-                                    at="norm=ln depth=base rate=tuned")),
-]
+# What is asked most, whether it is decided or not: differences of losses, each model at its best recipe.
+ASKED = [(name, difference("E20", "val_loss", a, b, at="recipe=best")) for name, a, b in (
+    ("RMSNorm − LayerNorm", "norm=rms", "norm=ln"), ("BatchNorm − LayerNorm", "norm=bn", "norm=ln"),
+    ("no norm − LayerNorm", "norm=none", "norm=ln"), ("Pre-LN − Post-LN", "norm=ln", "norm=ln placement=post"))]
 
 
 # ---- numbers -------------------------------------------------------------------------------------
@@ -57,6 +54,9 @@ def estimate_text(outcome):
         ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
                                                max(estimate.seeds.values())))))
         return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
+    if outcome.pooled:
+        mean, low, high, n = outcome.pooled
+        return f"{number(mean)} nats [{number(low)}, {number(high)}], mean over {n} texts and sizes"
     kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
     unit = f" {outcome.reading.quantity.unit}".rstrip()
     return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
@@ -96,12 +96,8 @@ def distance(outcome):
 
 
 def failing(claim, verdict):
-    return first_with(FAILS, claim.says, verdict.said)
-
-
-def is_mixed(verdict):
-    """Whether what is meant, though not what is said, holds in some cells and fails in others."""
-    return verdict.meant != HOLDS and HOLDS in verdict.weaker.values() and HOLDS not in verdict.cells.values()
+    """What keeps a claim from being true as stated: what fails, else what is open."""
+    return first_with(FAILS, claim.says, verdict.said) or first_with(OPEN, claim.says, verdict.said)
 
 
 def telling(claim, verdict):
@@ -110,11 +106,8 @@ def telling(claim, verdict):
     meant = (claim.meant, verdict.intended) if claim.meant else says
     if verdict.word == TRUE:
         return first_with(HOLDS, *says)
-    if verdict.word == IMPRECISE:
-        weaker = verdict.meant == HOLDS or is_mixed(verdict)
-        return (first_with(HOLDS, *meant) if weaker else None) or \
-            (first_with(HOLDS, *says) if HOLDS in verdict.cells.values() else None) or \
-            first_with(FAILS, *meant) or failing(claim, verdict)
+    if verdict.word in PARTLY:
+        return first_with(HOLDS, *meant) or first_with(HOLDS, *says) or first_with(FAILS, *meant)
     if verdict.word == FALSE:
         return first_with(FAILS, *meant) or first_with(FAILS, *says)
     if verdict.word == UNDECIDED:
@@ -123,14 +116,12 @@ def telling(claim, verdict):
 
 
 def is_surprise(claim, verdict):
-    """Whether the verdict reverses what was expected, or what was expected fails while a weaker sense is open.
-    What was expected is about `says`; it is about `meant` too where "imprecise" was expected."""
+    """Whether the verdict reverses what was expected, or what was expected fails while a weaker sense is open."""
     if claim.expected == TRUE:
-        return verdict.word in (FALSE, IMPRECISE) or verdict.word == UNDECIDED and verdict.says == FAILS
+        return verdict.word in (FALSE, *PARTLY) or verdict.word == UNDECIDED and verdict.says in (FAILS, MIXED)
     if claim.expected == FALSE:
-        return verdict.word == TRUE or \
-            verdict.word == IMPRECISE and verdict.meant != HOLDS and not is_mixed(verdict)
-    return claim.expected == IMPRECISE and verdict.word in (TRUE, FALSE)
+        return verdict.word in (TRUE, RECIPE)
+    return claim.expected == "imprecise" and verdict.word in (TRUE, FALSE)
 
 
 # ---- in words ------------------------------------------------------------------------------------
@@ -161,8 +152,7 @@ def plain(quantity):
                   text)
     text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b",
                   lambda match: words.METRICS.get(match.group(), match.group().replace("_", " ")), text)
-    text = re.sub(r"reaches the last loss of (.*)", r"reaches the loss that \1 ends with", text)
-    return text.replace(" - ", " less ").replace(" / ", " over ")
+    return text.replace(" - ", " minus ").replace(" / ", " over ")
 
 
 def against(outcome):
@@ -193,26 +183,26 @@ def at_default(outcome, verdict):
 
 
 def found(claim, verdict):
-    """What was found, after a verdict: for "imprecise" what is true and what is not."""
+    """What was found, after a verdict: for what is partly true, what holds and what does not."""
     outcome, failed = telling(claim, verdict), failing(claim, verdict)
-    if verdict.word == IMPRECISE and verdict.meant != HOLDS:
+    if verdict.word in (SIZE, RECIPE):
         return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)}{at_default(outcome, verdict)})") \
             if outcome else verdict.why
     if outcome is None:
         return claim.note or verdict.why
     same = failed and (failed.reading.quantity.text, failed.cell) == (outcome.reading.quantity.text, outcome.cell)
-    if verdict.word == IMPRECISE and same:
-        return sentence(f"{measured(outcome)}; strictly read {against(failed)}, but {against(outcome)}")
-    if verdict.word == IMPRECISE and failed:
-        return (f"Strictly read no ({measured(failed)}, {against(failed)}), in a weaker sense yes "
-                f"({measured(outcome)}, {against(outcome)}).")
+    if verdict.word == WEAKER and same:
+        return sentence(f"{measured(outcome)}; as stated {against(failed)}, but {against(outcome)}")
+    if verdict.word == WEAKER and failed:
+        return (f"As stated {'no' if failed.value == FAILS else 'open'} ({measured(failed)}, {against(failed)}), in a "
+                f"weaker sense yes ({measured(outcome)}, {against(outcome)}).")
     return sentence(f"{measured(outcome)}, {against(outcome)}")
 
 
 def comparison(estimate):
     """What an interval of a difference of losses says."""
     word = decision(estimate)
-    return {"equal": f"equal within {MARGIN:g}", None: "not decided"}.get(word, word)
+    return {"equal": f"equal within {MARGIN:g}", None: "open"}.get(word, word)
 
 
 def signed(value):
@@ -229,10 +219,12 @@ def answer(estimate):
 
 
 def most_asked(facts):
-    """The table of the pairs that are asked for most: its head, and a row for each text and size; empty
-    if nothing is measured."""
-    cells = {cell for _, quantity in ASKED for cell in facts.cells(quantity.experiment)}
-    rows = [[cell_name(cell), *(answer(quantity.estimate(facts, cell)) for _, quantity in ASKED)]
-            for cell in sorted(cells, key=cell_order)]
-    rows = [row for row in rows if any(row[1:])]
-    return [["text, size", *(name for name, _ in ASKED)], *rows] if rows else []
+    """[(title, table)] of the pairs that are asked for most, at the best recipes and at nanoGPT's: a head, and a row
+    for each text and size. Empty if nothing is measured."""
+    cells = sorted({cell for _, quantity in ASKED for cell in facts.cells(quantity.experiment)}, key=cell_order)
+    found = []
+    for title, known in zip(words.ASKED_SAYS, (facts, facts.with_recipe(RECIPES[1]))):
+        rows = [[cell_name(cell), *(answer(quantity.estimate(known, cell)) for _, quantity in ASKED)] for cell in cells]
+        rows = [row for row in rows if any(row[1:])]
+        found += [(title, [["text, size", *(name for name, _ in ASKED)], *rows])] if rows else []
+    return found

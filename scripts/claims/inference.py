@@ -11,7 +11,7 @@ same one with probability q^n + (1 - q)^n, and then the interval leaves out the 
 seeds and equal modes, 24 % if one run in four ends elsewhere.
 
 Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
-1935 (sign flips). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
+1935 (sign flips), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 """
 from collections import namedtuple
 import functools
@@ -89,6 +89,24 @@ def slopes(x, y):
 def deviation(values):
     """The standard deviation of a sample."""
     return float(np.std(np.asarray(values, float), ddof=1))
+
+
+def pooled(means, errors, confidence=CONFIDENCE):
+    """Random effects: the interval of the mean over k cells, whose true values differ by an unknown variance tau^2.
+
+    means, errors: of each cell, with the standard error of its mean. tau^2 is DerSimonian and Laird's (1986), from
+    Q = sum w (m - m_w)^2 with w = 1 / error^2; the interval is Hartung and Knapp's (2001), Student's t of k - 1
+    degrees of freedom, never narrower than the errors alone make it."""
+    means, variances = np.asarray(means, float), np.asarray(errors, float) ** 2
+    weights, k = 1 / variances, len(means)
+    fixed = weights @ means / weights.sum()
+    q = weights @ (means - fixed) ** 2
+    tau2 = max(0.0, (q - (k - 1)) / (weights.sum() - (weights ** 2).sum() / weights.sum()))
+    weights = 1 / (variances + tau2)
+    mean = float(weights @ means / weights.sum())
+    scatter = float(weights @ (means - mean) ** 2) / (k - 1)
+    half = t_quantile(k - 1, confidence) * math.sqrt(max(1.0, scatter) / weights.sum())
+    return Interval(mean, mean - half, mean + half, k)
 
 
 # ---- tests ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from claims.measures import ending
 
 TOY, RANDOM = "toy", "random"
 TOY_CHARACTERS = 20000
-SMALL = {"mini": 2000, "quick": 30000, "full": 100000}
+SMALL = {"mini": 2000, "quick": 30000, "text": 30000, "full": 100000}
 KINDS = ("shuffled", "lines", "small")
 UNTRAINED = 1000  # added to the loss of a run that did not train
 

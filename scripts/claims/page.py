@@ -11,28 +11,29 @@ import subprocess
 
 import jinja2
 
-from claims import claims, costs, figures, findings, inference, links, registered, words
+from claims import claims, costs, figures, findings, headlines, inference, links, registered, texts, words
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import older_runs
 from claims.findings import estimate_text, number
-from claims.looked_into import LOOKED_INTO
 from claims.plan import grid_line
-from claims.rules import (DECIDED, FAILS, FALSE, HOLDS, OPEN, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+from claims.rules import FAILS, HOLDS, OPEN
+from claims.verdicts import (DECIDED, FALSE, MIXED, PARTLY, SIZE, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
-# the Lab; [(experiment, size, label, run)].
+# the Lab; [(experiment, size, label, run)]; experiments whose first facts were judged by other code.
 # Filled by with_pictures(): holm, {(text of a reading, cell): adjusted p}, and the pictures of all experiments.
-Contents = namedtuple("Contents", "facts judged younger level lab planned holm pictures", defaults=[None, ()])
+Contents = namedtuple("Contents", "facts judged younger level lab planned recoded holm pictures", defaults=[(), None, ()])
 
-SHAPES = {"true": "●", "imprecise": "◐", "false": "✕", "not decided": "?", "not measured": "–",
-          "not tested": "·"}
+SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on the recipe": "⚙", "false": "✕",
+          "open": "?", "not measured": "–", "not tested": "·"}
 TABLE_ROWS = 90
-AGAIN = {"mini": "scripts/report.py --size=mini", "quick": "scripts/report.py", "full": "scripts/report.py --full"}
+AGAIN = {"mini": "scripts/report.py --size=mini", "quick": "scripts/report.py", "full": "scripts/report.py --full",
+         "text": "scripts/report.py --quick --corpus=FILE"}
 
 
 def reading_word(value):
-    return {HOLDS: "holds", OPEN: "open", FAILS: "fails"}.get(value, "not measured")
+    return {HOLDS: "holds", OPEN: "open", FAILS: "fails", MIXED: "holds in some, fails in others"}.get(value, "not measured")
 
 
 def holm_of(judged):
@@ -70,7 +71,7 @@ def claim_row(claim, contents):
     outcome = findings.telling(claim, verdict)
     pictures = links.of_claim(claim, outcome, contents.pictures)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
-            "word": verdict.word, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
+            "word": verdict.word, "partly": verdict.word in PARTLY, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
             "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
             "says": claim.says.text() if claim.says else "",
             "meant": claim.meant.text() if claim.meant else "",
@@ -79,7 +80,6 @@ def claim_row(claim, contents):
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
             "revised": claim.revised, "caveats": verdict.caveats,
             "default": outcome_rows(verdict.default, {}),
-            "looked": LOOKED_INTO.get(claim.id) if contents.level == "full" else None,
             "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",
             "surprise": findings.is_surprise(claim, verdict),
@@ -94,11 +94,11 @@ def sizes_of(verdict):
     cells = sorted({one.cell for one in [*verdict.said, *verdict.intended] if one.cell[1] != "-"}, key=cell_order)
     if not cells or verdict.word == UNMEASURED:
         return ""
-    weaker = verdict.weaker and (verdict.word == FALSE or verdict.word == UNDECIDED and verdict.says == FAILS)
+    weaker = verdict.weaker and verdict.says != OPEN
     groups = {}
     for cell in cells:
         groups.setdefault((verdict.weaker if weaker else verdict.cells).get(cell), []).append(cell_name(cell))
-    if verdict.word not in (FALSE, UNDECIDED) or len(groups) < 2 or None in groups:
+    if verdict.word not in (FALSE, UNDECIDED, SIZE) or len(groups) < 2 or None in groups:
         return f"at {', '.join(dict.fromkeys(size for _, size in cells))}"
     told = "; ".join(f"{reading_word(value)} in {' and '.join(group)}" for value, group in groups.items())
     return f"in a weaker sense: {told}" if weaker else told
@@ -204,6 +204,8 @@ def what_was_run(contents):
         seconds = lab.seconds(name for one in sizes.values() for name in one.planned)
         rows.append(("Time", f"{costs.duration(seconds)} of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers"))
+    if contents.recoded:
+        rows.append(("Code that judges", f"changed after the first facts of {', '.join(contents.recoded)}"))
     rows.append(("Rules", "each is as it was when its facts were made" if not contents.younger else
                  f"changed after their facts were made: {', '.join(sorted(contents.younger))}"))
     return rows
@@ -259,6 +261,14 @@ def machine():
     return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
+def findings_of(facts):
+    """The findings of which the facts are measured: whether each holds on these texts, and its picture."""
+    return [{"id": one.id, "claim": one.claim, "evidence": one.evidence(facts), "command": one.command,
+             "holds": headlines.holds(one, facts),
+             "svg": figures.svg_text(one.picture(facts, one.claim), f"h-{one.id}", one.claim)}
+            for one in headlines.FINDINGS if headlines.is_measured(one, facts)]
+
+
 def readers_of(rows):
     """{id of a picture: the claims that read what it shows}"""
     found = {}
@@ -278,7 +288,6 @@ def make(contents, asked=None):
     """The page as text, of contents with_pictures(). asked: the claim of --claim, which is on top."""
     judged = contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
-    by_id = {row["id"]: row for row in rows}
     surprises = [row for row in rows if row["surprise"]]
     by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
                if word != UNTESTED]
@@ -288,15 +297,16 @@ def make(contents, asked=None):
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
-        minute=words.in_a_minute(by_id), asked=findings.most_asked(contents.facts), asked_says=words.ASKED_SAYS,
-        withdrawn=words.WITHDRAWN,
-        asked_claim=claim_row(asked, contents) if asked else None, texts=texts_of(contents.facts), run=what_was_run(contents),
-        canaries=[{**claim_row(claim, contents), "must": claim.canary} for claim in claims.CANARIES],
+        asked_claim=claim_row(asked, contents) if asked else None,
+        asked=findings.most_asked(contents.facts), findings=findings_of(contents.facts),
+        recommended=texts.recommended_rows(contents.facts), texts=texts_of(contents.facts), run=what_was_run(contents),
+        canaries=[{**claim_row(claim, contents), "must": claim.canary, "as_expected": judged[claim.id].word == claim.canary}
+                  for claim in claims.CANARIES],
         failed=[claim.id for claim in claims.failed_canaries(judged)],
         unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
-        younger=sorted(contents.younger), objections=words.OBJECTIONS if contents.level == "full" else (),
+        younger=sorted(contents.younger), recoded=contents.recoded, objections=words.OBJECTIONS if contents.level == "full" else (),
         glossary=words.GLOSSARY, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers_of(rows))

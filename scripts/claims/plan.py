@@ -15,14 +15,19 @@ import zlib
 
 from claims.fact_table import variant_text
 from run_options import WATCHING
+from selection import FIRST_TUNING_SEED, Axis, rank
+from tune_search import Search
 
 DEFAULT_RATE = 1e-3
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compares
 # Options of experiments at ./train's own values.
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
-FIRST_TUNING_SEED = 101
 SPREAD = 0.1  # nats between tuning seeds, above which a rate is not reliable
+HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
+ROUNDS = 2  # in which a large model's recipe is searched around a smaller one's
+STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
+QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1)
 LARGE = 100   # nats: below what Lab.loss_of() gives for a run that did not train
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
@@ -34,7 +39,7 @@ Run = namedtuple("Run", "options corpus variant seed measures", defaults=[()])
 class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
     norms: of E1. evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report
-    itself. full: all of it. long: also a pair of long runs. smallest: of its level; models whose width,
+    itself. full: all of it. long: also a pair of long runs. coarse: recipes are searched around those of the next smaller size. smallest: of its level; models whose width,
     depth or rate an experiment fixes by itself are run at this size only."""
     name: str
     options: dict
@@ -46,6 +51,7 @@ class Size:
     small: bool = False
     full: bool = False
     long: bool = False
+    coarse: bool = False
     smallest: bool = True
 
     def __getitem__(self, name):
@@ -58,6 +64,10 @@ class Size:
 
     def tuning_seeds(self):
         return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning)
+
+    def recipe_seeds(self):
+        """The number of tuning seeds of a recipe."""
+        return self.pick(1, *2 * [1 if self.coarse else 2])
 
     def tokens(self):
         return self["max-iters"] * self["batch-size"] * self["block-size"]
@@ -82,14 +92,16 @@ QUICK = replace(XS, rates=XS.rates[1:])
 
 # What a level of the report runs: sizes of the core experiments, and of all others. The
 # largest has fewer seeds and rates.
-FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, smallest=False),
-        replace(M, full=True, seeds=8, smallest=False, tuning=2, rates=M.rates[1:5],
+FULL = [replace(XS, full=True, seeds=16), replace(S, full=True, seeds=16, coarse=True, smallest=False),
+        replace(M, full=True, seeds=8, coarse=True, smallest=False, tuning=2, rates=M.rates[1:5],
                 norms=NORMS[:4])]
 LEVELS = {
     "mini": ([MINI], [MINI]),
     "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
-                           rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288, smallest=False)],
+                           rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288, coarse=True, smallest=False)],
               [QUICK]),
+    "text": ([replace(XS, seeds=4), replace(S, name="S (500 steps)", options={**S.options, "max-iters": 500}, seeds=4,
+                                           coarse=True, smallest=False)], []),
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
 FULL_SIZES = tuple(size.name for size in FULL)
@@ -157,16 +169,17 @@ def grid_line(name, run, paths):
 
 class Rate(float):
     """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it. is_safer:
-    whether another one has a lower mean, which was passed over because its tuning seeds disagree."""
+    whether another one has a lower mean, which was passed over because its tuning seeds disagree. beside: whether the
+    initialization that was tuned with it is at an end of its grid."""
 
-    def __new__(cls, rate, grid, tried, is_safer=False):
+    def __new__(cls, rate, grid, tried, is_safer=False, beside=False):
         found = super().__new__(cls, rate)
-        found.grid, found.tried, found.is_safer = tuple(grid), tried, is_safer
+        found.grid, found.tried, found.is_safer, found.beside = tuple(grid), tried, is_safer, beside
         return found
 
     def at_end(self):
-        """Whether a better rate could be beyond the grid."""
-        return self in (min(self.grid), max(self.grid))
+        """Whether a better recipe could be beyond the grid."""
+        return len(self.grid) > 1 and self in (min(self.grid), max(self.grid)) or self.beside
 
     def is_of(self, run):
         """Whether it was tuned for this run, and not for one with another text or other options."""
@@ -176,7 +189,7 @@ class Rate(float):
 def deciding(run):
     """The options that change what is learned, except for the rate."""
     return {name: value for name, value in run.options.items()
-            if name not in WATCHING and name != "learning-rate"}
+            if name not in WATCHING and name not in ("learning-rate", "hold-out")}
 
 
 def reliable_first(losses):
@@ -185,12 +198,16 @@ def reliable_first(losses):
     return not reliable, sum(losses) / len(losses)
 
 
+class Unknown(Exception):
+    """A run that has to be known has not ended."""
+
+
 class Tuning:
-    """Finds the best rate of a variant among runs that have ended (Lab.loss_of). wanted: the runs of the
-    grid."""
+    """Finds the best rate, or the best recipes, of variants among runs that have ended (Lab.loss_of). wanted: the
+    runs that were tried, or have to be."""
 
     def __init__(self, label, lab):
-        self.label, self.lab, self.wanted = label, lab, []
+        self.label, self.lab, self.wanted, self.found = label, lab, [], {}
 
     def run(self, size, rate, seed, **options):
         """A run of the grid. Only its last loss counts."""
@@ -198,8 +215,12 @@ class Tuning:
         return run_of(size, self.label, "", seed, ("ending",), learning_rate=rate,
                       **{**options, "eval_interval": updates})
 
+    def loss_of(self, run):
+        """None as long as the run has not ended."""
+        return self.lab.loss_of(run)
+
     def losses(self, size, rate, **options):
-        return [self.lab.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
+        return [self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
 
     def __call__(self, size, rates=None, **options):
         found, rates = {}, rates or size.rates
@@ -212,3 +233,81 @@ class Tuning:
         best = min(found, key=lambda rate: (found[rate], rate))
         is_safer = found[best][1] > min(mean for _, mean in found.values())
         return Rate(best, rates, self.run(size, best, FIRST_TUNING_SEED, **options), is_safer)
+
+    # ---- recipes: an initialization and a learning rate together -----------------------------------
+
+    def recipe_run(self, size, cell, seed, **options):
+        """A run of the grid of recipes. cell: (initial standard deviation, rate)."""
+        std, rate = cell
+        return self.run(size, rate, seed, init_std=std, hold_out=HELD_OUT, **options)
+
+    def tried(self, size, wanted):
+        """The losses of [(variant, cell, seed)], infinite for runs that did not train. A variant is a tuple of its
+        options. Raises Unknown as long as one has not ended."""
+        runs = [self.recipe_run(size, cell, seed, **dict(variant)) for variant, cell, seed in wanted]
+        self.wanted += runs
+        losses = [self.loss_of(run) for run in runs]
+        if None in losses:
+            raise Unknown
+        return [loss if loss < LARGE else math.inf for loss in losses]
+
+    def recipes(self, size, rows):
+        """{variant: its best two recipes, [{"init_std", "learning_rate"}]}, or {} as long as they are not known. rows:
+        options of variants, which are searched in lockstep by the rules of tune.py."""
+        variants = [tuple(row.items()) for row in rows]
+        key = size.name, *variants
+        if key not in self.found:
+            rates = size.pick(size.rates, size.rates[-3:], size.rates[-5:])
+            axes = [Axis(name, [*map(value_text, values)]) for name, values in
+                    (("init-std", size.pick(STDS[:2], STDS, STDS)), ("learning-rate", rates))]
+            search = Search(variants, axes, lambda wanted: self.tried(size, wanted), None, lambda text: None)
+            try:
+                found = search.full_grid(size.recipe_seeds())
+                self.found[key] = {variant: self.two_best(size, variant, one, axes, search)
+                                   for variant, one in found.items()}
+            except Unknown:
+                return {}
+        return self.found[key]
+
+    def two_best(self, size, variant, found, axes, search):
+        """The recipes of a Found. Cells a quarter of a decade beside the best two are tried too."""
+        cells, seeds = found.cells[:2], range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
+        if not size.small:
+            cells = list(dict.fromkeys((std, beside(rate, step)) for std, rate in cells for step in (0, -1, 1)))
+            wanted = [(variant, cell, seed) for cell in cells for seed in seeds]
+            for (_, cell, seed), loss in zip(wanted, self.tried(size, wanted)):
+                search.measured[variant].setdefault(cell, {})[seed] = loss
+            cells.sort(key=lambda cell: rank({seed: search.measured[variant][cell][seed] for seed in seeds}))
+        ends = axes[0].values[0], axes[0].values[-1]
+        return [self.recipe(size, cell, dict(variant), axes[1].values, cell[0] in ends) for cell in cells[:2]]
+
+    def around(self, size, start, **options):
+        """The best two recipes of a large model, or None as long as they are not known. From a smaller one's, its
+        neighbours are tried, twice or half the initial standard deviation and half a decade of the learning rate
+        away, and then those of the best one; each variant has ROUNDS such rounds."""
+        middle, known = (start["init_std"], float(start["learning_rate"])), {}
+        seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.recipe_seeds())
+        for _ in range(ROUNDS):
+            std, rate = middle
+            cells = [(std, rate), (std / 2, rate), (2 * std, rate), (std, beside(rate, -2)), (std, beside(rate, 2))]
+            wanted = [(tuple(options.items()), cell, seed) for cell in cells for seed in seeds]
+            try:
+                losses = self.tried(size, wanted)
+            except Unknown:
+                return None
+            for (_, cell, seed), loss in zip(wanted, losses):
+                known.setdefault(cell, {})[seed] = loss
+            best = min(known, key=lambda cell: rank(known[cell]))
+            at_end, middle = best != middle, best
+        return [self.recipe(size, cell, options, (cell[1],), at_end)
+                for cell in sorted(known, key=lambda cell: rank(known[cell]))[:2]]
+
+    def recipe(self, size, cell, options, rates, beside_end):
+        """rates: those that were tried."""
+        tried = self.recipe_run(size, cell, FIRST_TUNING_SEED, **options)
+        return {"init_std": cell[0], "learning_rate": Rate(cell[1], rates, tried, beside=beside_end)}
+
+
+def beside(rate, steps):
+    """The rate `steps` quarters of a decade away, within QUARTERS."""
+    return QUARTERS[min(max(QUARTERS.index(rate) + steps, 0), len(QUARTERS) - 1)]

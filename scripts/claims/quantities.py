@@ -26,7 +26,6 @@ NATS = (*LOSSES, "own_gap", "single_gap", "noise_cost", "learned", "learned_leak
 # Metrics that are ratios: rules, tables and pictures take their geometric mean over seeds.
 RATIOS = ("stream_growth_start", "gradient_ratio_start", "gradient_ratio_end", "gradient_error_4", "output_range",
           "range_growth", "weight_change_own", "jacobian_ratio", "radius_cv_ratio")
-NEVER = 1.1                         # of all steps: the first tenth in which there are none
 STABLE = 0.1                        # a rate is stable if it loses at most this much against the best
 
 
@@ -193,6 +192,24 @@ def rise(experiment, metric, pair, at, base):
                     lambda view: combination(view, metric, terms), unit_of(metric))
 
 
+def between_sizes(quantity):
+    """How much larger a quantity is at the largest size of a text than at the smallest, paired by seed. It belongs to
+    the largest size."""
+    return BetweenSizes(f"[{quantity.text}] at the largest size - at the smallest", quantity.experiment, quantity.needs,
+                        quantity.compute, quantity.unit)
+
+
+class BetweenSizes(Quantity):
+    def estimate(self, facts, cell):
+        sizes = {one: super(BetweenSizes, self).estimate(facts, one) for one in facts.cells(self.experiment)
+                 if one[0] == cell[0]}
+        known = [one for one in sizes if sizes[one] is not None]
+        if len(known) < 2 or cell != known[-1]:
+            return None
+        small, large = sizes[known[0]].seeds, sizes[known[-1]].seeds
+        return over_seeds({seed: large[seed] - small[seed] for seed in large if seed in small})
+
+
 def log_of(number):
     """The logarithm of a ratio that is not negative: of 0 it is -infinity, so that a gradient that vanished
     counts."""
@@ -301,23 +318,41 @@ def largest_rate(experiment, rates, a, b):
                     tuple(("val_loss", joined(variant, "rate=0.01")) for variant in (a, b)), compute)
 
 
-def steps_to(experiment, a, b, at=""):
-    """The steps after which a has reached the loss that b ends with, as a fraction of all steps; at least
-    NEVER if a does not reach it."""
-    a, b = joined(a, at), joined(b, at)
+BUDGETS = (0.5, 0.7, 0.9, 1.0)  # of the updates
+
+
+def reached(losses, goal):
+    """The fraction of the updates with which a model reaches a loss: interpolated between runs of BUDGETS, each
+    annealed by itself. Infinity if the longest run does not reach it, -infinity if the shortest does."""
+    if not losses[-1] <= goal:
+        return math.inf
+    place = next(place for place, loss in enumerate(losses) if loss <= goal)
+    if place == 0:
+        return -math.inf
+    (low, above), (high, below) = zip(BUDGETS[place - 1:place + 1], losses[place - 1:place + 1])
+    return low + (high - low) * ((above - goal) / (above - below) if math.isfinite(above) else 1)
+
+
+def steps_to(experiment, a, b):
+    """The fraction of the updates with which a reaches the final loss of b. Where it is below the first of BUDGETS or
+    above the last, only that is known."""
+    columns = [joined(a, f"updates={100 * part:.0f}%") for part in BUDGETS]
+    goal = joined(b, "updates=100%")
 
     def compute(view):
-        goal, fractions = view("val_loss", b), {}
-        for seed, loss in goal.items():
-            curve = [(k / 10, view(f"val_loss_{10 * k}%", a).get(seed, math.inf))
-                     for k in range(1, 11)]
-            if seed in view("val_loss", a):  # a run that diverged has no curve: it does not reach the loss
-                fractions[seed] = next((part for part, reached in curve
-                                        if math.isfinite(reached) and reached <= loss), NEVER)
-        late = {seed for seed, part in fractions.items() if part == NEVER}
-        return one_sided(fractions, late, 1, 0.1) if late else over_seeds(fractions, 0.1)
-    return Quantity(f"fraction of the steps in which {a} reaches the last loss of {b}", experiment,
-                    (("val_loss_100%", a), ("val_loss", a), ("val_loss", b)), compute)
+        rows, fractions = [view("val_loss", column) for column in columns], {}
+        for seed, loss in view("val_loss", goal).items():
+            if all(seed in row for row in rows):
+                fractions[seed] = reached([row[seed] for row in rows], loss)
+        ends = {math.inf: BUDGETS[-1], -math.inf: BUDGETS[0]}
+        known = {seed: ends.get(part, part) for seed, part in fractions.items()}
+        bounds = {sign: {seed for seed, part in fractions.items() if part == sign * math.inf} for sign in (1, -1)}
+        if bounds[1] and bounds[-1]:
+            return median_over_seeds(fractions)
+        sign = next((sign for sign in bounds if bounds[sign]), 0)
+        return one_sided(known, bounds[sign], sign) if sign else over_seeds(known)
+    return Quantity(f"fraction of the updates with which {a} reaches the final loss of {b}", experiment,
+                    tuple(("val_loss", column) for column in (*columns, goal)), compute)
 
 
 def correlation(experiment, metrics, variants):

@@ -3,10 +3,19 @@
 registered.csv has the rules of the commit that added the table of claims, before any run of the report. It
 never changes. A claim whose rule is another today says why in `revised`; the page lists it, with the rule
 as it was. tests/check_report.py fails if a changed rule gives no reason.
+
+A report's rules.csv has a checksum of each rule when an experiment first had facts, and one of the code that judges
+them: what verdicts are made of changes with it too.
 """
 import csv
 import os
+import zlib
 
+from claims import inference, quantities, rules, verdicts
+from claims.facts import code_of
+
+CODE = "code"  # stands in rules.csv where a claim does
+JUDGING = (rules, verdicts, quantities, inference)
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "registered.csv")
 
 
@@ -40,3 +49,15 @@ def rule_is_younger(claim, registered):
     known_experiments = {experiment for experiment, _ in registered}
     return any(registered.get((experiment, claim.id)) != claim.checksum()
                for experiment in claim.experiments() if experiment in known_experiments)
+
+
+def code_checksum():
+    """Of the code that judges, without comments and layout."""
+    return f"{zlib.crc32(''.join(map(code_of, JUDGING)).encode()):08x}"
+
+
+def judged_by_other_code(registered):
+    """The experiments whose first facts were judged by other code than today's."""
+    known = {experiment for experiment, _ in registered}
+    return sorted((experiment for experiment in known if registered.get((experiment, CODE)) != code_checksum()),
+                  key=lambda name: (len(name), name))

@@ -1,4 +1,4 @@
-"""Readings and verdicts: from quantities to true, imprecise, false, not decided, not measured.
+"""Readings: quantities with 99 % intervals, compared with thresholds. verdicts.py makes verdicts of them.
 
 A reading compares a quantity, which has a 99 % interval [low, high], with a threshold m:
 
@@ -9,42 +9,31 @@ A reading compares a quantity, which has a 99 % interval [low, high], with a thr
     known(truth)   settled by reading a source, not by a run
 
 holds is 1, open 1/2, fails 0; all_of is the minimum, any_of the maximum, no is 1 - x (Kleene's
-logic). A reading is judged in every cell (corpus and size) and holds if it holds in each;
-in_some_cell() asks for one. What was not measured is None: it never holds.
+logic). A reading is judged in every cell (corpus and size); in_some_cell() asks for one cell that holds.
+What was not measured is None: it never holds.
 
-A claim is written down twice: what it `says`, and what is `meant` if one is charitable.
-
-    says    meant           verdict
-    holds                   true
-    fails   holds           imprecise; also if says, or else meant, holds in one cell and fails in another
-    fails   fails, or none  false
-    open, or fails and meant is open: not decided;  None: not measured
-
-A rule with rate=tuned or recipe=best in it is judged at the default recipe too. Where the verdicts contradict
-each other, the claim is imprecise: it depends on the recipe. Equivalence: Lakens 2017. The criterion as data:
-Lakens and DeBruine 2021.
+Equality is judged over cells too: where within() fails in no cell, and the interval of the mean over at least
+three cells (random effects, inference.py) lies within the margin, the open cells hold. Equivalence: Lakens 2017.
+The criterion as data: Lakens and DeBruine 2021.
 """
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 import math
-import zlib
 
-from claims import caveats, needed
-from claims.fact_table import RECIPES, AT_BEST, cell_order, variant_text
+from claims import inference, needed
+from claims.fact_table import cell_order, variant_text
 
 HOLDS, OPEN, FAILS = 1.0, 0.5, 0.0
-TRUE, IMPRECISE, FALSE = "true", "imprecise", "false"
-UNDECIDED, UNMEASURED, UNTESTED = "not decided", "not measured", "not tested"
-VERDICTS = (TRUE, IMPRECISE, FALSE, UNDECIDED, UNMEASURED, UNTESTED)
-DECIDED = (TRUE, IMPRECISE, FALSE)
+POOLED_LEAST = 3  # cells of which a mean over cells is taken
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a leaf came out as in a cell."""
+    """What a leaf came out as in a cell. pooled: the interval of the mean over cells, where that decided."""
     reading: object
     cell: tuple
     estimate: object
     value: float
+    pooled: object = None
 
 
 class Reading:
@@ -134,7 +123,7 @@ class Leaf(Reading):
                 p = estimate.p_against(*self.thresholds())
                 found[cell] = Outcome(self, cell, replace(estimate, p=p),
                                       FORMS[self.form](estimate, self.low, self.high))
-        return found
+        return equal_on_average(found) if self.form == "within" else found
 
     def seeds(self, facts, cell):
         """That would probably decide an open cell."""
@@ -168,6 +157,22 @@ class Leaf(Reading):
         if self.high == math.inf:
             return f"{name} >= {self.low:g}, every value"
         return f"{self.low:g} <= {name} <= {self.high:g}, every value"
+
+
+def equal_on_average(found):
+    """The outcomes of within() by cell, where the mean over cells decides what single cells leave open. A cell
+    that fails contradicts it, and a cell without a finite interval has no place in a mean."""
+    values = [one.value for one in found.values()]
+    estimates = [one.estimate for one in found.values()]
+    if FAILS in values or OPEN not in values or len(values) < POOLED_LEAST or \
+            not all(one.kind == "mean" and one.n > 1 and one.deviation > 0 for one in estimates):
+        return found
+    mean = inference.pooled([one.value for one in estimates],
+                            [one.deviation / math.sqrt(one.n) for one in estimates])
+    leaf = next(iter(found.values())).reading
+    if judge_within(mean, leaf.low, leaf.high) != HOLDS:
+        return found
+    return {cell: replace(one, value=HOLDS, pooled=mean) if one.value == OPEN else one for cell, one in found.items()}
 
 
 @dataclass(frozen=True)
@@ -272,129 +277,3 @@ def no(part):
 
 def in_some_cell(part):
     return SomeCell(part)
-
-
-# ---- claims --------------------------------------------------------------------------------------
-
-@dataclass(frozen=True)
-class Claim:
-    """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
-    in our words. expected: the verdict that the literature suggests, written before any run. out: why
-    it is not tested; such a claim has no readings. canary: the verdict that must come out. revised: why the
-    rule is another than the one first written down (registered.py)."""
-    ids: str
-    text: str
-    where: str
-    expected: str
-    says: object = None
-    meant: object = None
-    note: str = ""
-    out: str = ""
-    canary: str = ""
-    revised: str = ""
-
-    @property
-    def id(self):
-        return self.ids.split()[0]
-
-    def checksum(self):
-        """Of the rule: what must not change after the facts are known."""
-        text = " | ".join(reading.text() if reading else "-" for reading in (self.says, self.meant))
-        return f"{zlib.crc32(text.encode()):08x}"
-
-    def needs(self):
-        return set().union(*(reading.needs() for reading in (self.says, self.meant) if reading))
-
-    def experiments(self):
-        return sorted({need[0] for need in self.needs()}, key=lambda name: (len(name), name))
-
-
-@dataclass(frozen=True)
-class Verdict:
-    word: str
-    says: float = None
-    meant: float = None
-    cells: dict = field(default_factory=dict)  # of `says`: {cell: value}
-    said: list = field(default_factory=list)   # outcomes of the leaves of `says`
-    intended: list = field(default_factory=list)
-    why: str = ""
-    seeds_needed: int = None
-    caveats: tuple = ()  # sentences: what to know of the rates behind it
-    weaker: dict = field(default_factory=dict)  # of `meant`: {cell: value}
-    default: list = field(default_factory=list)  # outcomes at the default recipe, where the rule reads a tuned one
-
-
-def word_of(says, meant, cells, weaker):
-    if says is None:
-        return UNMEASURED
-    if says == HOLDS:
-        return TRUE
-    if says == OPEN:
-        return UNDECIDED
-    if HOLDS in cells.values() or meant == HOLDS or meant == FAILS and HOLDS in weaker.values():
-        return IMPRECISE
-    return UNDECIDED if meant == OPEN else FALSE
-
-
-def judge_once(claim, facts):
-    says, cells = claim.says.judge(facts)
-    meant, weaker = claim.meant.judge(facts) if claim.meant else (FAILS, {})
-    if says == FAILS and meant is None:  # a part of the rule is missing: not false yet
-        return UNMEASURED, says, meant, cells, weaker
-    return word_of(says, meant, cells, weaker), says, meant, cells, weaker
-
-
-def judge(claim, facts):
-    """The verdict on a claim."""
-    if claim.out:
-        return Verdict(UNTESTED, why=claim.out)
-    word, says, meant, cells, weaker = judge_once(claim, facts)
-    why, known, default = why_of(word, meant, cells, weaker, claim), [], []
-    if any(tuned in need[2] for need in claim.needs() for tuned in AT_BEST):
-        at_default = facts.with_recipe(RECIPES[1])
-        other, default = judge_once(claim, at_default)[0], outcomes_at_default(claim, at_default)
-        what = "rate and initialization" if any(AT_BEST[1] in need[2] for need in claim.needs()) else "rate"
-        if other != word and other in DECIDED and word in (TRUE, FALSE):
-            why = f"Depends on the learning {what}: {word} at the best one, {other} at ./train's own."
-            word = IMPRECISE
-        elif other != word and other in DECIDED:
-            known = [f"At ./train's own {what} it is {other}."]
-    known += caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
-    said = claim.says.outcomes(facts)
-    intended = claim.meant.outcomes(facts) if claim.meant else []
-    return Verdict(word, says, meant, cells, said, intended, why.strip(),
-                   seeds_needed(claim, facts) if word == UNDECIDED else None, tuple(known), weaker, default)
-
-
-def outcomes_at_default(claim, facts):
-    """Of the leaves of both readings that read tuned rates, each once."""
-    return list({(one.reading.text(), one.cell): one for reading in (claim.says, claim.meant) if reading
-                 for one in reading.outcomes(facts)
-                 if any(tuned in need[2] for need in one.reading.needs() for tuned in AT_BEST)}.values())
-
-
-def cell_name(cell):
-    return f"{cell[0]} {cell[1]}"
-
-
-def why_of(word, meant, cells, weaker, claim):
-    """One sentence that explains a verdict which is not plain."""
-    if word == IMPRECISE and meant != HOLDS:
-        strict = HOLDS in cells.values()
-        held, failed, unsure = (", ".join(cell_name(cell) for cell, value in (cells if strict else weaker).items()
-                                          if value == wanted) for wanted in (HOLDS, FAILS, OPEN))
-        rest = f"; in {unsure} it is open" if unsure else ""
-        return f"{'It' if strict else 'In a weaker sense it'} holds in {held} and fails in {failed}{rest}."
-    if word == IMPRECISE:
-        return "As it is said it fails; the weaker sense holds."
-    if word == UNDECIDED:
-        return "The interval contains the threshold."
-    if word == UNMEASURED:
-        return f"Run {', '.join(claim.experiments())} to measure it."
-    return ""
-
-
-def seeds_needed(claim, facts):
-    """The seeds that would probably decide what is open of a claim, or None if that can't be estimated."""
-    return at_most([reading.seeds_needed(facts) for reading in (claim.says, claim.meant)
-                    if reading and reading.judge(facts)[0] == OPEN])

@@ -1,0 +1,155 @@
+"""The pictures of FINDINGS.md: each has its finding as title. SVG with text as text; the same facts give the same
+bytes."""
+import math
+
+from matplotlib.figure import Figure
+
+from claims.fact_table import cell_order, variant_options
+from claims.figures import colour_of, mean_of
+from claims.inference import MARGIN
+from claims.plan import LEVELS
+from claims.quantities import Quantity, over_seeds
+from looks import COLOURS
+
+WIDTH = 6.4  # inches
+KEYS = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "GroupNorm": "gn", "no norm": "none"}
+MARKS = "os^Dv"  # of texts
+
+
+def titled(title, height, columns=1, **share):
+    """(Figure, axes) with the finding as title."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.subplots(1, columns, **share)
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    return figure, axes
+
+
+def margin_over(gain, gap, sign):
+    """gain - sign * gap, seed by seed: by how much a gain exceeds a gap of this sign."""
+    def compute(view):
+        first, second = gain.compute(view), gap.compute(view)
+        if first is None or second is None:
+            return None
+        return over_seeds({seed: number - sign * second.seeds[seed] for seed, number in first.seeds.items()
+                           if seed in second.seeds})
+    return Quantity(f"[{gain.text}] - {'' if sign > 0 else '-'}[{gap.text}]", gain.experiment,
+                    (*gain.needs, *gap.needs), compute, gain.unit)
+
+
+def measured(quantity, facts):
+    found = {cell: quantity.estimate(facts, cell) for cell in facts.cells(quantity.experiment)}
+    return {cell: one for cell, one in found.items() if one is not None}
+
+
+def bar_of(axes, x, y, estimate, colour, mark="o", upright=True):
+    """The mean with its interval; an end that is not finite has none."""
+    ends = [abs(estimate.value - end) if math.isfinite(end) else 0 for end in (estimate.low, estimate.high)]
+    axes.errorbar(x, y, **{"yerr" if upright else "xerr": [[ends[0]], [ends[1]]]}, fmt=mark, color=colour, markersize=5,
+                  capsize=2, linewidth=1.2)
+
+
+def over_sizes(facts, title, gaps):
+    """Losses minus LayerNorm's over model size, a line for each norm and text."""
+    figure, axes = titled(title, 3.2)
+    cells = sorted({cell for quantity in gaps.values() for cell in measured(quantity, facts)},
+                   key=cell_order)
+    texts, sizes = list(dict.fromkeys(cell[0] for cell in cells)), list(dict.fromkeys(cell[1] for cell in cells))
+    for place, (name, quantity) in enumerate(gaps.items()):
+        known = measured(quantity, facts)
+        for turn, text in enumerate(texts):
+            points = [(sizes.index(size) + 0.06 * (place + turn * 0.4 - 1.2), one) for (other, size), one in known.items()
+                      if other == text]
+            colour = colour_of(KEYS[name])
+            axes.plot([x for x, _ in points], [one.value for _, one in points], "-" if turn == 0 else "--", color=colour,
+                      linewidth=1.2, label=f"{name}, {text}")
+            for x, one in points:
+                bar_of(axes, x, one.value, one, colour, MARKS[turn % len(MARKS)])
+    axes.axhline(0, color="0.3", linewidth=0.8)
+    axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
+    channels = {size.name: size["n-embd"] for size in LEVELS["full"][0]}
+    axes.set_xticks(range(len(sizes)), [f"{size}\n{channels[size]} channels" if size in channels else size for size in sizes])
+    axes.set_ylabel("loss minus LayerNorm's\n(nats per character)")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def over_rates(facts, title):
+    """Losses over the learning rate, a line for each norm."""
+    figure, axes = titled(title, 3.0)
+    cell, lines, lowest = facts.cells("E1")[0], {}, []
+    for cell in [one for one in facts.cells("E1") if facts.variants("E1", one, "rate_sensitivity")][:1]:
+        for variant in facts.variants("E1", cell, "val_loss"):
+            options = variant_options(variant)
+            series = {seed: loss for seed, loss in facts.series("E1", cell, "val_loss", variant).items()
+                      if math.isfinite(loss)}
+            if set(options) == {"depth", "norm", "rate"} and options["depth"] == "base" and series:
+                lines.setdefault(options["norm"], []).append((float(options["rate"]), mean_of("val_loss", series)))
+    for name, key in KEYS.items():
+        points = sorted(lines.get(key, ()), key=lambda point: point[0])
+        axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(key), linewidth=1.2,
+                  label=name if points else None)
+        for x, one in points:
+            bar_of(axes, x, one.value, one, colour_of(key))
+        lowest += [one.value for _, one in points]
+    axes.set_xscale("log")
+    axes.set_xlabel("learning rate")
+    axes.set_ylim(min(lowest) - 0.1, min(lowest) + 1.2)
+    axes.set_ylabel(f"validation loss, {' '.join(cell)}\n(nats per character)")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def over_batches(facts, title):
+    """Losses over the batch size, a panel for each size."""
+    cells = facts.cells("E3")
+    figure, panels = titled(title, 2.8, len(cells), squeeze=False)
+    for axes, cell in zip(panels[0], cells):
+        for name in ("LayerNorm", "GroupNorm", "BatchNorm"):
+            points = []
+            for variant in facts.variants("E3", cell, "val_loss"):
+                options = variant_options(variant)
+                if options.get("norm") == KEYS[name] and options["block"] == "full":
+                    points.append((int(options["batch"]), mean_of("val_loss", facts.series("E3", cell, "val_loss",
+                                                                                           variant))))
+            points.sort(key=lambda point: point[0])
+            axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(KEYS[name]),
+                      linewidth=1.2, label=name)
+            for x, one in points:
+                bar_of(axes, x, one.value, one, colour_of(KEYS[name]))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([1, 2, 4, 8, 32], ["1", "2", "4", "8", "32"])
+        axes.set_xlabel("sequences per batch")
+        axes.set_title(" ".join(cell), fontsize=9)
+    panels[0][0].set_ylabel("validation loss (nats)")
+    panels[0][-1].legend(fontsize=8)
+    return figure
+
+
+def rows(facts, title, quantities, label, margin=None):
+    """A row for each quantity in each text and size; margin: what counts as equal, or as little."""
+    found = [(f"{name}, {' '.join(cell)}", KEYS[name], one) for name, quantity in quantities.items()
+             for cell, one in measured(quantity, facts).items()]
+    figure, axes = titled(title, 0.9 + 0.26 * len(found))
+    for place, (_, key, one) in enumerate(found):
+        bar_of(axes, one.value, place, one, colour_of(key), upright=False)
+    axes.set_yticks(range(len(found)), [name for name, _, _ in found])
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.axvline(0, color="0.3", linewidth=0.8)
+    if margin:
+        axes.axvspan(-margin, margin, color="0.92", zorder=0)
+    axes.set_xlabel(label)
+    return figure
+
+
+def deep_losses(facts, title):
+    """The final losses of all seeds of deep models, by placement."""
+    figure, axes = titled(title, 1.7)
+    for place, name in enumerate(("pre", "post")):
+        for cell in facts.cells("E8"):
+            series = facts.series("E8", cell, "val_loss", f"depth=16 init=xavier norm=ln placement={name} warmup=0")
+            losses = [loss for loss in series.values() if math.isfinite(loss)]
+            axes.plot(losses, [place] * len(losses), "o", markerfacecolor="none", color=COLOURS[place], markersize=5)
+    axes.set_yticks([0, 1], ["Pre-LN", "Post-LN"])
+    axes.set_ylim(1.5, -0.5)
+    axes.set_xlabel("validation loss of each seed (nats)")
+    return figure

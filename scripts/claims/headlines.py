@@ -1,0 +1,208 @@
+"""The findings of FINDINGS.md. Each is a rule on facts, a sentence of claim, one of evidence whose numbers come from
+the facts, a picture and a command. texts.py writes them, and fails where a rule does not hold any more.
+
+Rules are judged in every text and size that was measured. Their numbers are means over seeds; where a range is given,
+it is over texts and sizes.
+"""
+from dataclasses import dataclass
+import math
+from typing import Callable
+
+from claims import inference, headline_pictures as pictures
+from claims.claims_a import DELTA, MUCH
+from claims.quantities import between_sizes, difference, value
+from claims.rules import HOLDS, above, all_of, below, within
+from claims.verdicts import over_cells
+
+# The comparison of norms that the findings read, and what its variants are called.
+NORMS_AT, BEST, DEFAULT = "E1", "rate=tuned", "rate=default"
+FULL = "scripts/report.py --full"
+
+
+class FindingError(RuntimeError):
+    """A finding whose rule does not hold, as one line for the user."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """id: also of its picture's file. claim: one sentence, the picture's title too. rule: a Reading. evidence(facts): one
+    sentence. short(facts): a line of README.md. picture(facts, title): a Figure. command: what repeats it."""
+    id: str
+    claim: str
+    rule: object
+    evidence: Callable
+    short: Callable
+    picture: Callable
+    command: str
+
+
+def outcome(finding, facts):
+    """(what the rule comes out as, {text and size: value})."""
+    value_, cells = finding.rule.judge(facts)
+    return over_cells(value_, cells), cells
+
+
+def holds(finding, facts):
+    return outcome(finding, facts)[0] == HOLDS
+
+
+def is_measured(finding, facts):
+    return all(leaf.measured(facts) for leaf in finding.rule.leaves())
+
+
+def expect(finding, facts):
+    """Raises FindingError where the finding's rule does not hold in every text and size."""
+    found, cells = outcome(finding, facts)
+    if found != HOLDS:
+        where = ", ".join(" ".join(cell) for cell, one in cells.items() if one != HOLDS)
+        raise FindingError(f"finding '{finding.id}' does not hold{' in ' * bool(where)}{where}: "
+                           f"{finding.rule.text()}")
+
+
+# ---- numbers in sentences ------------------------------------------------------------------------
+
+def estimates(quantity, facts):
+    """{cell: Estimate} of the cells in which it was measured."""
+    found = {cell: quantity.estimate(facts, cell) for cell in facts.cells(quantity.experiment)}
+    return {cell: one for cell, one in found.items() if one is not None}
+
+
+def nats(number, sign=False):
+    """A loss for a sentence: three digits below 0.1, else two."""
+    digits = 3 if abs(number) < 0.0995 else 2
+    text = f"{number:.{digits}f}".replace("-", "−")
+    return "+" * (sign and number > 0) + text
+
+
+def span(values, sign=False):
+    """"0.04 to 0.06", or the one number."""
+    ends = list(dict.fromkeys(nats(one, sign) for one in (min(values), max(values))))
+    return " to ".join(ends)
+
+
+def span_of(quantity, facts, size=None, sign=False):
+    return span([one.value for cell, one in estimates(quantity, facts).items() if size in (None, cell[1])], sign)
+
+
+def sizes_of(quantity, facts):
+    """The sizes in which it was measured, smallest first."""
+    return list(dict.fromkeys(cell[1] for cell in facts.cells(quantity.experiment) if cell in estimates(quantity, facts)))
+
+
+def places(quantity, facts):
+    """"6 texts and sizes"."""
+    count = len(estimates(quantity, facts))
+    return f"{count} combinations of text and size" if count > 1 else "one text and size"
+
+
+def gap(norm, other="ln", recipe=BEST):
+    """Of losses, each at its best learning rate."""
+    return difference(NORMS_AT, "val_loss", f"norm={norm}", f"norm={other}", at=recipe)
+
+
+# ---- the findings --------------------------------------------------------------------------------
+
+RMS, BN = gap("rms"), gap("bn")
+GAIN = difference(NORMS_AT, "val_loss", f"norm=ln {DEFAULT}", f"norm=ln {BEST}")
+GROWTH = between_sizes(BN)
+ONE, FOUR = (difference("E3", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch} block=full") for batch in (1, 4))
+COST = {norm: difference("E9", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
+LEAK = {norm: value("E7", "learned_leak", f"batch=1 norm={norm} text=random") for norm in ("ln", "bn")}
+OWN = value("E2", "own_gap", "norm=bn")
+DEEP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=16 init=xavier norm=ln warmup=0")
+
+
+def pooled(quantity, facts):
+    """(mean, low, high) over texts and sizes; with fewer than three of them, the widest interval of one."""
+    found = list(estimates(quantity, facts).values())
+    if len(found) > 2:
+        return inference.pooled([one.value for one in found], [one.deviation / math.sqrt(one.n) for one in found])[:3]
+    widest = max(found, key=lambda one: one.high - one.low)
+    return widest.value, widest.low, widest.high
+
+
+def equal_evidence(facts):
+    mean = pooled(RMS, facts)
+    return (f"Over {places(RMS, facts)}, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average, with a "
+            f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}.")
+
+
+def growth_evidence(facts):
+    small, *_, large = sizes_of(BN, facts)
+    return (f"BatchNorm's loss minus LayerNorm's is {span_of(BN, facts, small, True)} nats in the smallest models ({small}) "
+            f"and {span_of(BN, facts, large, True)} in the largest ({large}).")
+
+
+def recipe_gaps(facts):
+    """The largest gap between LayerNorm and another norm."""
+    return max(abs(one.value) for quantity in (RMS, BN) for one in estimates(quantity, facts).values())
+
+
+def recipe_evidence(facts):
+    return (f"From nanoGPT's learning rate to its best one, LayerNorm gains {span_of(GAIN, facts)} nats; at their best "
+            f"learning rates, RMSNorm and BatchNorm differ from it by at most {nats(recipe_gaps(facts))}.")
+
+
+def one_sequence_evidence(facts):
+    return (f"At equal numbers of training characters, BatchNorm's loss minus LayerNorm's is {span_of(ONE, facts, sign=True)} "
+            f"nats with one sequence per batch and {span_of(FOUR, facts, sign=True)} with four; on random text, which nobody "
+            f"can predict, one sequence per batch lowers BatchNorm's training loss {span_of(LEAK['bn'], facts)} nats below "
+            "chance.")
+
+
+def outlier_evidence(facts):
+    return (f"One channel of the position embedding, made 1000 times as large before training, raises LayerNorm's loss by "
+            f"{span_of(COST['ln'], facts)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)}.")
+
+
+def running_evidence(facts):
+    return (f"With 12 sequences per batch, the loss with the batch's own statistics minus the loss with running statistics "
+            f"is {span_of(OWN, facts, sign=True)} nats.")
+
+
+def deep_evidence(facts):
+    return (f"With 16 layers, Xavier's initialization and no warm-up, the loss of Post-LN models is {span_of(DEEP, facts)} "
+            "nats above that of Pre-LN models.")
+
+
+FINDINGS = [
+    Finding("size", "BatchNorm falls behind as models grow", above(GROWTH, 0), growth_evidence,
+            lambda facts: "BatchNorm falls behind as models grow: its loss minus LayerNorm's is "
+            f"{span_of(BN, facts, sizes_of(BN, facts)[0], True)} nats in the smallest models and "
+            f"{span_of(BN, facts, sizes_of(BN, facts)[-1], True)} in the largest.",
+            lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN}),
+            f"{FULL} --only={NORMS_AT}"),
+    Finding("recipe", "The learning rate matters more than the norm",
+            all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN) for sign in (1, -1)]),
+            recipe_evidence,
+            lambda facts: f"The learning rate matters more than the norm: {span_of(GAIN, facts)} against at "
+            f"most {nats(recipe_gaps(facts))} nats.",
+            pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
+    Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
+            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH)),
+            one_sequence_evidence,
+            lambda facts: f"With one sequence per batch, BatchNorm's loss is {span_of(ONE, facts)} nats above LayerNorm's, "
+            "since it learns to read the future; with four it keeps up.",
+            pictures.over_batches, f"{FULL} --only=E3"),
+    Finding("outlier", "LayerNorm suffers from an outlier channel, BatchNorm does not",
+            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA)), outlier_evidence,
+            lambda facts: f"One outlier channel costs LayerNorm {span_of(COST['ln'], facts)} nats and BatchNorm nothing.",
+            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": COST["ln"], "BatchNorm": COST["bn"]},
+                                               "loss with the outlier minus loss without it (nats)"),
+            f"{FULL} --only=E9"),
+    Finding("rms", "RMSNorm equals LayerNorm", within(RMS, DELTA), equal_evidence,
+            lambda facts: f"RMSNorm equals LayerNorm: {nats(pooled(RMS, facts)[0], True)} nats on average.",
+            lambda facts, title: pictures.rows(facts, title, {"RMSNorm": RMS}, "loss minus LayerNorm's (nats)", DELTA),
+            f"{FULL} --only={NORMS_AT}"),
+    Finding("deep", "Without warm-up, deep Pre-LN models train and deep Post-LN models do not", above(DEEP, MUCH),
+            deep_evidence,
+            lambda facts: "Without warm-up, deep Pre-LN models train and deep Post-LN models do not: a difference of "
+            f"{span_of(DEEP, facts)} nats.",
+            pictures.deep_losses, f"{FULL} --size=XS --only=E8"),
+    Finding("running", "BatchNorm's running statistics are good enough", within(OWN, MUCH), running_evidence,
+            lambda facts: "BatchNorm's running statistics are good enough: the batch's own change the loss by "
+            f"{span_of(OWN, facts, sign=True)} nats.",
+            lambda facts, title: pictures.rows(facts, title, {"BatchNorm": OWN},
+                                               "loss, own statistics minus running ones (nats)", MUCH),
+            f"{FULL} --only=E2"),
+]

@@ -1,0 +1,230 @@
+"""FINDINGS.md, its pictures, and README's "What we found": written from facts, so that no number in them is typed.
+
+    scripts/report.py --texts    from published/facts.csv.gz
+
+README has a block between two marks, of which this is the text. A finding whose rule does not hold any more is an
+error that names it.
+"""
+import json
+import os
+import re
+import statistics
+
+from claims import claims, headlines
+from claims.fact_table import read_facts, write_whole
+from claims.facts import lines_of
+from claims.figures import svg_text
+from claims.findings import most_asked
+from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
+from claims.inference import MARGIN
+from claims.plan import LEVELS
+from claims.quantities import difference
+from claims.verdicts import VERDICTS
+from claims.words import NORMS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PUBLISHED = os.path.join(HERE, "published")
+README = os.path.join(HERE, "..", "..", "README.md")
+MARKS = "<!-- findings: written by scripts/report.py --texts -->", "<!-- end of findings -->"
+README_FINDINGS = 6
+TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible"}
+PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
+
+
+def runs_of(path):
+    """The number of models whose end was measured."""
+    return len({record["run"] for record in map(json.loads, lines_of(path)) if record["measure"] == "ending"})
+
+
+def listed(words, last="and"):
+    """"a, b and c"."""
+    words = list(words)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def texts_of(facts):
+    return sorted({text for text, _ in facts.cells(NORMS_AT)})
+
+
+# ---- the table on top ----------------------------------------------------------------------------
+
+POST_GAP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=base norm=ln rate=tuned")
+SOURCES = ("E20", "recipe=best"), (NORMS_AT, BEST)  # of recipes: both tuned, or the learning rate only
+
+
+def mean_over(facts, size, variant, metric):
+    """The median over texts of the mean over seeds, of the first of SOURCES that has this size; None if it was not
+    measured."""
+    experiment, best = next((source for source in SOURCES for cell in facts.cells(source[0]) if cell[1] == size and
+                             facts.series(source[0], cell, "val_loss", f"norm=ln {source[1]}")), SOURCES[-1])
+    means = [statistics.fmean(series.values()) for cell in facts.cells(experiment) if cell[1] == size
+             if (series := facts.series(experiment, cell, metric, f"{variant} {best}"))]
+    return statistics.median(means) if means else None
+
+
+def good_norms(facts, size):
+    """The norms whose loss is at most the margin above the lowest one, on average over texts."""
+    losses = {norm: mean_over(facts, size, f"norm={norm}", "val_loss") for norm in ("ln", "rms", "bn", "none")}
+    losses = {norm: loss for norm, loss in losses.items() if loss is not None}
+    return [norm for norm in losses if losses[norm] <= min(losses.values()) + MARGIN]
+
+
+def either(words):
+    """"LayerNorm, RMSNorm or BatchNorm"."""
+    return listed(words, "or")
+
+
+def placement_of(facts, size):
+    """The better placement of LayerNorm, both if they are within the margin: of E20, else of E8."""
+    losses = {name: mean_over(facts, size, variant, "val_loss") for variant, name in PLACES.items()}
+    if None in losses.values():
+        gaps = [one.value for cell, one in estimates(POST_GAP, facts).items() if cell[1] == size]
+        losses = {"Pre-LN": 0.0, "Post-LN": statistics.median(gaps)} if gaps else {}
+    return either(name for name in losses if losses[name] <= min(losses.values()) + MARGIN) if losses else \
+        "Pre-LN (not compared)"
+
+
+def recipe_rows(facts):
+    """A row for each model size at its own batch size."""
+    rows = []
+    for size in {size.name: size for core, _ in LEVELS.values() for size in core}.values():
+        norms = good_norms(facts, size.name)
+        if not norms:
+            continue
+        recipe = [mean_over(facts, size.name, f"norm={norms[0]}", metric)
+                  for metric in ("init_std", "learning_rate")]
+        model = f"{size.name}: {size['n-layer']} layers, {size['n-embd']} channels"
+        rows.append([model, str(size["batch-size"]), either(NORMS[norm] for norm in norms),
+                     placement_of(facts, size.name), *("0.02 (not tuned)" if number is None else f"{number:.2g}" for number in recipe)])
+    return rows
+
+
+def batch_rows(facts):
+    """A row for each other batch size, over all sizes of E3."""
+    rows = []
+    for batch in (1, 4, 32):
+        kept = [norm for norm in ("ln", "bn", "gn") if all(
+            one.value <= MARGIN for one in estimates(difference(
+                "E3", "val_loss", f"norm={norm}", "norm=ln", at=f"batch={batch} block=full"), facts).values())]
+        rates = {cell: series for cell in facts.cells("E3") if
+                 (series := facts.series("E3", cell, "learning_rate", f"batch={batch} block=full norm=ln"))}
+        if rates:
+            rows.append([listed(dict.fromkeys(size for _, size in rates)), str(batch), either(NORMS[norm] for norm in kept),
+                         "Pre-LN (not compared)", "0.02 (not tuned)",
+                         headlines.span([statistics.fmean(series.values()) for series in rates.values()])])
+    return rows
+
+
+HEAD = ["model", "sequences per batch", "norm", "placement", "initial std", "learning rate"]
+
+
+def terminal_table(rows):
+    """The rows with columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def answers(facts):
+    """What --quick prints: the recipe of each model size, and the differences of norms and placements."""
+    lines = terminal_table(recommended_rows(facts))
+    for title, table in most_asked(facts):
+        lines += ["", title, *terminal_table(table)]
+    return "\n".join(lines)
+
+
+def markdown_table(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
+
+
+# ---- the texts -----------------------------------------------------------------------------------
+
+def opening(facts, runs):
+    texts, sizes = texts_of(facts), [size for size in LEVELS["full"][0] if any(
+        cell[1] == size.name for cell in facts.cells(NORMS_AT))]
+    judged = claims.verdicts(facts)
+    theirs = [claim for claim in claims.CLAIMS if claim.where != "normlab"]
+    counts = {word: sum(judged[claim.id].word == word for claim in theirs) for word in VERDICTS}
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return ["# What normalization does in small Transformers", "",
+            f"{runs} models on {listed(TEXTS.get(text, text) for text in texts)}, of "
+            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Each norm is compared at its own best learning rate, "
+            "with several seeds. Losses are in nats per character, of validation text.", "",
+            f"Of {len(theirs)} claims that five articles make: {told}. [The page](published/README.md) has all of them, with "
+            "rules, intervals and commands. This file is written by `scripts/report.py --texts`.", ""]
+
+
+def recommended_rows(facts):
+    """The table on top, with its head."""
+    return [HEAD, *recipe_rows(facts), *batch_rows(facts)]
+
+
+def recommended(facts):
+    return ["## Which norm, where, and how", "", *markdown_table(recommended_rows(facts)), "",
+            f"A norm is named if its loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
+            "norm named. In the rows of other batch sizes LayerNorm's learning rate was tuned, its initialization was not.",
+            ""]
+
+
+def not_shown(facts):
+    largest = LEVELS["full"][0][-1]
+    return ["## What is not shown", "",
+            f"- Larger models: the largest has {largest['n-layer']} layers and {largest['n-embd']} channels. Trends over "
+            "size may end or reverse.",
+            f"- Other data: {listed(TEXTS.get(text, text) for text in texts_of(facts))}, as characters. Sub-word models, other "
+            "languages and images were not trained.",
+            "- Long training: the models read their text at most a few times.",
+            "- Other optimizers: all models were trained with AdamW.",
+            "- Tuned initializations: all models have GPT-2's, whose standard deviation is too small for these widths (deep "
+            "ones have Xavier's). So models without a norm are in no finding. Weight decay, warm-up and schedule are "
+            "nanoGPT's.", ""]
+
+
+def findings_text(facts, runs):
+    """FINDINGS.md."""
+    lines = opening(facts, runs) + recommended(facts) + ["## Findings", ""]
+    for number, finding in enumerate(FINDINGS, 1):
+        expect(finding, facts)
+        lines += [f"### {number}. {finding.claim}", "", finding.evidence(facts), "",
+                  f"![{finding.claim}](published/figures/{finding.id}.svg)", "", f"`{finding.command}`", ""]
+    return "\n".join(lines + not_shown(facts)).rstrip() + "\n"
+
+
+def readme_text(facts, runs):
+    """The block of README.md, with its marks."""
+    texts = texts_of(facts)
+    return "\n".join([
+        MARKS[0],
+        f"**What we found** in {runs} models on {len(texts)} texts ([findings, with pictures and "
+        "commands](scripts/claims/FINDINGS.md)):", "",
+        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), MARKS[1]])
+
+
+def pictures_of(facts):
+    """{file: SVG}"""
+    return {f"{one.id}.svg": svg_text(one.picture(facts, one.claim), one.id, one.claim) + "\n" for one in FINDINGS}
+
+
+def with_block(readme, block):
+    """README's text with this block in place of the one that is there."""
+    pattern = re.escape(MARKS[0]) + ".*?" + re.escape(MARKS[1])
+    if not re.search(pattern, readme, re.DOTALL):
+        raise FindingError(f"README.md: has no block from '{MARKS[0]}' to '{MARKS[1]}'")
+    return re.sub(pattern, lambda _: block, readme, count=1, flags=re.DOTALL)
+
+
+def published():
+    """(facts, number of models) as the repository has them."""
+    return read_facts(os.path.join(PUBLISHED, "facts.csv.gz")), runs_of(os.path.join(PUBLISHED, "measured.jsonl.gz"))
+
+
+def write(facts, runs):
+    """Writes all of it; returns the paths."""
+    with open(README, encoding="utf-8") as file:
+        readme = with_block(file.read(), readme_text(facts, runs))
+    files = {os.path.join(HERE, "FINDINGS.md"): findings_text(facts, runs), os.path.normpath(README): readme}
+    for name, text in pictures_of(facts).items():
+        files[os.path.join(PUBLISHED, "figures", name)] = text
+    for path, text in files.items():
+        write_whole(path, text)
+    return [os.path.relpath(path) for path in files]

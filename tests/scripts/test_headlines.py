@@ -1,0 +1,151 @@
+"""The findings: their rules on planted facts, and FINDINGS.md and README.md against the published facts."""
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+pytest.importorskip("scipy")
+pytest.importorskip("matplotlib")
+
+from claims import headlines, texts
+from claims.fact_table import Facts
+from claims.headlines import FINDINGS, FindingError
+
+NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0, -0.003, 0.003)
+SIZES = ("XS", "S", "M")
+BN = {"XS": -0.02, "S": 0.02, "M": 0.06}
+DEEP = "depth=16 init=xavier norm=ln placement={} warmup=0"
+
+
+def series(facts, experiment, cell, metric, variant, mean):
+    for seed, noise in enumerate(NOISE, 1):
+        facts.add(experiment, *cell, variant, seed, metric, mean + noise * (1 + 0.1 * (len(variant) % 3)))
+
+
+GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "post": 0.5, "own": 0.01}
+
+
+def planted(**more):
+    """Facts in which every finding holds, except for what is given."""
+    facts, given = Facts(), {**GOOD, **more}
+    for text in ("kjv", "tinyshakespeare"):
+        for size in SIZES:
+            gaps = {"ln": 0, "rms": given["rms"], "bn": given["bn"][size], "none": given["none"]}
+            for norm, gap in gaps.items():
+                series(facts, "E1", (text, size), "val_loss", f"norm={norm} rate=tuned", 2 + gap)
+                series(facts, "E1", (text, size), "val_loss", f"norm={norm} rate=default", 2 + gap + given["gain"])
+                facts.add("E1", text, size, f"norm={norm} rate=tuned", 1, "learning_rate", 0.01)
+                facts.add("E1", text, size, f"depth=base norm={norm}", 1, "rate_sensitivity", 0.1)
+                for rate in ("0.01", "0.03"):
+                    facts.add("E1", text, size, f"depth=base norm={norm} rate={rate}", 1, "val_loss", 2.1)
+    for size in SIZES[:2]:
+        cell = "tinyshakespeare", size
+        for batch, gap in (1, given["one"]), (4, 0.0), (32, -0.1):
+            for norm in ("ln", "bn", "gn"):
+                variant = f"batch={batch} block=full norm={norm}"
+                series(facts, "E3", cell, "val_loss", variant, 2 + gap * (norm == "bn"))
+                facts.add("E3", *cell, variant, 1, "learning_rate", 0.003)
+        for norm in ("ln", "bn"):
+            series(facts, "E9", cell, "val_loss", f"norm={norm} start=x1", 2)
+            series(facts, "E9", cell, "val_loss", f"norm={norm} start=x1000", 2 + given["cost"] * (norm == "ln"))
+            series(facts, "E7", cell, "learned_leak", f"batch=1 norm={norm} text=random", given["leak"] * (norm == "bn"))
+        series(facts, "E2", cell, "own_gap", "norm=bn", given["own"])
+    for place, gap in ("pre", 0), ("post", given["post"]):
+        series(facts, "E8", ("tinyshakespeare", "XS"), "val_loss", DEEP.format(place), 2.8 + gap)
+    return facts
+
+
+def test_every_finding_holds_where_it_was_planted():
+    assert 6 <= len(FINDINGS) <= 8
+    for finding in FINDINGS:
+        headlines.expect(finding, planted())
+
+
+@pytest.mark.parametrize("finding, wrong", [
+    ("size", {"bn": dict.fromkeys(SIZES, 0.03)}), ("size", {"bn": {"XS": 0.06, "S": 0.02, "M": -0.02}}),
+    ("recipe", {"gain": 0.05}), ("batch", {"one": 0.05}), ("batch", {"leak": 0.01}), ("outlier", {"cost": 0.05}),
+    ("rms", {"rms": 0.05}), ("deep", {"post": 0.05}), ("running", {"own": 0.3})])
+def test_a_finding_whose_rule_fails_is_named(finding, wrong):
+    with pytest.raises(FindingError, match=f"^finding '{finding}' does not hold in "):
+        texts.findings_text(planted(**wrong), 1000)
+
+
+def test_a_finding_needs_its_facts():
+    assert not any(headlines.is_measured(finding, Facts()) for finding in FINDINGS)
+    with pytest.raises(FindingError, match="finding 'size' does not hold: "):
+        headlines.expect(FINDINGS[0], Facts())
+
+
+def test_numbers_come_from_the_facts():
+    text = texts.findings_text(planted(), 1234)
+    assert "1234 models" in text and "is −0.020 nats in the smallest models (XS) and +0.060 in the largest (M)" in text
+    assert "gains 0.20 nats" in text and "0.60 nats and BatchNorm's by 0.000" in text
+    assert "the loss of Post-LN models is 0.50 nats above that of Pre-LN models" in text
+    assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
+    assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.02 (not tuned) | 0.01 |" in text
+    assert texts.findings_text(planted(cost=0.7), 1234) != text
+
+
+def test_pictures_have_the_finding_as_title():
+    pictures = texts.pictures_of(planted())
+    assert list(pictures) == [f"{finding.id}.svg" for finding in FINDINGS]
+    for finding in FINDINGS:
+        words = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", pictures[f"{finding.id}.svg"]))
+        assert finding.claim.replace("'", "&apos;") in words or finding.claim in words
+    assert pictures == texts.pictures_of(planted())
+
+
+def test_readme_has_a_block_between_marks():
+    block = texts.readme_text(planted(), 1000)
+    assert sum(line.startswith("- ") for line in block.splitlines()) == 6
+    readme = f"before\n{texts.MARKS[0]}\nold\n{texts.MARKS[1]}\nafter\n"
+    assert texts.with_block(readme, block) == f"before\n{block}\nafter\n"
+    assert texts.with_block(texts.with_block(readme, block), block) == texts.with_block(readme, block)
+    with pytest.raises(FindingError, match="has no block"):
+        texts.with_block("nothing", block)
+
+
+@pytest.mark.parametrize("word", ["less that", "cells", "so many", "anew", "ends above", "likewise", "goes on"])
+def test_words_that_need_decoding_are_not_used(word):
+    assert word not in texts.findings_text(planted(), 1) + texts.readme_text(planted(), 1)
+
+
+def quick_facts():
+    """What --quick measures of a text: two sizes, two placements."""
+    facts = Facts()
+    for size, best in ("XS", 2.3), ("S (500 steps)", 2.1):
+        gaps = {"norm=ln": 0, "norm=rms": 0, "norm=bn": 0.1, "norm=none": 0.05, "norm=ln placement=post": 0.04}
+        for variant, gap in gaps.items():
+            series(facts, "E20", ("mine", size), "val_loss", f"{variant} recipe=best", best + gap)
+            for metric, number in ("init_std", 0.08), ("learning_rate", 0.018):
+                facts.add("E20", "mine", size, f"{variant} recipe=best", 1, metric, number)
+    return facts
+
+
+def test_quick_answers_what_is_asked_most():
+    lines = texts.answers(quick_facts()).splitlines()
+    rows = [line for line in lines if line.startswith(("XS:", "S (500 steps):"))]
+    assert len(rows) == 2
+    for row in rows:
+        assert row.split()[-2:] == ["0.08", "0.018"] and "LayerNorm or RMSNorm" in row and "Pre-LN" in row
+        assert "BatchNorm" not in row and "Post-LN" not in row
+    assert any(line.startswith("mine XS ") and "higher: +0.1" in line for line in lines)
+
+
+@pytest.mark.parametrize("words, complaint", [
+    ("--quick", "--quick takes one text"), ("--quick --full --corpus=a.txt", "--quick goes without --full"),
+    ("--quick --corpus=a.txt --corpus=b.txt", "--quick takes one text"),
+    ("--quick --corpus=a.txt --only=E3", "--quick goes without --only")])
+def test_quick_refuses(run, words, complaint):
+    ended = run("report.py", *words.split())
+    assert ended.status == 2 and complaint in ended.err
+
+
+def test_committed_texts_follow_from_the_published_facts():
+    """scripts/report.py --texts writes them again."""
+    facts, runs = texts.published()
+    claims = Path(texts.HERE)
+    assert (claims / "FINDINGS.md").read_text() == texts.findings_text(facts, runs)
+    assert texts.readme_text(facts, runs) in Path(texts.README).read_text()
+    assert {path.name for path in (claims / "published/figures").iterdir()} == {f"{one.id}.svg" for one in FINDINGS}
