@@ -31,12 +31,12 @@ def scripts():
 
 def command(*words, cwd, env=None, input=None):
     """Runs a command: ./train as "train", a script of scripts/ by its name, or any program. It reads the
-    text `input`, and is killed after a minute. Returns its exit status and what it printed."""
+    text `input`, and is killed if it takes five minutes. Returns its exit status and what it printed."""
     first, *rest = map(str, words)
     own = {"train": TRAIN}.get(first, SCRIPTS / first)
     ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True,
                            env={**os.environ, "TRAIN": str(TRAIN), **(env or {})}, capture_output=True,
-                           timeout=60, check=False)
+                           timeout=300, check=False)
     return SimpleNamespace(status=ended.returncode, out=ended.stdout, err=ended.stderr)
 
 

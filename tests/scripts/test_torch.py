@@ -1,0 +1,48 @@
+"""Against PyTorch itself, where it is installed (scripts/deps.sh golden): the losses of ./train and of normlab.py for
+every norm in every placement, the golden numbers, and the notebook."""
+import json
+
+import pytest
+
+pytest.importorskip("torch", reason="scripts/deps.sh golden installs it")
+
+PARTS = 4  # of the variants
+
+
+@pytest.mark.parametrize("part", range(1, PARTS + 1))
+def test_every_norm_in_every_placement(run, part):
+    ending = run("check_normlab.py", f"--part={part}/{PARTS}")
+    assert ending.status == 0 and "variants in 2 modes: 0 differ" in ending.out, ending.out + ending.err
+
+
+def test_golden_numbers(run):
+    ending = run("make_golden.py", "--check")
+    assert ending.status == 0 and "files agree with PyTorch" in ending.out, ending.out + ending.err
+
+
+@pytest.mark.parametrize("name, error", [("nosuch", FileNotFoundError), ("damaged", ValueError)])
+def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
+    """A notebook continues after it: normlab.load() does not end Python."""
+    import normlab
+    (tmp_path / "damaged").write_text("no model")
+    with pytest.raises(error):
+        normlab.load(str(tmp_path / name))
+
+
+# ---- the notebook --------------------------------------------------------------------------------
+
+def test_the_notebook_runs(run, scripts, tmp_path):
+    """Its assertions compare LayerNorm and BatchNorm by hand with the model's."""
+    ending = run("../tests/run_notebook.py", scripts / "normlab.ipynb", tmp_path)
+    assert ending.status == 0 and "cells ran" in ending.out, ending.out + ending.err
+    for name in ("1.png", "2.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_notebook_shows_what_came_out(scripts):
+    """It was executed in order and saved with its pictures, so that one can read it without running it."""
+    cells = [cell for cell in json.loads((scripts / "normlab.ipynb").read_text())["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
+    assert not any(output["output_type"] == "error" for output in outputs)
