@@ -71,7 +71,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "norm-groups", 2);
     norms_set(&small_norms, "rms-fraction", 1);
     norms_set(&small_norms, "dyt-alpha", 0.5);
-    norms_set(&small_norms, "dyt-alpha-attn", 0.8);
+    norms_set(&small_norms, "dyt-alpha-attn", 0.6);
     norms_set(&small_norms, "bhyt-lambda", 2);
     norms_set(&small_norms, "bhyt-kappa", 2);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);

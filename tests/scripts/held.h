@@ -11,7 +11,8 @@
 /* The words of TINY and a corpus. */
 #define RUN                                                                                        \
     "--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--batch-size=2",                 \
-        "--max-iters=4", "--sample=0", "--log-interval=1", "--warmup-iters=0", "text.txt"
+        "--max-iters=4", "--sample=0", "--log-interval=1", "--eval-interval=250",                  \
+        "--warmup-iters=0", "text.txt"
 
 #define START(...)  script_start((const char *const[]){"ablate.sh", __VA_ARGS__, NULL})
 #define ABLATE(...) process_end(START(__VA_ARGS__), 0)
