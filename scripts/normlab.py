@@ -261,6 +261,8 @@ def make_norm(kind, C, config):
         return PositionBatchNorm(C, config)
     if kind == "bn" and config.bn_shards > 1:
         return ShardedBatchNorm(C, config)
+    if kind not in POOLED_NORMS:
+        raise NotImplementedError(f"normlab.py lacks the norm {kind} (add it to TOKEN_NORMS or POOLED_NORMS)")
     return POOLED_NORMS[kind](C, config)
 
 

@@ -220,7 +220,8 @@ Test(cli_effects, every_option_of_the_table_is_here) {
             found = !strcmp(of_some[i].name, o->name);
         for (size_t i = 0; !found && i < sizeof inert / sizeof *inert; i++)
             found = !strcmp(inert[i], o->name);
-        cr_expect(found, "--%s: this test must say what it changes", o->name);
+        cr_expect(found, "--%s: add a row to `of_some` (or `acting`, `inert`) of this file",
+                  o->name);
     }
 }
 

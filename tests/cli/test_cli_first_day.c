@@ -85,7 +85,7 @@ Test(first_day, suggestions) {
         {"--iters=3",
          "(did you mean --items, --max-iters, --warmup-iters, --lr-decay-iters or --eval-iters?)"},
         {"--lt=3", "(did you mean --lr?)"},
-        {"--ab=3", "(--help=all lists them)"},
+        {"--qq=3", "(--help=all lists them)"},
         {"--n=3", "(--help=all lists them)"},
         {"-norm=ln", "(did you mean --norm=ln?)"},
         {"--norm=layernrom", "(did you mean layernorm?)"},

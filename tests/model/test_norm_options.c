@@ -25,7 +25,7 @@ Test(norm_options, every_one_has_a_row) {
         if (o->type != NORM_REAL && o->type != NORM_INTEGER) continue;
         double start = o->type == NORM_REAL ? config.model.norms.value[i].real
                                             : (double)config.model.norms.value[i].integer;
-        bool is_auto = o->auto_rule && start == OPTION_AUTO;
+        bool is_auto = start == OPTION_AUTO && !strcmp(o->start, "auto");
         cr_expect(is_auto || (start >= o->min && start <= o->max), "--%s=%g", o->name, start);
     }
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
