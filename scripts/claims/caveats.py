@@ -1,18 +1,17 @@
 """What to know of the tuned learning rates and initializations behind a verdict. A variant's rate may be an end of
-its grid, be tuned for another variant, be preferred to one with a lower mean whose tuning seeds disagree (plan.py),
-or lose on the judged seeds against another rate that was judged too.
+its grid, be tuned for another variant, be preferred to one with a lower mean that may not win (selection.py), or lose
+on the judged seeds against another rate that was judged too.
 
 Facts (facts.py): rate_at_end, rate_of_another and rate_is_safer are 1 where they hold; rate_regret is a difference
 of losses.
 """
 from claims.fact_table import variant_text
 from claims.inference import MARGIN
-from claims.plan import SPREAD
 
 REGRET = "rate_regret"
 FLAGS = {"rate_at_end": "is an end of the grid", "rate_of_another": "was tuned for another variant",
-         "rate_is_safer": "is not the best on average: the tuning seeds of the best one lie more than "
-                          f"{SPREAD:g} nats apart",
+         "rate_is_safer": "is not the best on average: the best one is unstable with the tuning seeds, or at an end of "
+                          "the grid without beating its neighbour by a standard error",
          REGRET: f"is worse by more than {MARGIN:g} nats than another one"}
 
 

@@ -7,7 +7,8 @@ variant, or None as long as it is not known. A variant is judged at its tuned ra
 import itertools
 
 from claims import lab
-from claims.plan import DEFAULT_RATE, reliable_first, run_of
+from claims.plan import DEFAULT_RATE, run_of
+from selection import rank
 
 LOSS = ("ending", "curve", "steadiness")
 
@@ -85,7 +86,7 @@ def best_init(size, label, tuned, norm, rates):
     """Judged at the rate and initialization that tuning found best together."""
     if None in rates.values():
         return
-    init = min(rates, key=lambda init: reliable_first(
+    init = min(rates, key=lambda init: rank(
         tuned.losses(size, rates[init], norm=norm, init=init)))
     for seed in size.judged():
         yield run_of(size, label, {"norm": norm, "recipe": "best"}, seed, LOSS, norm=norm, init=init,

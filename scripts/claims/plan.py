@@ -2,9 +2,8 @@
 
 A run's name follows from its options, so equal runs are one run, whoever asks for it. A variant's rates
 are tried with tuning seeds (from 101 on). The best one is then frozen and judged with other seeds (1, 2,
-...). A rate whose tuning seeds end far from each other is taken only if all do: with other seeds it may
-fail. So some runs are known only when others have ended: report.py plans, runs and plans again until
-nothing is missing.
+...). The choice is that of tune.py (selection.py). So some runs are known only when others have ended:
+report.py plans, runs and plans again until nothing is missing.
 """
 from collections import namedtuple
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ import zlib
 
 from claims.fact_table import variant_text
 from run_options import WATCHING
-from selection import FIRST_TUNING_SEED, Axis, rank
+from selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
 from tune_search import Search
 
 DEFAULT_RATE = 1e-3
@@ -23,7 +22,6 @@ NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compa
 # Options of experiments at ./train's own values.
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
-SPREAD = 0.1  # nats between tuning seeds, above which a rate is not reliable
 HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
 ROUNDS = 2  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
@@ -169,7 +167,7 @@ def grid_line(name, run, paths):
 
 class Rate(float):
     """A tuned learning rate. grid: the rates that were tried; tried: one of the runs that tried it. is_safer:
-    whether another one has a lower mean, which was passed over because its tuning seeds disagree. beside: whether the
+    whether another one has a lower mean, which may not win by the rules of selection.py. beside: whether the
     initialization that was tuned with it is at an end of its grid."""
 
     def __new__(cls, rate, grid, tried, is_safer=False, beside=False):
@@ -190,12 +188,6 @@ def deciding(run):
     """The options that change what is learned, except for the rate."""
     return {name: value for name, value in run.options.items()
             if name not in WATCHING and name not in ("learning-rate", "hold-out")}
-
-
-def reliable_first(losses):
-    """What rates are sorted by: first those at which all seeds train and agree, then the mean loss."""
-    reliable = max(losses) < LARGE and max(losses) - min(losses) <= SPREAD
-    return not reliable, sum(losses) / len(losses)
 
 
 class Unknown(Exception):
@@ -220,19 +212,20 @@ class Tuning:
         return self.lab.loss_of(run)
 
     def losses(self, size, rate, **options):
-        return [self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()]
+        """{tuning seed: final loss}, infinite for a run that did not train, None for one that has not ended."""
+        losses = {seed: self.loss_of(self.run(size, rate, seed, **options)) for seed in size.tuning_seeds()}
+        return {seed: math.inf if loss is not None and loss >= LARGE else loss for seed, loss in losses.items()}
 
     def __call__(self, size, rates=None, **options):
-        found, rates = {}, rates or size.rates
-        for rate in rates:
-            self.wanted += [self.run(size, rate, seed, **options) for seed in size.tuning_seeds()]
-            losses = self.losses(size, rate, **options)
-            found[rate] = None if None in losses else reliable_first(losses)
-        if None in found.values():
+        rates, seeds = rates or size.rates, size.tuning_seeds()
+        self.wanted += [self.run(size, rate, seed, **options) for rate in rates for seed in seeds]
+        found = {(rate,): self.losses(size, rate, **options) for rate in rates}
+        if any(None in losses.values() for losses in found.values()):
             return None
-        best = min(found, key=lambda rate: (found[rate], rate))
-        is_safer = found[best][1] > min(mean for _, mean in found.values())
-        return Rate(best, rates, self.run(size, best, FIRST_TUNING_SEED, **options), is_safer)
+        ends = None if len(seeds) > 1 else ()  # one seed has no standard error: then they win as others do
+        best = ordered_cells([Axis("learning-rate", rates)], found, seeds, ends)[0]
+        is_safer = rank(found[best])[1:] > min(rank(losses)[1:] for losses in found.values())
+        return Rate(best[0], rates, self.run(size, best[0], FIRST_TUNING_SEED, **options), is_safer)
 
     # ---- recipes: an initialization and a learning rate together -----------------------------------
 
