@@ -20,7 +20,7 @@ def titled(title, height, columns=1, **share):
     """(Figure, axes) with the finding as title."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(1, columns, **share)
-    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    figure.suptitle(title, fontsize=10, fontweight="bold", x=0.01, ha="left")
     return figure, axes
 
 
@@ -76,18 +76,17 @@ def over_sizes(facts, title, gaps):
 def over_rates(facts, title):
     """Losses over the learning rate, a line for each norm."""
     figure, axes = titled(title, 3.0)
-    cell, lines, lowest = facts.cells("E1")[0], {}, []
-    for cell in [one for one in facts.cells("E1") if facts.variants("E1", one, "rate_sensitivity")][:1]:
-        for variant in facts.variants("E1", cell, "val_loss"):
-            options = variant_options(variant)
-            series = {seed: loss for seed, loss in facts.series("E1", cell, "val_loss", variant).items()
-                      if math.isfinite(loss)}
-            if set(options) == {"depth", "norm", "rate"} and options["depth"] == "base" and series:
-                lines.setdefault(options["norm"], []).append((float(options["rate"]), mean_of("val_loss", series)))
-    for name, key in KEYS.items():
-        points = sorted(lines.get(key, ()), key=lambda point: point[0])
+    lines, lowest = {}, []
+    cell = next(one for one in facts.cells("E1") if facts.variants("E1", one, "rate_sensitivity"))
+    for variant in facts.variants("E1", cell, "val_loss"):
+        options = variant_options(variant)
+        series = {seed: loss for seed, loss in facts.series("E1", cell, "val_loss", variant).items() if math.isfinite(loss)}
+        if set(options) == {"depth", "norm", "rate"} and options["depth"] == "base" and series:
+            lines.setdefault(options["norm"], []).append((float(options["rate"]), mean_of("val_loss", series)))
+    for name, key in (pair for pair in KEYS.items() if pair[1] in ("ln", "rms", "bn") and pair[1] in lines):
+        points = sorted(lines[key], key=lambda point: point[0])
         axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(key), linewidth=1.2,
-                  label=name if points else None)
+                  label=name)
         for x, one in points:
             bar_of(axes, x, one.value, one, colour_of(key))
         lowest += [one.value for _, one in points]
