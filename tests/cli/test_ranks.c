@@ -164,7 +164,7 @@ static const char *const variants[] = {
     "--norm=ln --placement=post",    "--norm=bn --placement=post",
     "--norm=ln --placement=siamese", "--norm=bn --placement=siamese",
     "--norm=ln --placement=admin",   "--norm=bn --placement=admin",
-    "--norm=ln --placement=ngpt",    "--norm=bn --preset=llama --qk-norm=on",
+    "--norm=ln --placement=ngpt",    "--norm=bn --preset=llama --qk-norm=on --embd-scale=learned",
     "--norm=ln --optimizer=muon",
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
