@@ -166,10 +166,11 @@ void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
     int32_t *tail = memory_take(length, sizeof *tail, "the end of a text"); // as long as `stop`
     for (size_t i = 0; !stopped && i < given + text->count && (open[0] || open[1]); i++) {
         int32_t id = i < given ? ids[i] : sampler_next(sampler);
-        if (i >= given && length) {
+        if (length) {
             memmove(tail, tail + 1, (length - 1) * sizeof *tail);
             tail[length - 1] = id;
-            stopped = i + 1 >= given + length && !memcmp(tail, stop, length * sizeof *tail);
+            bool is_new = i + 1 >= given + length; // all of the tail, after the prompt
+            stopped = is_new && !memcmp(tail, stop, length * sizeof *tail);
         }
         for (int f = 0; f < 2; f++) {
             if (!open[f]) continue;
