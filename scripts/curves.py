@@ -82,13 +82,14 @@ def line_notes(groups, options, single):
     return list(handles.values())
 
 
-def explanations(drawing, groups):
+def explanations(drawing, groups, single):
+    """What the title of the legend and the axis do not say. A single panel's title names the seeds."""
     options, seeds, notes = drawing.options, seeds_of(groups), []
     runs, bold = runs_of(groups), {"linewidth": 1.8 * scale()}
-    if "val" in options.lines:
-        text = f"validation, {options.center} of {seeds}" if seeds else "validation"
-        notes.append(note(text, text.replace("validation, ", ""), **bold))
-        if seeds and options.band in BANDS:
+    if "val" in options.lines and seeds:
+        if not single:
+            notes.append(note(f"{options.center} of {seeds}", linestyle="none"))
+        if options.band in BANDS:
             notes.append(Patch(alpha=0.25, linewidth=0, label=f"band: {BANDS[options.band]}", **GREY))
             notes[-1].brief = f"band: {options.band}"
     if "train" in options.lines:
@@ -125,9 +126,10 @@ def draw_curves(row, facets, options, table):
         if facet.group:
             axes.set_title(literal(facet.group.label), fontsize="medium")
         axes.set_xlabel(X_LABELS[options.x].format(unit=unit))
-    notes = explanations(drawing, groups)
+    notes = explanations(drawing, groups, single)
     first = row[0]
-    first.set_ylabel(f"loss (nats per {unit})")
+    kind = "validation loss" if options.lines == ["val"] else "loss"
+    first.set_ylabel(f"{kind} (nats per {unit})")
     if options.xlim:
         first.set_xlim(options.xlim)
     if options.x == "tokens" and not options.log_x:
@@ -141,5 +143,6 @@ def draw_curves(row, facets, options, table):
     first.set_ylim(options.ylim or limits([*shown, *near], drawing.cap, options.log_y))
     loss_ticks(first.yaxis, options.log_y)
     handles = line_notes(groups, options, single)
-    title = f"last validation loss, {options.center}" if seeds_of(groups) else "last validation loss"
+    seeds = seeds_of(groups)
+    title = "last validation loss" + (f", {options.center} of {seeds}" if seeds else "")
     return Legend(handles + notes + lines, len(handles), title if single else None)

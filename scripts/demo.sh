@@ -6,6 +6,7 @@
 # possible loss. It takes one to two minutes on two cores. The runs and loss.png go to runs/demo, or if that
 # exists to runs/demo-2 and so on. It runs under bash 3.2.
 set -eu
+locale=${LC_ALL-} # for ./train, whose chart follows the terminal's
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 train=${TRAIN:-$here/../train}
@@ -15,6 +16,9 @@ say() { echo "demo: $*"; }
 
 # summary NAME RUN: prints the value of NAME in its summary.json
 summary() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$folder/$2/summary.json" | head -n 1; }
+
+# option NAME: prints what the runs have of it
+option() { sed -n "s/^$1 = //p" "$folder/ln/config.ini"; }
 
 # Says what the numbers show. Input: lines "result RUN REASON STEPS FIRST LAST ENTROPY" (validation losses), and
 # "at RUN STEP LOSS" for each measurement.
@@ -92,7 +96,7 @@ for norm in $norms; do
     echo
     say "run $number of 3: ./train $*"
     status=0
-    "$train" "$@" || status=$?
+    LC_ALL=$locale "$train" "$@" || status=$?
     shift $((number > 1 ? 7 : 6))
     beside=$beside${beside:+,}$folder/$norm # one chart shows all three curves
     case $status in
@@ -103,7 +107,11 @@ done
 
 echo
 status=0
-title='Validation loss with three norms'
+title=$(for norm in $norms; do
+    [ "$(summary exit_reason "$norm")" != "done" ] || echo "$(summary val_loss "$norm") $norm"
+done | sort -n | awk '{ norm[NR] = $2 } END {
+    if (NR > 1) print norm[1] " has the lowest validation loss, " norm[NR] " the highest"
+    else print "Validation loss with three norms" }')
 if "$here/deps.sh" plot && picture=$("$here/plot.py" "$folder" --lines=val --title="$title"); then
     say "the three curves and the entropy: $picture"
 else
@@ -120,6 +128,10 @@ for norm in $norms; do
         "$(summary val_loss "$norm")" "$(summary grammar_entropy "$norm")"
 done | words
 cat <<TEXT
+All this is so at the learning rate $(option learning-rate), and initial weights with a standard deviation of $(option init-std). These
+matter as much as the norm: with a standard deviation of 0.08, a model without a norm gets below 2 nats after 200
+updates, and not after 600:
+  scripts/demo.sh --init-std=0.08
 What to try next:
   scripts/ablate.sh --norm=none,ln,bn --placement=pre,post --seeds=3 -- --max-iters=1000
                                                   # is it luck? does the placement matter? means and ranges

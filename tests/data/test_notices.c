@@ -92,7 +92,8 @@ Test(notices, a_run_of_an_older_version_goes_on) {
     expect_notes("--resume=run --max-iters=8",
                  "note: run/checkpoint.safetensors has no checksum of its data: damage there would "
                  "not be found\n"
-                 "note: run/log.crc32 is missing: damage in log.csv and probes.csv would not be "
+                 "note: run/log.crc32 is missing: damage in log.csv, probes.csv and samples.txt "
+                 "would not be "
                  "found\n");
     expect_same_log("run", "whole");
     expect_same_file("run", "whole", "checkpoint.safetensors");

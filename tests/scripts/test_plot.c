@@ -58,6 +58,7 @@ Test(plot, means_and_bands_over_seeds) {
                                          ">band: lowest to highest<",
                                          "entropy of the grammar"};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) expect_part(picture, labels[i]);
+    cr_expect(!strstr(picture, ">validation"), "the legend's title says what the lines are");
 
     ending = script("plot.py A/runs/one A/runs/two A/runs/three --center=median --band=sd "
                     "--x=seconds --table=table.csv -o median.svg");

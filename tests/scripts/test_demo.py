@@ -1,0 +1,113 @@
+"""`make demo`: its runs, its picture, and whether its words agree with the numbers. For the words, TRAIN names a program
+that writes logs and summaries with the numbers of the test."""
+import json
+
+import pytest
+
+SMALL = ("--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--batch-size=2", "--max-iters=20",
+         "--eval-interval=10", "--eval-iters=1")
+
+
+def test_three_norms_in_one_picture(run, tmp_path):
+    ending = run("demo.sh", *SMALL, "--learning-rate=3e-3")
+    assert ending.status == 0, ending.err
+    assert (tmp_path / "runs/demo/loss.png").read_bytes().startswith(b"\x89PNG")
+    assert "demo: the three curves and the entropy: runs/demo/loss.png\n" in ending.out
+    for number, norm in enumerate(("none", "ln", "bn"), 1):
+        summary = json.loads((tmp_path / f"runs/demo/{norm}/summary.json").read_text())
+        loss, entropy = summary["val_loss"], summary["grammar_entropy"]
+        assert f"\n  {norm:4}  {loss:.4f}, {loss - entropy:.4f} above it" in ending.out
+        assert f"demo: run {number} of 3: ./train --norm={norm} --max-iters=1000 " in ending.out
+        beside = {1: "", 2: "--plot-beside=runs/demo/none ", 3: "--plot-beside=runs/demo/none,runs/demo/ln "}[number]
+        assert f"--out=runs/demo/{norm} {beside}{' '.join(SMALL)} " in ending.out
+    assert "val loss is " in ending.err  # the runs are shown
+    assert "\nAll this is so at the learning rate 0.003, and initial weights with a standard deviation of 0.02. " \
+        in ending.out
+    assert "\n  scripts/demo.sh --init-std=0.08\nWhat to try next:\n  scripts/ablate.sh --norm=none,ln,bn " in ending.out
+
+
+def test_a_second_one_leaves_the_first(run, tmp_path):
+    for name in ("demo", "demo-2"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs/demo/mine").write_text("mine\n")
+    ending = run("demo.sh", *SMALL)
+    assert ending.status == 0, ending.err
+    assert (tmp_path / "runs/demo-3/loss.png").exists()
+    assert "./train --generate=runs/demo-3/ln " in ending.out
+    assert [path.name for path in (tmp_path / "runs/demo").iterdir()] == ["mine"]
+    assert not list((tmp_path / "runs/demo-2").iterdir())
+
+
+@pytest.fixture
+def pretend(run, tmp_path, monkeypatch):
+    """pretend(text): the demo with a ./train that runs the shell text, with $norm, $folder and the functions log STEP
+    LOSS... and summary REASON STEPS LOSS. No picture is drawn."""
+    programs = {"python": "exit 1", "apt-get": "exit 100"}
+
+    def demo(text):
+        programs["train"] = r'''
+for word; do case $word in --norm=*) norm=${word#*=} ;; --out=*) folder=${word#*=} ;; esac; done
+mkdir "$folder"
+printf 'learning-rate = 0.001\ninit-std = 0.02\n' >"$folder/config.ini"
+log() { echo step,seconds,train_loss,val_loss; while [ $# -gt 1 ]; do
+echo $1,0,9,$2; echo $(($1 + 1)),0,9,; shift 2; done; } >"$folder/log.csv"
+summary() { printf '{\n  "exit_reason": "%s",\n  "steps": %s,\n  "val_loss": %s,\n  "grammar_entropy": 0.5\n}\n' "$@"
+} >"$folder/summary.json"
+''' + text
+        (tmp_path / "bin").mkdir()
+        for name, lines in programs.items():
+            (tmp_path / "bin" / name).write_text("#!/bin/bash\n" + lines + "\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+        return run("demo.sh", env={"TRAIN": str(tmp_path / "bin/train"), "PYTHON": str(tmp_path / "bin/python")})
+    return demo
+
+
+def words_of(ending):
+    """What the demo says after the runs."""
+    _, found, words = ending.out.partition("demo: no picture; the runs are in runs/demo\n")
+    assert found, ending.out + ending.err
+    return words.partition("All this is so ")[0]
+
+
+def test_its_words_follow_from_the_numbers(pretend):
+    ending = pretend("""case $norm in
+none) log 0 4.02 100 3 200 2.5; summary done 200 2.5 ;;
+ln) log 0 4.05 100 2.5 200 1.5; summary done 200 1.5 ;;
+bn) log 0 4.04 100 2.7 200 2.0; summary done 200 2.0 ;;
+esac""")
+    assert ending.status == 1  # since there is no picture
+    assert words_of(ending) == """\
+Validation losses started near 4.04 nats per character. On average no model can be below the
+entropy of the grammar, 0.5000. After 200 updates:
+  ln    1.5000, 1.0000 above it
+  bn    2.0000, 1.5000 above it (1.5 times as far as ln)
+  none  2.5000, 2.0000 above it (2.0 times as far as ln)
+ln was as good at step 100 as none at step 200.
+"""
+
+
+def test_its_words_know_ties_and_divergence(pretend):
+    words = words_of(pretend("""case $norm in
+none) log 0 4.02 100 1.51; summary done 100 1.51 ;;
+ln) log 0 4.05 7 nan; summary diverged 7 null; exit 3 ;;
+bn) log 0 4.04 100 1.5; summary done 100 1.5 ;;
+esac"""))
+    assert "ln diverged at step 7.\n" in words
+    assert "  bn    1.5000, 1.0000 above it\n  none  1.5100, 1.0100 above it (1.0 times" in words
+    assert words.endswith("bn and none differ by less than 0.02: one seed cannot tell which is better.\n")
+
+
+def test_a_failure_ends_it(pretend):
+    ending = pretend("echo 'train: no room' >&2; exit 1")
+    assert ending.status == 1 and ending.err == "train: no room\n"
+    assert "run 2 of 3" not in ending.out and "What to try" not in ending.out
+
+
+@pytest.mark.parametrize("word, why", [("text.txt", "not an option of ./train as --NAME=VALUE"),
+                                       ("--norm=rms", "the demo sets it itself (use ./train)"),
+                                       ("--out=a", "the demo sets it itself (use ./train)")])
+def test_wrong_commands(run, tmp_path, word, why):
+    ending = run("demo.sh", word)
+    assert ending.status == 2 and ending.err == f"demo: {word}: {why}\n"
+    assert not (tmp_path / "runs").exists()
