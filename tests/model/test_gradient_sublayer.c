@@ -55,12 +55,14 @@ enum { B = 2, T = 5, C = 6 };
 static struct sublayer_options small_options(const struct norm_kind *norm,
                                              const struct placement *placement,
                                              const struct qkv_norm_options *qkv, size_t heads) {
+    struct norm_options norms = small_norms;
+    if (heads) norms.heads = (int64_t)heads; // as those of a model
     return (struct sublayer_options){
         .placement = placement,
         .norm = norm,
         .qkv_norm = *qkv,
         .ffn_norm = qkv->kind[QKV_Q],
-        .norm_options = small_norms,
+        .norm_options = norms,
         .depth = 2,
         .initial = {initial_rules, 0.02},
         .connection = {.kind = placement_connection(placement), .lambda_start = -1},
