@@ -23,7 +23,7 @@ static double embedding(const struct initial *initial, size_t in, size_t out) {
 
 const struct initial_rule initial_rules[] = {
     [INIT_GPT2] = {"gpt2", given, given, embedding, embedding, .by_depth = true},
-    [INIT_XAVIER] = {"xavier", glorot, fan_in, fan_in, one},
+    [INIT_XAVIER] = {"xavier", glorot, fan_in, fan_in, one, .by_depth = false},
     [INIT_WIDTH] = {"width", fan_in, fan_in, embedding, embedding, .by_depth = true},
     {0},
 };

@@ -5,7 +5,7 @@
      s_i = r_i sum_c w v_i
      u = sum_i alpha_i v_i,  alpha = softmax_i(s)       i = 0 .. l - 1 in sub-layer l
 
-   w (C) is learned, 0 at first, so that u starts as the mean of all v_i.
+   w (C) is learned, initially 0, so that u starts as the mean of all v_i.
 
    Backward, with d_i = sum_c du v_i:
      ds_i = alpha_i (d_i - sum_j alpha_j d_j)
