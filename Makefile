@@ -4,6 +4,11 @@
 #   make SANITIZE=1 ...     with the address and undefined-behaviour sanitizers
 #   make MPI=1              for several processes on one or more machines (mpirun)
 
+# On all cores, unless -j says otherwise. Several goals are made one after another (make clean all).
+ifeq ($(findstring -j,-$(MAKEFLAGS))$(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
+    MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+endif
+
 ARCH     := native
 SANITIZE :=
 PREFIX   := /usr/local
@@ -14,7 +19,7 @@ OPENMP   := -fopenmp
 ifeq ($(shell uname -s),Darwin)
     # Apple's Clang has other options for OpenMP, and libomp from Homebrew; without it, cc becomes gcc-NN.
     # On ARM it does not always know -march=native.
-    FOUND  := $(shell scripts/openmp.sh $(CC))
+    FOUND  := $(shell scripts/upkeep/openmp.sh $(CC))
     CC     := $(or $(filter-out -%,$(FOUND)),$(CC))
     OPENMP := $(filter-out -L% -l%,$(filter -%,$(FOUND))) $(addprefix -I,$(wildcard /opt/homebrew/include))
     LDLIBS += $(filter -L% -l%,$(FOUND)) $(addprefix -L,$(wildcard /opt/homebrew/lib))
@@ -47,7 +52,7 @@ FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
 LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
-.PHONY: all help test check ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
+.PHONY: all help test check check-all ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
 all: train
 
 train: $(BUILD)/train FORCE
@@ -69,6 +74,10 @@ $(BUILD)/train $(BUILD)/bench $(BUILD)/fuzz $(TEST_PROGRAMS):
 	$(SAY) LINK $@
 	$(Q)$(COMPILE) $(CFLAGS) $^ -o $@ $(LIBRARIES) $(LDLIBS)
 
+# A test takes longer to compile than to run, unlike the bench.
+$(BUILD)/float/tests/%.o $(BUILD)/double/tests/%.o: OPTIMIZE += -O1
+$(BUILD)/float/tests/bench%.o: OPTIMIZE += -O3
+
 $(BUILD)/float/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) CC $<
@@ -89,30 +98,34 @@ demo: train ## train with three norms on the built-in grammar and draw their los
 speedrun: train ## compare the recipes of --recipe on tiny Shakespeare (CORPUS=FILE)
 	@scripts/speedrun.sh $(if $(CORPUS),'$(CORPUS)')
 
-test: ## build and run every test
+test: ## build and test: some minutes
 	@scripts/deps.sh build test plot report
 	@$(MAKE) --no-print-directory check
 
 check: $(BUILD)/train $(TEST_PROGRAMS) ## the same without a look at what is installed (FILTER='norm/*')
-	@TRAIN=$(abspath $(BUILD)/train) scripts/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
+	@TRAIN=$(abspath $(BUILD)/train) scripts/upkeep/run_tests.sh $(TEST_PROGRAMS) $(BUILD)/pytest
+	@$(if $(FILTER)$(SWEEP),,echo 'Each kind was tested. make check-all tests every norm in every placement, and every bit of damaged files.')
+
+check-all: export SWEEP := 1
+check-all: check ## make check with every case, where that takes one of each kind
 
 ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks/after*')
 	@scripts/deps.sh build test mpi && $(MAKE) --no-print-directory MPI=1 $(BUILD:-mpi=)-mpi/train
 	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
 	  RANKS=$(abspath $(BUILD:-mpi=)-mpi/train) FILTER='$(or $(FILTER),ranks/*)'
 
-asan: ## every test under the address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory test SANITIZE=1
+asan: ## every test with every case, under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory test SANITIZE=1 SWEEP=1
 
 FUZZER := build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
 fuzz: ## feed damaged files to the readers of files, each for FUZZ_SECONDS=60 (clang)
 	@CC=$(CLANG) scripts/deps.sh clang
 	@$(MAKE) --no-print-directory CC=$(CLANG) SANITIZE=1 FUZZ=1 $(FUZZER)
-	@scripts/fuzz.sh $(FUZZER) $(FUZZ_SECONDS)
+	@scripts/upkeep/fuzz.sh $(FUZZER) $(FUZZ_SECONDS)
 
 archs: ## the arithmetic as other processors and compilers have it (TARGETS="clang:native" ...)
 	@scripts/deps.sh build test && CC=$(CLANG) scripts/deps.sh clang
-	@CLANG=$(CLANG) scripts/archs.sh $(TARGETS)
+	@CLANG=$(CLANG) scripts/upkeep/archs.sh $(TARGETS)
 
 bench: $(BUILD)/bench ## how close training comes to the machine (BENCH="--only=cpu --norm=bn" ...)
 	@$(BUILD)/bench $(BENCH)
@@ -131,7 +144,7 @@ plots: ## draw what is in runs/: its runs, and each folder of runs
 	@scripts/deps.sh plot && scripts/plot.py --each runs
 
 lint: ## layout of the code, order of the folders, lengths, scripts
-	@scripts/deps.sh lint && scripts/lint.sh
+	@scripts/deps.sh lint && scripts/upkeep/lint.sh
 
 format: ## lay out the code; comments stay as they are
 	@scripts/deps.sh lint && clang-format -i train.c $(wildcard */*.[ch] */*/*.[ch])

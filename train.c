@@ -6,13 +6,11 @@
    (--evaluate). */
 #include "data/die.h"
 #include "data/files/notice.h"
-#include "model/lab/divergence.h"
 #include "model/lab/due.h"
 #include "model/lab/evaluate.h"
 #include "model/lab/help.h"
 #include "model/lab/interrupt.h"
 #include "model/lab/log.h"
-#include "model/lab/sample_line.h"
 #include "model/lab/save.h"
 #include "model/lab/say.h"
 #include "model/lab/setup.h"
@@ -28,23 +26,30 @@
    A checkpoint is saved before the evaluation of its step: a resumed run then makes the evaluation
    again and writes the same row. */
 static void train(struct session *t) {
+    const struct config *config = &t->config;
     log_start(t);
     for (;; t->outcome.steps++) {
+        const int64_t step = t->outcome.steps;
         struct log_row row = log_row(t);
-        bool last = due_end(t) || interrupt_now();
+        enum ending ending = due_end(t, &row);
 
-        if (last || due_checkpoint(t)) save_run(t, last);
-        if (due_evaluation(t) && (!evaluate_run(t, &row) || (!last && due_stop(t, &row)))) {
-            last = true; // interrupted, or the loss is low enough
-            save_run(t, last);
+        if (ending || due_checkpoint(config, &t->clock, step)) save_run(t, ending);
+        if (due_evaluation(config, step, ending)) {
+            const enum ending before = ending;
+            evaluate_run(t, &row);
+            ending = due_end(t, &row); // meanwhile: a signal, a low loss
+            if (ending != before) save_run(t, ending);
         }
-        if (due_sample(t)) sample_line(t);
-        if (!last) update_model(t, &row);
+        if (due_sample(config, step)) use_sample_line(t);
+        if (!ending) update_model(t, &row);
 
-        log_write(t, &row, last);
-        divergence_check(t, &row, last);
-        say_progress(t, &row, last);
-        if (last) return;
+        log_write(t, &row, ending);
+        log_check(t, &row, ending);
+        say_progress(t, &row, ending);
+        if (ending) {
+            t->outcome.ended_by = due_ending_option(ending);
+            return;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare]...
   shakespeare  tinyshakespeare.txt  tiny Shakespeare, as nanoGPT uses it
 
 Without names: all four. Poems and words are shuffled, always in the same way, because the end of a
-corpus is the validation part and the end of a sorted list differs from the rest.
+corpus is the validation split and the end of a sorted list differs from the rest.
 A file that exists is kept; --force creates it again. If one cannot be obtained, a line says why and
 the others follow. At the end the script prints path, characters, bytes and different characters.
 

@@ -6,9 +6,9 @@
      width    1 / sqrt(in)          / sqrt(2L) too      1 / sqrt(C)   embd_std          embd_std
 
    If embd_std is not given it is that of a matrix that reads the stream: std, and with `width` 1 /
-   sqrt(C), since the token embedding is the head's matrix too. So the logits have a variance of about 1
-   at first with `width` and with `xavier`. The matrices into the stream are those of attention and
-   of the MLP that end their sub-layer. Placements multiply these numbers by factors of their own
+   sqrt(C), since the token embedding is the head's matrix too. So with `width` and `xavier`
+   the logits initially have a variance of about 1. The matrices into the stream are those of attention
+   and of the MLP that end their sub-layer. Placements multiply these numbers by factors of their own
    (placement.h); one with factors by depth replaces the 1 / sqrt(2L).
 
    gpt2: Radford et al. 2019, section 2.3. xavier: Glorot and Bengio 2010, equation 12, as a normal

@@ -109,6 +109,14 @@ bool model_needs_batch(const struct model_config *config) {
     return false;
 }
 
+/* The sigmoid gates of attention. */
+static size_t gates_of(const struct model_config *config) {
+    const int64_t gates[] = {[ATTN_GATE_NONE] = 0,
+                             [ATTN_GATE_HEAD] = config->n_head,
+                             [ATTN_GATE_ELEMENT] = config->n_embd};
+    return (size_t)gates[config->attn_gate];
+}
+
 static struct initial initial_of(const struct model_config *config) {
     return (struct initial){&initial_rules[config->init], config->init_std, config->init_embd_std};
 }
@@ -127,6 +135,7 @@ static struct sublayer_options common_options(const struct model *m) {
         .activation = &activations[config->activation],
         .C = m->C,
         .kv_heads = model_kv_heads(config),
+        .gates = gates_of(config),
         .hidden = model_ffn_width(config),
         .rope = m->rope,
         .softcap = config->attn_softcap,
@@ -160,7 +169,7 @@ static double outer_deviation(const struct model *m, initial_std *rule) {
     return factor * rule(&initial, m->C, m->V);
 }
 
-/* Fixed positions have the size that learned ones have at first. */
+/* Fixed positions have the size that learned ones have initially. */
 static void lay_out_positions(struct model *m, const struct layout *layout) {
     const bool unit = placements[m->config.placement].unit;
     const double deviation = outer_deviation(m, initial_rules[m->config.init].position);
@@ -219,11 +228,11 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     return options;
 }
 
-/* The matrices in a sub-layer's weights: queries, keys and values, or a gated MLP's two halves; and
-   the projection. */
+/* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two halves;
+   and the projection. */
 static void declare_hidden(const struct sublayer *s, struct tensor_list *params) {
-    const size_t of_kv = s->heads ? (s->E - s->C) / 2 : 0;
-    const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv},
+    const size_t of_kv = s->heads ? (s->E - s->C - s->gate.G) / 2 : 0;
+    const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv, s->gate.G},
                  halves[TENSOR_MATRICES] = {s->H, s->E - s->H}, one[TENSOR_MATRICES] = {s->C};
     tensor_hidden(params, s->in.weight, s->heads ? qkv : halves);
     tensor_hidden(params, s->proj.weight, one);

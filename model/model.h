@@ -16,6 +16,7 @@ enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside atten
 enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
 enum { EMBD_SCALE_NONE, EMBD_SCALE_LEARNED };
+enum { ATTN_GATE_NONE, ATTN_GATE_HEAD, ATTN_GATE_ELEMENT };
 enum { POSITION_LEARNED, POSITION_ROPE, POSITION_SINUSOIDAL, POSITION_NONE };
 enum { HEAD_TIED, HEAD_UNTIED };
 
@@ -33,6 +34,7 @@ struct model_config {
     int64_t n_kv_head;                  // heads of keys and values; not positive: n_head
     int64_t ffn_width;                  // hidden units of the MLP; not positive: model_ffn_width()
     int64_t position, head;             // POSITION_..., HEAD_...
+    int64_t attn_gate;                  // ATTN_GATE_...
     double rope_theta;                  // of POSITION_ROPE
     double logit_softcap, attn_softcap; // 0: none
     double z_loss;                      // its weight

@@ -200,7 +200,7 @@ void model_extend(struct model *m, const int32_t *ids, size_t first, size_t end)
     forward(m, 1, ids, &pass);
 }
 
-/* Ranks add up their gradients of these tensors while backward goes on. */
+/* Ranks add up their gradients of these tensors while backward continues. */
 static void share_gradient(const struct model *m, const struct parts *parts,
                            struct range elements) {
     const struct tensor_list *list = &m->lists.param;
@@ -312,7 +312,7 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
     struct batch own = model_own(m, batch), part;
     struct pass pass = gradient_pass(m, &own, batch, step);
     const struct parts parts = pass.tokens.parts;
-    // the gradient so far goes on in the sum of part 0 alone
+    // the sum of part 0 alone continues from the gradient so far
     if (parts.shared && parts.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another

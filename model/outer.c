@@ -14,7 +14,7 @@ static void outer_norm_forward(const struct norm *norm, const struct pass *pass,
     if (norm_present(norm)) norm_forward(norm, &pass->tokens, own, y + at, x + at);
 }
 
-/* dx (B,T,C) from dy likewise. Returns dx, or dy if the norm is the identity. */
+/* dx (B,T,C) from dy (B,T,C). Returns dx, or dy if the norm is the identity. */
 static real *outer_norm_backward(const struct norm *norm, const struct pass *pass, real *dx,
                                  real *dy, const real *x) {
     struct range own = team_part_rows(pass->rows);

@@ -72,8 +72,8 @@ const struct placement placements[] = {
      "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed,
      .options = "mix-fraction"},
     {"residual",
-     "N(x + F(x)) and r + F(x), r a second stream, the embedding at first; x + N(r) before the "
-     "head",
+     "N(x + F(x)) and r + F(x), with a second stream r, initially the embedding; x + N(r) before "
+     "the head",
      "Xie et al. 2023, ResiDual (arXiv:2304.14802)", .post = true, .final = true,
      .connection = "residual", .fixed = true},
     {"keel", "N(a x + F(N(x))), a = 2L, the number of sub-layers",
@@ -83,9 +83,8 @@ const struct placement placements[] = {
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
     {"siamese",
-     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), r a second stream, the embedding at "
-     "first; N "
-     "after the embedding, N(x + N(r)) before the head",
+     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), with a second stream r, initially the "
+     "embedding; N after the embedding, N(x + N(r)) before the head",
      "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
      .final = true, .embedding = true, .connection = "siamese", .fixed = true,
      .b = inverse_root_of_sublayers},
@@ -97,13 +96,13 @@ const struct placement placements[] = {
      .of_layer = first_pre},
     {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
      .final = true},
-    {"rezero", "x + lambda F(x), lambda one number a layer, 0 at first",
+    {"rezero", "x + lambda F(x), one learned lambda per layer, initially 0",
      "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)", .connection = "rezero"},
-    {"skipinit", "x + lambda F(x), lambda one number a sub-layer, 0 at first",
+    {"skipinit", "x + lambda F(x), one learned lambda per sub-layer, initially 0",
      "De and Smith 2020, SkipInit (arXiv:2002.10444)", .connection = "skipinit"},
     {"layerscale",
-     "x + lambda F(N(x)), lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24), N "
-     "before the head",
+     "x + lambda F(N(x)), C learned numbers lambda, initially 0.1 (1e-5 above 18 layers, 1e-6 "
+     "above 24), N before the head",
      "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
      .connection = "layerscale"},
     {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(1/4) times smaller",
@@ -113,12 +112,12 @@ const struct placement placements[] = {
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
-     "N(omega x + F(x)), omega C numbers; omega^2 at first: 1 in the first sub-layer, then the "
-     "variance, in the first batch, of the embedding and of all F before",
+     "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first sub-layer, "
+     "then the variance, in the first batch, of the embedding and of all earlier F",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true, .connection = "admin"},
     {"ngpt",
      "N(x + lambda (N(F(x)) - x)), N without gamma; g N(q), g N(k), g for hidden units and logits; "
-     "lambda (0.05 at first) and g learned; weights of unit length",
+     "lambda (initially 0.05) and g learned; weights of unit length",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
      .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
      .unit = true, .connection = "interpolate", .fixed = true},

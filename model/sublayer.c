@@ -96,7 +96,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     size_t N = layout->B * layout->T, C = o->C;
     char name[64];
     *s = (struct sublayer){.C = C,
-                           .E = o->heads ? C + 2 * (C / o->heads) * o->kv_heads
+                           .E = o->heads ? C + 2 * (C / o->heads) * o->kv_heads + o->gates
                                          : activation_inputs(o->activation, o->hidden),
                            .H = o->heads ? C : o->hidden,
                            .sweep = sweep_rows(C),
@@ -110,6 +110,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
                            .seed = o->seed,
                            .site = 2 * o->layer + (o->heads ? 0 : 1)};
 
+    s->gate = (struct gate){C, o->heads ? o->gates : 0, s->E};
     set_initial(s, o);
     attach_norms(s, o, names->norm, layout);
     snprintf(name, sizeof name, "transformer.h.%zu.%s", o->layer, names->in);
@@ -117,7 +118,7 @@ void sublayer_attach(struct sublayer *s, const struct sublayer_options *o, const
     // timm's names
     snprintf(name, sizeof name, "transformer.h.%zu.attn", o->layer);
     struct qkv_norm_options qkv = o->qkv_norm;
-    qkv.C = C, qkv.heads = o->heads, qkv.kv_heads = o->kv_heads;
+    qkv.C = C, qkv.heads = o->heads, qkv.kv_heads = o->kv_heads, qkv.others = o->gates;
     if (o->heads) qkv_norm_attach(&s->qkv_norm, &qkv, &o->norm_options, name, layout);
     const struct norm_kind *ffn = o->heads ? norm_find("none") : o->ffn_norm;
     snprintf(name, sizeof name, "transformer.h.%zu.mlp.norm", o->layer);

@@ -4,8 +4,10 @@
 
    where F is attention,
 
-     F(x) = proj(attention(R QKV(in(x))))  in: C -> E = C + 2 KV HS, QKV norms of queries, keys and
-                                           values, if any; R rotates queries and keys, see rope.h
+     F(x) = proj(GATE attention(R QKV(in(x))))
+                                           in: C -> E = C + 2 KV HS + G, QKV norms of queries, keys
+                                           and values, if any; R rotates queries and keys, see
+                                           rope.h; GATE multiplies by G sigmoids, if any, see gate.h
 
    or the MLP,
 
@@ -23,6 +25,7 @@
 #include "model/layer/activation.h"
 #include "model/layer/attention.h"
 #include "model/layer/gain.h"
+#include "model/layer/gate.h"
 #include "model/layer/linear.h"
 #include "model/layer/rope.h"
 #include "model/norm/norm.h"
@@ -35,6 +38,7 @@ struct sublayer {
     size_t sweep;           // tokens that go through the stages together: whole row blocks
     size_t heads, kv_heads; // of attention; 0: this is the MLP
     struct rope rope;       // of attention
+    struct gate gate;       // of attention's output
     real softcap;           // of attention's scores, or 0
     const struct activation *activation; // of the MLP
     double s_factor;
@@ -50,9 +54,9 @@ struct sublayer {
     uint64_t seed, site; // of dropout's streams
     // What forward keeps for backward; NULL where it is the same as the value before. s PRE(u) and
     // the MLP's act(expanded) are computed again. The connection has x, u and sum.
-    real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized
+    real *expanded;   // (B,T,E) in(s PRE(u)), q, k and v in it normalized; then the gate's z
     real *ungained;   // (B,T,2C) or (B,T,E) what in_gain multiplies, rotated
-    real *inner;      // (B,T,H) attention's output; act(expanded) if FFN pools over tokens
+    real *inner;      // (B,T,H) attention's output, gated; act(expanded) if FFN pools over tokens
     real *softmax;    // (B,NH,2,T) of attention, see there
     real *projected;  // (B,T,C) proj's output, kept for OUT, or as f by the connection
     real *y;          // (B,T,C) POST(sum), or sum
@@ -107,6 +111,7 @@ struct sublayer_options {
     const struct activation *activation;
     size_t C, heads, layer, depth; // layer `layer` of `depth`
     size_t kv_heads;               // of attention
+    size_t gates;                  // of attention: 0, or a divisor of C
     size_t hidden;                 // H of the MLP
     struct rope rope;
     double softcap; // of attention's scores; 0: none
@@ -174,7 +179,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 void sublayer_profile(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch, double *number);
 
-/* dx (B,T,C) from dy (B,T,C), likewise, and the gradients of the weight matrices. dy is read until
+/* dx (B,T,C) from dy (B,T,C), and the gradients of the weight matrices. dy is read until
    the next barrier. */
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);

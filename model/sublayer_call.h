@@ -38,6 +38,11 @@ static inline real *projected_at(const struct sublayer_call *c, size_t n) { // (
                            : c->scratch + c->s->sweep * sublayer_widest(c->s);
 }
 
+/* The columns of the gate's z, or of its gradient, from token n on, in a matrix (B,T,E). */
+static inline real *gate_z(const struct sublayer_call *c, real *expanded, size_t n) {
+    return expanded + (n + 1) * c->s->E - c->s->gate.G;
+}
+
 static inline real *dproj_in_at(const struct sublayer_call *c, size_t n) { // (M,H)
     return c->w->dproj_in ? c->w->dproj_in + n * c->s->H : c->scratch;
 }

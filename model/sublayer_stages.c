@@ -10,9 +10,10 @@
            | attention: q, k, v = R QKV(q, k, v)  | attention: dq, dk, dv = QKV'(R' (dq, dk, dv))
            |                                      | both: dnormed = s in'(dexpanded)
        -   | attention: inner = attention(q,k,v)  | attention: dq, dk, dv = attention'(dproj_in)
-     PROJ  | projected = proj(FFN(inner))         | MLP: dinner = FFN'(dproj_in)
+     PROJ  | attention: inner = GATE inner        | MLP: dinner = FFN'(dproj_in)
+           | projected = proj(FFN(inner))         |
      OUT   | f = OUT(projected)                   | dprojected = OUT'(df), dproj_in = proj'(...)
-           | streams = WRITE(streams, drop(f))    |
+           | streams = WRITE(streams, drop(f))    | attention: dproj_in = GATE' dproj_in
      POST  | y = POST(sum)                        | dsum = POST'(dy), df = drop(WRITE'(dsum))
 
    READ and WRITE are the residual connection's (connection.h); sum is its main stream. Attention
@@ -72,6 +73,7 @@ struct attention stage_attention(const struct sublayer_call *c) {
                               .C = s->C,
                               .NH = s->heads,
                               .KV = s->kv_heads,
+                              .others = s->gate.G,
                               .qkv = s->expanded,
                               .softmax = s->softmax,
                               .softcap = s->softcap,
@@ -147,9 +149,11 @@ void stage_attention_forward(const struct sublayer_call *c, struct range heads) 
         attention_forward(&all.attention, heads, c->s->inner, c->scratch);
 }
 
-/* projected = proj(FFN(inner)) */
+/* inner = GATE inner, projected = proj(FFN(inner)) */
 static void proj_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
+    gate_forward(&s->gate, count(rows), inner_at(c, rows.begin),
+                 gate_z(c, s->expanded, rows.begin));
     const real *proj_in = norm_forward(&s->ffn_norm, &c->pass->tokens, rows, ffn_scratch(c, 0),
                                        inner_at(c, rows.begin));
     product_forward(c, &s->proj, rows, projected_at(c, rows.begin), proj_in);

@@ -33,7 +33,7 @@ static void post_backward(const struct sublayer_call *c, struct range rows) {
     connection->kind->functions->write_backward(connection, rows, df, dsum, c->drop);
 }
 
-/* dprojected = OUT'(df), dproj_in = proj'(dprojected) */
+/* dprojected = OUT'(df), dproj_in = GATE' proj'(dprojected), and the gradient of the gate's z */
 static void out_backward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t first = rows.begin * s->C;
@@ -42,7 +42,11 @@ static void out_backward(const struct sublayer_call *c, struct range rows) {
                       c->df + first, offset_or_null(s->projected, first));
     linear_backward(&s->proj, rows.begin / ROWS, count(rows), dproj_in_at(c, rows.begin),
                     dprojected);
-    if (s->heads) keep_proj(c, rows.begin, count(rows));
+    if (!s->heads) return;
+    keep_proj(c, rows.begin, count(rows));
+    gate_backward(&s->gate, count(rows), dproj_in_at(c, rows.begin),
+                  gate_z(c, c->w->dexpanded, rows.begin), proj_in_at(c, rows.begin),
+                  gate_z(c, s->expanded, rows.begin));
 }
 
 /* dinner = FFN'(dproj_in), in ffn_scratch(1). Also makes what later stages read: inner in

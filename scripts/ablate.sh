@@ -2,7 +2,7 @@
 # An ablation: every combination of some options of ./train, each with the same seeds (see --help).
 #
 # options, or a given list -> grid -> list (FOLDER/grid.txt, one run per line) -> a trial of each variant
-#   -> runs side by side (ablate_run.sh, under GNU parallel or xargs) -> results.csv and the table
+#   -> runs side by side (ablate/run.sh, under GNU parallel or xargs) -> results.csv and the table
 #
 # Only a run's own summary.json says that it has ended. So after any kill the same command does what is
 # left, and a run that left a checkpoint continues from there. There are two kinds of lock. driver/lock
@@ -14,8 +14,8 @@
 set -euf
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=SCRIPTDIR/need_bash.sh
-. "$here/need_bash.sh"
+# shellcheck source=SCRIPTDIR/common/need_bash.sh
+. "$here/common/need_bash.sh"
 need_bash ablate 4 4
 train=${TRAIN:-$here/../train}
 
@@ -24,22 +24,22 @@ usage() {
 Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 
 Runs ./train for every combination of the values before --. Each run also gets all options after it.
-  --NAME=A,B,...    values of any option of ./train. Without any: --norm=ln,bn,rms --placement=pre,post.
-                    With some, a norm or placement that is not among them is ./train's default, ln or pre
+  --NAME=A,B,...    values of any option of ./train. Options that are not given have ./train's defaults;
+                    without any, the grid is --norm=ln,bn,rms --placement=pre,post
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
                     --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
-  --grid=FILE       these runs instead, one a line: a name, then options (# starts a comment), without
-                    the trial of each variant; each line names its own seed
-  --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7 for these only
-  --out=DIR         the ablation's folder (default: runs/ablate-..., named by the arguments without the
+  --grid=FILE       train the runs that FILE lists: each line has a name and options, with a seed of its
+                    own; # starts a comment. Variants are not tried first
+  --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7: only these seeds
+  --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
-  --jobs=N          runs side by side (default: one per core); threads of a run = cores / jobs
+  --jobs=N          number of runs side by side (default: one per core); a run has cores / jobs threads
   --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
   --dry-run         show the grid and the expected time, and write nothing
-  --list            the same, and write DIR/grid.txt, one run per line, for scripts/ablate.slurm
+  --list            do the same, but write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
-After a kill at any moment the same command continues, the runs from their checkpoints. DIR holds
+After a kill at any moment, the same command continues runs from their checkpoints. DIR contains
   grid.txt          each run's name and options     runs/NAME/    each run's folder
   results.csv       one row per run                 driver/       output of the runs, times, locks, job log
 
@@ -55,14 +55,14 @@ die() { # die STATUS MESSAGE
     exit "$1"
 }
 
-# shellcheck source=SCRIPTDIR/ablate_grid.sh
-. "$here/ablate_grid.sh"
-# shellcheck source=SCRIPTDIR/ablate_list.sh
-. "$here/ablate_list.sh"
-# shellcheck source=SCRIPTDIR/ablate_folder.sh
-. "$here/ablate_folder.sh"
-# shellcheck source=SCRIPTDIR/ablate_watch.sh
-. "$here/ablate_watch.sh"
+# shellcheck source=SCRIPTDIR/ablate/grid.sh
+. "$here/ablate/grid.sh"
+# shellcheck source=SCRIPTDIR/ablate/list.sh
+. "$here/ablate/list.sh"
+# shellcheck source=SCRIPTDIR/ablate/folder.sh
+. "$here/ablate/folder.sh"
+# shellcheck source=SCRIPTDIR/ablate/watch.sh
+. "$here/ablate/watch.sh"
 
 # Options: the lists of the grid, and those of this script.
 grid='' seeds=5 seeds_given='' seed_list='' folder='' jobs='' sshlogin='' dry_run='' list_only=''
@@ -222,7 +222,7 @@ try() {
     i=$((${#tried[@]} * 7 / jobs / 10 + ${#tried[@]} / 8 + 1)) # some 0.7 s for each round, and 0.1 s to check each
     [ -t 2 ] || say "trying $(number_of ${#tried[@]} variant) first, about $(duration "$i")"
     set -m
-    "$here/ablate_try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/trial" &
+    "$here/ablate/try.sh" "$jobs" "$threads" <"$temporary/variants" >"$temporary/trial" &
     child=$!
     set +m
     while under_way; do
@@ -274,9 +274,9 @@ start_runs() { # start_runs RUN...: in the background, as the group $child
         fi
         PARALLEL_SHELL=/bin/bash parallel --plain --will-cite --quote "${logins[@]}" \
             --joblog "$folder/driver/joblog" -a "$temporary/numbers" \
-            "$here/ablate_run.sh" "${options[@]}" "$folder" </dev/null >/dev/null 2>"$folder/driver/runner.err" &
+            "$here/ablate/run.sh" "${options[@]}" "$folder" </dev/null >/dev/null 2>"$folder/driver/runner.err" &
     else
-        xargs -P "$jobs" -n 1 "$here/ablate_run.sh" "${options[@]}" --while=$$ "$folder" \
+        xargs -P "$jobs" -n 1 "$here/ablate/run.sh" "${options[@]}" --while=$$ "$folder" \
             <"$temporary/numbers" >/dev/null 2>"$folder/driver/runner.err" &
     fi
     child=$!

@@ -3,11 +3,11 @@
 
   scripts/bench_pytorch.py                        cpu, baby, micro; tuned PyTorch; all cores
   scripts/bench_pytorch.py --all --only=cpu       every way to run PyTorch that this machine has
-  scripts/bench_pytorch.py --check                compare the timed model with scripts/make_golden.py
+  scripts/bench_pytorch.py --check                compare the timed model with scripts/pytorch/make_golden.py
 
 It works with PyTorch 1.13 (Debian's python3-torch) and 2.x. The Python that runs it decides which.
 A step is forward, backward, clipping at 1.0 and AdamW in 32-bit floats, on the model of ./train
-(bench_model.py).
+(pytorch/bench_model.py).
 
 "Tuned" is the best that was found; the default is two or three times slower:
   - one thread per core; ATen's AVX-512 loops where the processor has them (by itself 1.13 uses AVX2);
@@ -28,20 +28,19 @@ and over turns (normlab). MiB is the peak memory: for PyTorch, of the process, m
 the model was made.
 """
 import argparse
+from collections import namedtuple
 import csv
 import glob
 import json
 import os
+import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-
-from bench_environment import (chosen_variants, describe, make_environment, mkl_library_for,
-                               read_text)
-from bench_recipe import NORMS, PLACEMENTS, SIZES, gflop
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -49,6 +48,108 @@ ROOT = os.path.dirname(HERE)
 
 class Failed(Exception):
     """Why there is no measurement, in words."""
+
+
+# ---- what is timed -------------------------------------------------------------------------------
+
+# L layers, NH heads, C channels, T positions, B sequences, V characters.
+Sizes = namedtuple("Sizes", "L NH C T B V")
+SIZES = {"cpu": Sizes(4, 4, 128, 64, 12, 65),
+         "baby": Sizes(6, 6, 384, 256, 64, 65),
+         "micro": Sizes(1, 4, 16, 16, 1, 27)}
+NORMS, PLACEMENTS = ("none", "ln", "bn", "rms"), ("pre", "post")
+EPS, BN_MOMENTUM = 1e-5, 0.1
+LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
+
+
+def gflop(sizes):
+    """Of a step: 6 per token and matrix parameter (the head's included), 12 L C T for attention."""
+    L, _, C, T, B, V = sizes
+    return 1e-9 * B * T * (6 * (12 * L * C * C + V * C) + 12 * L * C * T)
+
+
+# ---- the environment of PyTorch --------------------------------------------------------------------
+
+# A way to run PyTorch. `mkl`: the library that makes MKL use AVX-512, or None.
+Variant = namedtuple("Variant", "tuned mkl onednn compile")
+
+
+def describe(variant):
+    words = ["tuned" if variant.tuned else "as installed"]
+    names = {"MKL on AVX-512": variant.mkl, "oneDNN": variant.onednn, "compiled": variant.compile}
+    return ", ".join(words + [name for name, there in names.items() if there])
+
+
+def read_text(path):
+    """The file's text, "" if it cannot be read."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def has_avx512():
+    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= set(read_text("/proc/cpuinfo").split())
+
+
+def make_mkl_library(folder):
+    """A shared object that tells MKL that the processor is Intel's, or None if there is no compiler."""
+    source, library = os.path.join(folder, "vendor.c"), os.path.join(folder, "vendor.so")
+    with open(source, "w", encoding="ascii") as file:
+        file.write("int mkl_serv_intel_cpu(void) { return 1; }\nint mkl_serv_intel_cpu_true(void) { return 1; }\n")
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    done = compiler and subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source],
+                                       check=False, capture_output=True).returncode == 0
+    return library if done else None
+
+
+def mkl_library_for(torch_has_mkl, folder):
+    """make_mkl_library() where it helps: MKL, AVX-512 and a processor that is not Intel's."""
+    if torch_has_mkl and has_avx512() and "GenuineIntel" not in read_text("/proc/cpuinfo"):
+        return make_mkl_library(folder)
+    return None
+
+
+def chosen_variants(options, library):
+    """The variants that the command line asks for."""
+    if options.all:
+        tuned = [Variant(True, preloaded, onednn, compiled)
+                 for preloaded in ((None, library) if library else (None,))
+                 for compiled in (False, True) for onednn in (False, True)]
+        return [Variant(False, None, False, False), *tuned]
+    preload = library if not options.as_installed and options.mkl == "avx512" else None
+    return [Variant(not options.as_installed, preload, options.onednn, options.compile)]
+
+
+def append(environment, name, value):
+    environment[name] = ":".join(filter(None, (environment.get(name), value)))
+
+
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+
+def make_environment(variant, threads, avx2):
+    """The environment variables of the timed process; `avx2`: it has no AVX-512."""
+    environment = dict(os.environ)
+    if variant.tuned:
+        for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ATEN_CPU_CAPABILITY"):
+            environment.pop(name, None)
+        if has_avx512():
+            environment["ATEN_CPU_CAPABILITY"] = "avx512"
+    if avx2:
+        environment.update(AVX2)
+    if not variant.tuned:
+        return environment
+    environment.update(OMP_NUM_THREADS=str(threads), MALLOC_TRIM_THRESHOLD_=str(1 << 40), MALLOC_MMAP_MAX_="0",
+                       MALLOC_ARENA_MAX="1")
+    append(environment, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    openblas = glob.glob(f"/usr/lib/{platform.machine()}-*/openblas-openmp/libblas.so.3")
+    if openblas:
+        append(environment, "LD_LIBRARY_PATH", os.path.dirname(openblas[0]))
+    if variant.mkl:
+        append(environment, "LD_PRELOAD", variant.mkl)
+    return environment
 
 
 # ---- PyTorch's turn -----------------------------------------------------------------------------
@@ -59,10 +160,10 @@ def last_line(file):
 
 
 class PyTorch:
-    """The timed process (bench_worker.py) of one configuration."""
+    """The timed process (pytorch/bench_model.py) of one configuration."""
 
     def __init__(self, configuration, variant, options, folder):
-        command = [sys.executable, os.path.join(HERE, "bench_worker.py"), f"--only={configuration}",
+        command = [sys.executable, os.path.join(HERE, "pytorch", "bench_model.py"), f"--only={configuration}",
                    f"--threads={options.threads}", f"--norm={options.norm}",
                    f"--placement={options.placement}", f"--bias={options.bias}",
                    f"--seconds={options.seconds}"]
@@ -150,7 +251,7 @@ def children_seconds():
 
 
 def measure(configuration, variant, bench, options, folder):
-    """The table's row, PyTorch and normlab in turns; and how much of a core other programs used
+    """The table's row, PyTorch and normlab alternately; and how much of a core other programs used
     meanwhile, which slows a team of spinning threads down by a multiple of that."""
     pytorch = PyTorch(configuration, variant, options, folder)
     try:
@@ -224,27 +325,27 @@ def number(kind, low):
 
 def read_command():
     parser = argparse.ArgumentParser(
-        description="Times normlab's training step in PyTorch and in normlab, in turns.")
+        description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
     add("--only", default=",".join(SIZES), help=f"some of {','.join(SIZES)}")
     add("--norm", choices=NORMS, default="ln")
     add("--placement", choices=PLACEMENTS, default="pre")
     add("--bias", choices=("on", "off"), default="on")
-    add("--dtype", choices=("float32",), default="float32", help="normlab's")
-    add("--threads", type=number(int, 1), default=os.cpu_count(), help="default: all cores")
-    add("--repeat", type=number(int, 1), default=3, help="turns (default 3)")
+    add("--dtype", choices=("float32",), default="float32", help="number type of normlab")
+    add("--threads", type=number(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
+    add("--repeat", type=number(int, 1), default=3, help="number of alternations (default 3)")
     add("--seconds", type=number(float, 0), default=2,
-        help="length of a turn of PyTorch, which finishes its last step (default 2)")
-    add("--as-installed", action="store_true", help="leave the environment as it is")
+        help="length of a turn of PyTorch in seconds; it finishes its last step (default 2)")
+    add("--as-installed", action="store_true", help="do not change PyTorch's environment")
     add("--mkl", choices=("avx512", "own"), default="avx512",
-        help="what MKL uses on processors that are not Intel's (default avx512)")
+        help="instruction set of MKL on processors that are not Intel's (default avx512)")
     add("--avx2", action="store_true", help="PyTorch without AVX-512, to compare with "
         "make bench ARCH=x86-64-v3")
-    add("--onednn", action="store_true", help="linear maps by oneDNN")
-    add("--compile", action="store_true", help="torch.compile")
-    add("--all", action="store_true", help="every variant, one after another")
+    add("--onednn", action="store_true", help="use oneDNN for linear layers")
+    add("--compile", action="store_true", help="use torch.compile")
+    add("--all", action="store_true", help="run every variant, one after another")
     add("--bench", help="normlab's bench program (default: the newest build/*/bench)")
-    add("--check", action="store_true", help="compare the timed model with make_golden.py's")
+    add("--check", action="store_true", help="compare the timed model with that of make_golden.py")
     options = parser.parse_args()
     for configuration in options.only.split(","):
         if configuration not in SIZES:
@@ -254,7 +355,7 @@ def read_command():
 
 def check(onednn):
     """--check; returns the exit status."""
-    from bench_model import largest_gradient_difference
+    from pytorch.bench_model import largest_gradient_difference
     largest = largest_gradient_difference(onednn)
     print(f"largest difference of a gradient from make_golden.py's: {largest:.1e}")
     return 0 if largest < 1e-12 else 1

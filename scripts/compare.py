@@ -20,17 +20,17 @@ import os
 import signal
 import sys
 
-import system_python
+from common import command_line
 
 if __name__ == "__main__":
-    system_python.require("compare", "report", "numpy", "scipy.stats")
+    command_line.require("compare", "report", "numpy", "scipy.stats")
 
-from arguments import PICTURES, Parser, UsageError, settings, whole_numbers, words
+from common.command_line import PICTURES, Parser, UsageError, settings, whole_numbers, words
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from comparisons import compare_all, pairs_of, variants_of, verdict_text
-from outcomes import is_number, read_outcomes
-from runs import RunError, varying, without_copies
-from tuning import plan_of, tuned_variants, words_of
+from ablate.comparisons import compare_all, pairs_of, variants_of, verdict_text
+from ablate.outcomes import is_number, read_outcomes
+from common.runs import RunError, varying, without_copies
+from ablate.selection import plan_of, tuned_variants, words_of
 
 LOSSES = ("val_loss", "best_val_loss", "train_loss")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
@@ -153,21 +153,22 @@ def read_command(arguments):
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("folder", nargs="+", metavar="FOLDER", help="an ablation's folder, or folders of runs")
-    add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants with these values ...")
+    add("--a", type=settings, metavar="NAME=VALUE,...", help="compare the variants that have these values with those "
+        "of --b")
     add("--b", type=settings, metavar="NAME=VALUE,...",
-        help="... with those that have these instead and agree in all other options")
+        help="compare with the variants that have these values and agree with --a's in all other options")
     add("--baseline", type=settings, metavar="NAME=VALUE,...", help="compare every variant with the one "
         "that has these values and agrees in all other options")
-    add("--metric", default="val_loss", help="a number of the runs' summary.json (default: val_loss)")
+    add("--metric", default="val_loss", help="number of summary.json to compare (default: val_loss)")
     add("--margin", type=positive, help="differences below it do not matter (default: "
         f"{MARGIN:g} nats; needed with a metric that is no loss)")
-    add("--tuned", type=words, metavar="NAME,...", help="each variant at its best value of these options, "
-        "chosen on seeds of their own (--tuned alone: learning-rate)")
+    add("--tuned", type=words, metavar="NAME,...", help="compare each variant at its best value of these options, "
+        "chosen on tuning seeds (--tuned alone: learning-rate)")
     add("--tuning-seeds", type=whole_numbers, metavar="N,...",
-        help="the seeds that choose (default: the first half)")
+        help="seeds that choose the values of --tuned (default: the first half)")
     add("--any-build", action="store_true", help="compare runs of different builds too")
-    add("--csv", metavar="FILE", help="write a row per comparison there")
-    add("--plot", metavar="FILE", help="draw the comparisons, as .png, .svg or .pdf")
+    add("--csv", metavar="FILE", help="write a row per comparison to FILE")
+    add("--plot", metavar="FILE", help="draw the comparisons to FILE, a .png, .svg or .pdf")
     options = parser.parse_args(["--tuned=learning-rate" if word == "--tuned" else word
                                  for word in arguments])
     check_command(options)
@@ -236,8 +237,8 @@ def report(options):
     if options.csv:
         write_csv(options.csv, csv_rows(comparisons, options.margin))
     if options.plot:
-        system_python.require("compare", "report plot", "matplotlib.backends.backend_agg")
-        from forest import draw_forest  # matplotlib takes half a second to load
+        command_line.require("compare", "report plot", "matplotlib.backends.backend_agg")
+        from plots.differences import draw_forest  # matplotlib takes half a second to load
         texts = [verdict_text(comparison, options.margin) for comparison in comparisons]
         draw_forest(comparisons, texts, options, f"{options.metric}{unit}")
     most = max(len(comparison.seeds) for comparison in comparisons)

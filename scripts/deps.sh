@@ -92,10 +92,10 @@ has() { # has KIND:NAME
         ;;
     arm:*) aarch64-linux-gnu-gcc -E -include "$name" -x c /dev/null ;;
     openmp:*) # a missing compiler is reported by its own row
-        ! command -v "${compiler[0]}" || "$here/openmp.sh" "${compiler[@]}"
+        ! command -v "${compiler[0]}" || "$here/upkeep/openmp.sh" "${compiler[@]}"
         ;;
     bash:*) # the bash that runs the scripts
-        bash -c '. "$1" && need_bash deps "${2%.*}" "${2#*.}"' deps "$here/need_bash.sh" "$name"
+        bash -c '. "$1" && need_bash deps "${2%.*}" "${2#*.}"' deps "$here/common/need_bash.sh" "$name"
         ;;
     clang*) # what it can build with this flag
         printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char *c, size_t n) { return c[n]; }\n%s\n' \

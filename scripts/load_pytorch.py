@@ -27,13 +27,10 @@ import os
 import sys
 import zlib
 
-import hf_folder
-import hf_tokenizer
-import model_file
-import nanogpt_weights
-import system_python
-from model_file import FAILED, USAGE, ModelError, number_of, symbols_of
-from nanogpt_checkpoint import read_checkpoint, read_vocabulary
+from pytorch import hf_folder, hf_tokenizer, model_file, nanogpt
+from common import command_line
+from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
+from pytorch.nanogpt import read_checkpoint, read_vocabulary
 
 INSTALL = {"numpy": "scripts/deps.sh plot installs it",
            "torch": "scripts/deps.sh golden installs it",
@@ -46,7 +43,7 @@ def need(name):
     try:
         importlib.import_module(name)
     except ImportError as error:
-        system_python.run_again()
+        command_line.run_again()
         raise ModelError(f"{sys.executable}: {error} ({INSTALL[name]})") from None
 
 
@@ -71,10 +68,10 @@ def show(texts, arrays):
 def measure_text(model, texts, text):
     """Prints the loss of the text and the five most probable next characters."""
     data = text.encode("utf-8", "surrogateescape")
-    ids = nanogpt_weights.ids_of(model, texts, data, USAGE, "--text")
+    ids = nanogpt.ids_of(model, texts, data, USAGE, "--text")
     if not ids:
         raise ModelError("--text: is empty", USAGE)
-    loss, logits = nanogpt_weights.loss_of(model, ids)
+    loss, logits = nanogpt.loss_of(model, ids)
     if loss is not None:
         print(f"loss {loss:.9g} nats per character, {len(ids) - 1} characters")
     symbols = symbols_of(texts)
@@ -92,21 +89,21 @@ def validation_split(ids, texts):
 
 
 def measure_corpus(model, texts, path):
-    """Prints the loss of the validation part of the corpus that the model was trained on, of the
-    whole of any other file."""
+    """Prints the loss of the validation split of the corpus that the model was trained on, or of all
+    of another file."""
     if texts.get("items") == "on":
         raise ModelError("--corpus: measures running text, and this is a model of items "
                          "(./train --evaluate=RUN measures those)", USAGE)
     with open(path, "rb") as file:
         data = file.read()
-    ids = nanogpt_weights.ids_of(model, texts, data, FAILED, path)
+    ids = nanogpt.ids_of(model, texts, data, FAILED, path)
     trained_on = texts.get("corpus_crc32") == f"{zlib.crc32(data):08x}"
     if trained_on:
         ids = validation_split(ids, texts)
     if len(ids) < 2:
         raise ModelError(f"{path}: has fewer than two characters to measure", USAGE)
-    print(f"loss {nanogpt_weights.loss_of(model, ids)[0]:.9g} nats per character: "
-          f"{'the validation part of ' if trained_on else ''}{path}, {len(ids) - 1} characters")
+    print(f"loss {nanogpt.loss_of(model, ids)[0]:.9g} nats per character: "
+          f"{'the validation split of ' if trained_on else ''}{path}, {len(ids) - 1} characters")
 
 
 def load(options):
@@ -117,7 +114,7 @@ def load(options):
     if not options.nanogpt:
         return show(texts, arrays)
     need("torch")
-    model, sizes = nanogpt_weights.load(path, texts, arrays, options.nanogpt, options.n_head)
+    model, sizes = nanogpt.load(path, texts, arrays, options.nanogpt, options.n_head)
     print(f"{path}: loads into {options.nanogpt}, strict: "
           + ", ".join(f"{name} {value}" for name, value in sizes.items()))
     if options.text is not None:
@@ -141,7 +138,7 @@ def from_nanogpt(options):
     need("numpy")
     args, step, arrays = read_checkpoint(options.from_nanogpt)
     n_head = args.get("n_head", options.n_head)
-    sizes = nanogpt_weights.sizes_of(options.from_nanogpt, arrays, {}, n_head)
+    sizes = nanogpt.sizes_of(options.from_nanogpt, arrays, {}, n_head)
     texts = {"format": "pt", "level": "char", "norm": "ln", "placement": "pre", "norm-eps": "1e-05",
              "act": options.act, "bias": "on" if sizes["bias"] else "off"}
     for name in ("n_layer", "n_head", "n_embd", "block_size"):
@@ -199,23 +196,22 @@ def read_command():
                         help="a run's folder or a safetensors file")
     parser.add_argument("--reader", choices=("plain", "safetensors"), default="plain",
                         help="read with numpy only, or with the safetensors package")
-    parser.add_argument("--nanogpt", metavar="FILE", help="nanoGPT's model.py")
+    parser.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
     parser.add_argument("--n-head", type=int, metavar="N",
-                        help="the number of heads, if the file does not say it")
-    parser.add_argument("--text", help="measure this text, and print the most probable next "
-                        "characters")
-    parser.add_argument("--corpus", metavar="FILE", help="measure this file")
-    parser.add_argument("--from-nanogpt", metavar="FILE", help="nanoGPT's ckpt.pt")
-    parser.add_argument("--meta", metavar="FILE", help="the meta.pkl of its data set")
+                        help="number of heads, if the file does not say it")
+    parser.add_argument("--text", help="measure the loss on this text, and print the most probable next characters")
+    parser.add_argument("--corpus", metavar="FILE", help="measure the loss on this file")
+    parser.add_argument("--from-nanogpt", metavar="FILE", help="convert nanoGPT's ckpt.pt")
+    parser.add_argument("--meta", metavar="FILE", help="meta.pkl of the data set of --from-nanogpt")
     parser.add_argument("--act", choices=("gelu", "gelu-tanh", "relu"), default="gelu",
-                        help="its activation function: gelu-tanh for a nanoGPT from before May 2023")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the safetensors file to write")
+                        help="activation function of --from-nanogpt: gelu-tanh for a nanoGPT from before May 2023")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the safetensors file to FILE")
     parser.add_argument("--to-hf", metavar="FOLDER", help="write a folder for Hugging Face transformers")
-    parser.add_argument("--from-hf", metavar="FOLDER", help="a folder that transformers reads")
-    parser.add_argument("--block-size", type=int, metavar="T", help="with --from-hf: a shorter context")
-    parser.add_argument("--encode", metavar="TEXT", help="with --from-hf: translate this text; - is standard "
-                        "input")
-    parser.add_argument("--decode", metavar="TEXT", help="with --from-hf: translate it back")
+    parser.add_argument("--from-hf", metavar="FOLDER", help="convert a folder that Hugging Face transformers reads")
+    parser.add_argument("--block-size", type=int, metavar="T", help="with --from-hf, take a shorter context of T tokens")
+    parser.add_argument("--encode", metavar="TEXT", help="with --from-hf, translate TEXT to characters that stand for "
+        "tokens; - is standard input")
+    parser.add_argument("--decode", metavar="TEXT", help="with --from-hf, translate such characters back to text")
     options = parser.parse_args()
     check_command(parser, options)
     return options

@@ -1,13 +1,13 @@
 """Every norm and every placement of ./train in PyTorch: to read, to copy from, to load runs.
 
-    import normlab, normlab_text              # with scripts/ on sys.path
+    import normlab; from pytorch import texts # with scripts/ on sys.path
     model = normlab.load("runs/bn-pre-s1")    # a run's folder or a safetensors file; in eval mode
-    ids = normlab_text.encode(model, "To be or not to be")[None]    # (B,T)
+    ids = texts.encode(model, "To be or not to be")[None]           # (B,T)
     logits = model(ids)                       # (B,T,V)
     seen = model.activations(ids)             # {"h.0.ln_1": (B,T,C), "h.0.ln_1.in": (B,T,C), ...}
 
 The formulas come from the papers (./train --list-norms and --list-placements name them), not from
-the C code. scripts/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's default
+the C code. scripts/pytorch/check_normlab.py compares the two. A new Model(Config(...)) has PyTorch's default
 weights; for the initial weights of ./train, load a run of --max-iters=0.
 B sequences, T positions, C channels, NH heads, V characters. A norm sees x (B,S,C). S is T, except for
 queries, keys and values head by head: T NH, a row for each head of a token. `valid` (B,S) is False at
@@ -25,19 +25,16 @@ import types
 import torch
 from torch import nn
 
-import model_file
-import nanogpt_weights
-import normlab_ngpt
-import normlab_placements
-from normlab_block import MLP, Attention, FixedPositions, softcap
-from normlab_moments import in_groups, moments, over_rms, past_moments, standardize
-from normlab_pooled import PowerDivide, Renormalizing, Sharded
-from normlab_rms import make_classes, over_partial_rms
+from pytorch import model_file, nanogpt, ngpt, placements
+from pytorch.block import MLP, Attention, FixedPositions, softcap
+from pytorch.norms import in_groups, moments, over_rms, past_moments, standardize
+from pytorch.norms import PowerDivide, Renormalizing, Sharded
+from pytorch.norms import make_classes, over_partial_rms
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
     init="gpt2", init_std=0.02, init_embd_std="auto", embd_scale="none", act="gelu", ffn_width=0, head="tied",
-    attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True,
+    attn_gate="none", attn_softcap=0.0, logit_softcap=0.0, dropout=0.0, bias=True, affine=True,
     norm="ln", norm_attn="auto", norm_ffn="auto", norm_final="auto",
     qk_norm="off", v_norm="off", ffn_norm="off", qk_norm_over="head", qk_scale="fixed",
     placement="pre", placement_attn="auto", placement_ffn="auto", final_norm="auto",
@@ -46,7 +43,7 @@ OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     brn_d_max=5.0, brn_warmup=80, brn_relax=560, dyt_alpha=0.5, prepbn_steps=2000, prepbn_eta=0.0,
     pn_alpha_fwd=0.9, pn_alpha_bkw=0.9, pn_warmup=200, pn_group_scaling=True, pn_divisor="psi",
     ts_prior_count=0, pad_stats="mask", pad_to="longest", items=False, level="char", rms_fraction=1.0,
-    bhyt_lambda=2.0, bhyt_kappa=10.0)
+    bhyt_lambda=2.0, bhyt_kappa=10.0, gated_rank=16)
 
 
 class Config(types.SimpleNamespace):
@@ -63,7 +60,7 @@ class Config(types.SimpleNamespace):
             setattr(self, site, getattr(self, site).replace("auto", self.placement))
         for inner, site in (("qk_norm", "norm_attn"), ("v_norm", "norm_attn"), ("ffn_norm", "norm_ffn")):
             kind = getattr(self, inner)
-            if kind == "off" and self.placement_attn in normlab_placements.INNER.get(inner, ()):
+            if kind == "off" and self.placement_attn in placements.INNER.get(inner, ()):
                 kind = "on"
             setattr(self, inner, {"off": "none", "on": getattr(self, site)}.get(kind, kind))
         self.norm_groups = self.norm_groups or self.n_head
@@ -273,9 +270,9 @@ class Layer(nn.Module):
         self.depth, self.drop = (config.n_layer, l), nn.Dropout(config.dropout)
         self.sublayers = []  # function, placement, connection and names of norms
         for name, site, kind in (("ln_1", "attn", config.norm_attn), ("ln_2", "ffn", config.norm_ffn)):
-            place = normlab_placements.row_of(config, site, l)
-            connection = normlab_placements.connection_of(config, place)
-            norms = [name + suffix for suffix in normlab_placements.norm_suffixes(config, place)]
+            place = placements.row_of(config, site, l)
+            connection = placements.connection_of(config, place)
+            norms = [name + suffix for suffix in placements.norm_suffixes(config, place)]
             function = {"attn": "attn", "ffn": "mlp"}[site]
             self.sublayers.append((function, place, connection(self, function, config.n_embd), norms))
             for norm in norms:
@@ -288,7 +285,7 @@ class Layer(nn.Module):
         """x (B,T,C) after the layer, and r: what the connection keeps beside it."""
         for site, place, connection, names in self.sublayers:
             F, *norms = (functools.partial(getattr(self, name), valid=valid) for name in (site, *names))
-            x, r = normlab_placements.sublayer(place, connection, (x, r), F, norms, self.drop, self.depth)
+            x, r = placements.sublayer(place, connection, (x, r), F, norms, self.drop, self.depth)
         return x, r
 
 
@@ -299,10 +296,10 @@ class Model(nn.Module):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
         C, kind = config.n_embd, config.norm_final
-        of_embedding = kind if config.placement in normlab_placements.OF_EMBEDDING else "none"
-        self.connection = normlab_placements.connection_of(config, config.placement)
+        of_embedding = kind if config.placement in placements.OF_EMBEDDING else "none"
+        self.connection = placements.connection_of(config, config.placement)
         of_second = kind if self.connection.norm else "none"
-        of_head = kind if normlab_placements.has_final(config) else "none"
+        of_head = kind if placements.has_final(config) else "none"
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config.vocab_size, C),
             "wpe": nn.Embedding(config.block_size, C) if config.position == "learned"
@@ -319,7 +316,7 @@ class Model(nn.Module):
         if config.head == "tied":
             self.lm_head.weight = self.transformer["wte"].weight
         self.connection.attach_head(self, C)
-        normlab_ngpt.apply(self)
+        ngpt.apply(self)
 
     def forward(self, ids, valid=None):
         """Logits (B,T,V) of ids (B,T)."""
@@ -353,9 +350,9 @@ def load(run, **changes):
     """The model of a run's folder or a safetensors file, in eval mode; `changes` replace its options.
     A missing file raises FileNotFoundError, a damaged one ValueError."""
     path, texts, arrays = model_file.read(run)
-    arrays = {name: array for name, array in nanogpt_weights.plain_names(arrays).items()
+    arrays = {name: array for name, array in nanogpt.plain_names(arrays).items()
               if not name.startswith("probe.")}
-    options = nanogpt_weights.sizes_of(path, arrays, texts, 0)
+    options = nanogpt.sizes_of(path, arrays, texts, 0)
     for name, default in OPTIONS.items():
         text = texts.get(name.replace("_", "-"))
         if text is not None and name not in options:

@@ -4,28 +4,27 @@
 A RUN is a folder that ./train --out made, or a folder of such folders. The page has the losses (point at a
 curve for its values), learning rate and speed, what probes measured, texts that the models wrote, with --prompt
 what they attend to, and the options and how the runs differ in them. A run may be under way: --watch writes the
-page again as it goes on.
+page again as the run continues.
 """
 import functools
 import os
 import signal
 import sys
 
-import system_python
+from common import command_line
 
 if __name__ == "__main__":
-    system_python.require("page", "report", "numpy", "matplotlib.backends.backend_agg", "jinja2")
+    command_line.require("page", "report", "numpy", "matplotlib.backends.backend_agg", "jinja2")
 
 import jinja2
 
-from arguments import Parser, UsageError
-from looks import unit_of
-import page_pictures
-import page_texts
-from probes import probed
-from run_options import PLACES
-from runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
-from watching import watch
+from common.command_line import Parser, UsageError
+from plots.looks import unit_of
+from plots import page_pictures, page_texts
+from plots.probes import probed
+from common.run_options import PLACES
+from common.runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
+from plots.watching import watch
 
 REFRESH = 5  # seconds after which a page of runs under way loads itself again
 
@@ -126,7 +125,7 @@ def page_of(runs, options):
     runs, labels = [run for run, _ in pairs], [label for _, label in pairs]
     under_way = any(run.status == "running" for run in runs)
     with_probes, _ = probed([run for run in runs if os.path.exists(os.path.join(run.folder, "probes.csv"))], say)
-    here = os.path.dirname(os.path.abspath(__file__))
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plots")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(here), autoescape=True,
                                      undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     says = headline(groups, unit)
@@ -161,12 +160,12 @@ def read_command(arguments):
     parser = Parser(prog="page.py", allow_abbrev=False, usage="scripts/page.py [OPTION]... RUN...",
                     description="Write a page of runs: one HTML file that needs nothing else.")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
-    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: page.html, in RUN, or in "
-                        "this folder for several RUNs)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE (default: page.html, in RUN, or in "
+        "this folder for several RUNs)")
     parser.add_argument("--title", help="title of the page (default: the run's name, or their number)")
-    parser.add_argument("--prompt", metavar="TEXT", help="show which characters of the text each model attends to")
-    parser.add_argument("--watch", action="store_true", help="write the page again as the logs grow, until the runs "
-                        "have ended; a browser then loads it again by itself")
+    parser.add_argument("--prompt", metavar="TEXT", help="show which characters of TEXT each model attends to")
+    parser.add_argument("--watch", action="store_true", help="write the page again as the logs grow, until the runs have "
+        "ended; a browser reloads it by itself")
     return parser.parse_args(arguments)
 
 

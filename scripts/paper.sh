@@ -13,8 +13,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 name=$(basename "$0" .sh)
-# shellcheck source=SCRIPTDIR/need_bash.sh
-. "$here/need_bash.sh"
+# shellcheck source=SCRIPTDIR/common/need_bash.sh
+. "$here/common/need_bash.sh"
 need_bash "$name" 4 4
 
 say() { echo "$name: $*" >&2; }

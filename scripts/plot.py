@@ -14,28 +14,28 @@ import os
 import signal
 import sys
 
-import runs as run_folders
-import system_python
-from runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
+from common import runs as run_folders
+from common import command_line
+from common.runs import (FIRST, RunError, folder_label, in_ablation, is_run, label_of, runs_inside, twins,
                   variants, varying, without_copies)
 
 interrupt = signal.getsignal(signal.SIGINT)
-if interrupt is signal.default_int_handler:
+if __name__ == "__main__" and interrupt is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback after ctrl-C while modules load
 if "--show" not in sys.argv:
     os.environ.pop("MPLBACKEND", None)  # a user's toolkit for windows may not exist here
 if __name__ == "__main__":
-    system_python.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
+    command_line.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
-from charts import NARROW, Panel, draw_charts
-from groups import Facet, Group
-from looks import literal, looks, shorten
-from pictures import new_figure, write_picture
-from plot_options import UsageError, read_command
-from probe_charts import draw_probes
-from probes import probed
-from series import Table
-from watching import watch
+from plots.charts import NARROW, Panel, draw_charts
+from plots.groups import Facet, Group
+from plots.looks import literal, looks, shorten
+from plots.looks import new_figure, write_picture
+from plots.plot_options import UsageError, read_command
+from plots.probe_charts import draw_probes
+from plots.probes import probed
+from plots.series import Table
+from plots.watching import watch
 
 
 @functools.lru_cache(maxsize=None)

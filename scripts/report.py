@@ -15,14 +15,13 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
 
-import system_python  # noqa: E402
+from common import command_line
 
-system_python.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
+command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
-from ablation import run_grid  # noqa: E402
-from arguments import Parser, UsageError  # noqa: E402
+from ablate.tune_runs import run_grid  # noqa: E402
+from common.command_line import Parser, UsageError  # noqa: E402
 from claims import claims, costs, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
@@ -33,8 +32,8 @@ from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
 from claims.publish import FACTS, expect_published  # noqa: E402
-from model_file import ModelError  # noqa: E402
-from runs import RunError  # noqa: E402
+from pytorch.model_file import ModelError  # noqa: E402
+from common.runs import RunError  # noqa: E402
 
 CORPORA = os.path.join("data", "corpora")
 MEASURED = "measured.jsonl"
@@ -54,33 +53,33 @@ def options_of(words):
         epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
     parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
                         "quick report (minutes)")
-    parser.add_argument("--quick", action="store_true", help="only which norm, which placement, which learning rate and "
+    parser.add_argument("--quick", action="store_true", help="find only which norm, placement, learning rate and "
                         "initialization suit one text (--corpus=FILE), in at most ten minutes on two cores")
-    parser.add_argument("--size", metavar="XS,S", help="with --full: models of these sizes only (XS, S, M; "
-                        "deep and timed ones are among XS); mini alone: a trial of the report itself")
-    parser.add_argument("--only", metavar="E3,E8", help="these experiments only")
-    parser.add_argument("--claim", metavar="A21", help="what this claim needs only")
+    parser.add_argument("--size", metavar="XS,S", help="with --full, models of these sizes only (XS, S, M; deep and timed "
+        "models belong to XS); mini alone: a trial of the report itself")
+    parser.add_argument("--only", metavar="E3,E8", help="run these experiments only")
+    parser.add_argument("--claim", metavar="A21", help="run only what this claim needs")
     parser.add_argument("--list-claims", action="store_true", help="show every claim with the runs and the time that "
                         "it takes, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
-                        help="a text (default: the first of data/corpora; --full: all of them)")
-    parser.add_argument("--out", metavar="DIR", help="the folder (default: runs/report-LEVEL)")
+                        help="text to train on (default: the first of data/corpora; --full: all of them)")
+    parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
-                        help="runs side by side (default: one per core)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="judge N seeds instead of the planned ones")
+                        help="number of runs side by side (default: one per core)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="judge with N seeds instead of the planned ones")
     parser.add_argument("--long", action="store_true",
-                        help="with --full: LayerNorm and BatchNorm for 10000 updates too")
-    parser.add_argument("--sshlogin", metavar="LIST", help="as in scripts/ablate.sh")
+                        help="with --full, also train LayerNorm and BatchNorm for 10000 updates")
+    parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="draw what is there and run nothing; runs that have "
-                        "ended are measured if they are not yet")
-    parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report "
-                        "(its measured.jsonl, or measured.jsonl.gz of a published one); these runs are not run again")
-    parser.add_argument("--facts", metavar="FILE", help="judge these facts, and run and measure nothing")
+    parser.add_argument("--page", action="store_true", help="draw existing results and run nothing; finished runs are "
+        "measured if they are not yet")
+    parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report (its "
+        "measured.jsonl, or measured.jsonl.gz of a published one), and run only what is missing")
+    parser.add_argument("--facts", metavar="FILE", help="judge these facts; run and measure nothing")
     parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md and README.md's block from facts")
-    parser.add_argument("--publish", metavar="DIR", help="also write what a repository keeps of a report: facts, list "
-                        "of runs, verdicts, page")
+    parser.add_argument("--publish", metavar="DIR", help="also write to DIR what a repository keeps of a report: facts, list "
+        "of runs, verdicts, page")
     options = parser.parse_args(words)
     options.sizes = None if options.size is None else options.size.split(",")
     options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"
@@ -252,8 +251,8 @@ def run_missing(options, lab, labels, experiments, sizes, alone):
         path = os.path.join(options.out, "wanted.txt")
         write_list(lab, missing, path)
         if options.list:
-            print(f"{path}: {len(missing)} runs; those at tuned rates are listed when the grid of rates "
-                  f"has been run\nscripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
+            print(f"{path}: {len(missing)} runs; runs at tuned learning rates are listed once these have ended\n"
+                  f"scripts/ablate.sh --grid={path} --out={options.out}/ablation --list\n"
                   f"sbatch --array=1-$(wc -l <{options.out}/ablation/grid.txt)%20 --cpus-per-task=1 "
                   f"scripts/ablate.slurm {options.out}/ablation")
             sys.exit(0)
@@ -272,7 +271,7 @@ def run_everything(options, lab, labels, experiments):
     planned, _, tried = plan_all(lab, labels, experiments, options, options.sizes)
     if options.other and not options.list:
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
-    if not options.page and not options.list:
+    if not options.page:
         _, missing, _ = plan_all(lab, labels, experiments, options, options.sizes, costs.Supposed)
         say(costs.words_of(missing.values(), options.jobs))
     sizes = dict.fromkeys(size.name for one in experiments

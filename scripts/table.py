@@ -16,11 +16,11 @@ import signal
 import statistics
 import sys
 
-import checksums
-from arguments import Parser, UsageError
-from run_options import ABSENT, PLACES, WATCHING, differing, is_active
-from runs import Run, RunError, is_run, number_text, read_options, runs_inside
-from runs import read_summary as read_json
+from common import runs
+from common.command_line import Parser, UsageError
+from common.run_options import ABSENT, PLACES, WATCHING, differing, is_active
+from common.runs import Run, RunError, is_run, number_text, read_options, runs_inside
+from common.runs import read_summary as read_json
 
 RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "seconds",
            "tokens_per_second"]
@@ -38,7 +38,7 @@ def read_summary(run):
     if summary.get("exit_reason") == "done" and not all(isinstance(one, (int, float)) for one in numbers):
         raise RunError(f"{path}: damaged: a run that is done has losses and seconds")
     if summary:
-        checksums.check(run, "log.csv", say)
+        runs.check_table(run, "log.csv", say)
     return summary
 
 
@@ -235,7 +235,7 @@ def read_command():
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
                         "folders of runs")
-    parser.add_argument("--csv", metavar="FILE", help="write a row per run there instead of the table")
+    parser.add_argument("--csv", metavar="FILE", help="write a row per run to FILE instead of the table")
     try:
         options = parser.parse_args()
         if options.csv == "":

@@ -17,14 +17,14 @@ import math
 import os
 import sys
 
-import system_python
+from common import command_line
 
 if __name__ == "__main__":
-    system_python.require("to_tensorboard", "plot", "numpy")
+    command_line.require("to_tensorboard", "plot", "numpy")
 
-from arguments import Parser, UsageError
-from probes import Probes
-from runs import NotStarted, RunError, read_runs, value_text
+from common.command_line import Parser, UsageError
+from plots.probes import Probes
+from common.runs import NotStarted, RunError, read_runs, value_text
 
 SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "eval_train_loss")
 SUFFIX = ".normlab"  # of the names of its event files
@@ -100,7 +100,7 @@ def main():
                     usage="scripts/to_tensorboard.py [--out=DIR] RUN...")
     parser.add_argument("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
     parser.add_argument("--out", metavar="DIR",
-                        help="write into DIR/NAME instead of the run's own folder")
+                        help="write to DIR/NAME instead of the run's folder")
     logging.disable(logging.WARNING)  # it warns of NaN, which a diverged run has
     try:
         options = parser.parse_args()

@@ -16,6 +16,7 @@ best two recipes of each variant on the full validation split.
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """
 import argparse
+import csv
 import itertools
 import math
 import os
@@ -24,17 +25,17 @@ import signal
 import sys
 import zlib
 
-import system_python
+from common import command_line
 
 if __name__ == "__main__":
-    system_python.require("tune", "report", "numpy", "scipy.stats")
+    command_line.require("tune", "report", "numpy", "scipy.stats")
 
-from arguments import Parser, UsageError, words
+from common.command_line import Parser, UsageError, words
 from claims.inference import CONFIDENCE, t_interval
-from runs import RunError
-from selection import Axis, unstable_seeds
-from tune_runs import Runs, option_name, say, value_text, words_of
-from tune_search import Search
+from common.runs import RunError
+from ablate.selection import Axis, unstable_seeds
+from ablate.tune_runs import Runs, option_name, say, value_text, words_of
+from ablate.tune_search import Search
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN = 2  # recipes of a variant that are judged
@@ -88,19 +89,22 @@ def read_command(arguments):
                     "[CORPUS]", formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--for", dest="variants", type=lambda text: words(text) if text else [], default=["norm"],
-        metavar="NAME,...", help="the options whose values are variants (default: norm)")
-    add("--search", choices=("grid", "axes"), default="grid", help="every combination of values, or one axis after "
-        "another (default: grid)")
-    add("--rounds", type=count, default=2, metavar="N", help="of --search=axes, each with seeds of its own "
-        "(default: 2)")
-    add("--seeds", type=count, default=4, metavar="N", help="tuning seeds of a cell that may win (default: 4)")
-    add("--trials", type=count, metavar="N", help="at most N runs for tuning each variant (default: no limit)")
-    add("--judge-seeds", type=count, default=8, metavar="N", help="seeds that judge (default: 8)")
+        metavar="NAME,...", help="options whose values are variants (default: norm)")
+    add("--search", choices=("grid", "axes"), default="grid", help="search every combination of values (grid), or one "
+        "axis after another (axes) (default: grid)")
+    add("--rounds", type=count, default=2, metavar="N", help="maximum number of rounds of --search=axes, each with "
+        "its own seeds (default: 2)")
+    add("--seeds", type=count, default=4, metavar="N", help="number of tuning seeds of a cell that may win (default: "
+        "4)")
+    add("--trials", type=count, metavar="N", help="maximum number of tuning runs per variant (default: no limit)")
+    add("--judge-seeds", type=count, default=8, metavar="N", help="number of seeds that judge the best cells "
+        "(default: 8)")
     add("--hold-out", type=fraction, default=0.1, metavar="X", help="fraction of the training split on which "
         "trials validate (default: 0.1)")
-    add("--out", metavar="DIR", help="folder of all runs (default: runs/tune-..., named by what is after --; more "
-        "values extend it)")
-    add("--jobs", type=count, metavar="N", help="runs side by side (default: one per core)")
+    add("--out", metavar="DIR", help="folder of all runs (default: runs/tune-..., named by the options after --); "
+        "more values extend it")
+    add("--jobs", type=count, metavar="N", help="number of runs side by side (default: one per core)")
+    add("--csv", metavar="FILE", help="also write the losses of the judging seeds, one row per run")
     options, rest = parser.parse_known_args(own)
     options.lists, options.common = lists_of(rest), common
     check_command(options)
@@ -156,6 +160,20 @@ def judged_losses(runs, recipes, found, seeds):
     for variant, _ in cells:
         judged[variant].append({seed: next(losses) for seed in seeds})
     return judged
+
+
+def write_csv(path, recipes, found, judged):
+    """A row for each judging run. place: 1 of the best recipe, 2 of the second; at_end: options whose best value is at
+    an end of its grid; unstable: whether all recipes that were tried are."""
+    names = [*recipes.options.variants, *(axis.name for axis in recipes.axes)]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow([*names, "place", "at_end", "unstable", "seed", "val_loss"])
+        for variant, one in found.items():
+            for place, (cell, losses) in enumerate(zip(one.cells, judged[variant]), 1):
+                values = [value_text(recipes.of(variant, cell)[name]) for name in names]
+                for seed, loss in losses.items():
+                    rows.writerow([*values, place, " ".join(one.at_end), int(one.unstable), seed, f"{loss:.9g}"])
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -231,6 +249,8 @@ def tune(options):
     for variant, one in found.items():
         print_recipe(recipes, variant, one, judged[variant])
     print_differences(recipes, judged)
+    if options.csv:
+        write_csv(options.csv, recipes, found, judged)
     return 0
 
 

@@ -6,9 +6,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-import system_python
+from common import command_line
 
-system_python.require("check_findings", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
+command_line.require("check_findings", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
 
 from matplotlib.figure import Figure
 

@@ -20,7 +20,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
-import system_python
+from common import command_line
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -32,10 +32,10 @@ try:
     import torch
     import transformers
 except ImportError as error:
-    system_python.run_again()
+    command_line.run_again()
     sys.exit(f"check_hf: {sys.executable}: {error} (pip install torch transformers)")
 
-import model_file
+from pytorch import model_file
 
 TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
 LOAD = os.path.join(ROOT, "scripts", "load_pytorch.py")

@@ -7,9 +7,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-import system_python
+from common import command_line
 
-system_python.require("check_inference", "report", "numpy", "scipy.stats")
+command_line.require("check_inference", "report", "numpy", "scipy.stats")
 
 import numpy as np
 

@@ -14,9 +14,9 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-import system_python
+from common import command_line
 
-system_python.require("check_report", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
+command_line.require("check_report", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
 
 import numpy as np
 
@@ -251,6 +251,8 @@ def check_records(folder):
     told = 'def f(x):\n    "What f is."\n    return x  # what it returns\n'
     check(facts_module.code_of_text(told) == facts_module.code_of_text("def f(x): return x"), "words of a measure")
     check(facts_module.code_of_text(told) != facts_module.code_of_text("def f(x): return 2 * x"), "code of a measure")
+    check(facts_module.code_of_text("import a\nfrom b import c\n" + told) == facts_module.code_of_text("import c\n" + told),
+          "where a measure imports from")
 
 
 def check_facts_file(folder):

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = 128, TEXTS = 1024, LONGEST_RUN = 60 }; // of a run, in seconds
+enum { WORDS = 128, TEXTS = 100000, LONGEST_RUN = 60 }; // of a run, in seconds
 
 static char folder[4096], program[4096];
 static char *texts[TEXTS]; // what file_text() returned

@@ -7,9 +7,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-import system_python
+from common import command_line
 
-system_python.require("run_notebook", "plot golden", "torch", "matplotlib")
+command_line.require("run_notebook", "plot golden", "torch", "matplotlib")
 
 import matplotlib
 

@@ -74,6 +74,7 @@ __attribute__((constructor)) static void make_small_norms(void) {
     norms_set(&small_norms, "dyt-alpha-attn", 0.6);
     norms_set(&small_norms, "bhyt-lambda", 2);
     norms_set(&small_norms, "bhyt-kappa", 2);
+    norms_set(&small_norms, "gated-rank", 2);
     norms_set(&small_norms, "pn-alpha-fwd", 0.9);
     norms_set(&small_norms, "pn-alpha-bkw", 0.9);
     norms_set(&small_norms, "pn-warmup", 1000);

@@ -26,16 +26,26 @@ static _Noreturn void become(const struct on_terminal *program, int terminal) {
     _exit(99);
 }
 
+void terminal_resize(int terminal, int columns, int rows) {
+    const struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
+    cr_assert(!ioctl(terminal, TIOCSWINSZ, &size));
+}
+
+int terminal_open(int columns, int rows, int *end) {
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal), "no pseudo-terminal");
+    *end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    cr_assert(*end >= 0);
+    terminal_resize(terminal, columns, rows);
+    return terminal;
+}
+
 char *terminal_output(struct on_terminal program) {
     static char text[1 << 20];
-    int terminal = posix_openpt(O_RDWR | O_NOCTTY), status;
-    cr_assert(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal), "no pseudo-terminal");
-    int slave = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)program.columns};
-    cr_assert(slave >= 0 && !ioctl(slave, TIOCSWINSZ, &size));
+    int end, status, terminal = terminal_open(program.columns, 24, &end);
     pid_t child = fork();
-    if (!child) become(&program, slave);
-    close(slave);
+    if (!child) become(&program, end);
+    close(end);
     size_t used = 0;
     for (ssize_t got; used < sizeof text - 1 &&
                       (got = read(terminal, text + used, sizeof text - 1 - used)) > 0;) {

@@ -14,6 +14,10 @@ struct on_terminal {
     int status; // with which it must end
 };
 
+/* Opens a terminal of this size; *end is what a program has as its standard error. */
+int terminal_open(int columns, int rows, int *end);
+void terminal_resize(int terminal, int columns, int rows);
+
 /* What it writes, as bytes; until the next call. */
 char *terminal_output(struct on_terminal program);
 

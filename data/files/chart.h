@@ -4,7 +4,7 @@
 #define CHART_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
 
 enum { CHART_CURVES = 8, CHART_ROWS = 15, CHART_COLUMNS = 240, CURVE_POINTS = 480 };
 
@@ -13,10 +13,9 @@ enum { CHART_CURVES = 8, CHART_ROWS = 15, CHART_COLUMNS = 240, CURVE_POINTS = 48
 struct curve {
     char name[24];
     double last;           // the value that was added last
-    double x, y;           // sums of the values that do not make a point yet
-    size_t pending, merge; // their number; how many make a point (0: 1)
-    size_t count;
-    struct {
+    size_t merge, pending; // how many values make a point (0: 1); how many the next point has
+    size_t count;          // of the points that are whole
+    struct point {
         double x, y;
     } point[CURVE_POINTS];
 };
@@ -35,10 +34,10 @@ struct chart {
 };
 
 /* Writes the chart as `rows` lines, each at most `columns` wide and ended by a newline: a legend with
-   the last values, the curves beside the y axis, and the x axis. `text` has space for CHART_TEXT
-   bytes. Returns false, with an empty text, if the chart has no point yet or the space is too small
-   for it. Larger numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
+   the last values, the curves beside the y axis, and the x axis; fewer than CHART_TEXT bytes. Writes
+   nothing and returns false if the chart has no point yet or the space is too small for it. Larger
+   numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
 enum { CHART_TEXT = CHART_ROWS * (16 * CHART_COLUMNS + 64) };
-bool chart_draw(const struct chart *chart, size_t columns, size_t rows, char *text);
+bool chart_draw(const struct chart *chart, size_t columns, size_t rows, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Files that are there whole or not at all: they are written to a temporary name, synced and
+/* Files that exist completely or not at all: they are written to a temporary name, synced and
    renamed, and then their folder is synced. A kill or a power failure at any moment leaves the old
    file or the new one. A failure dies with status 1 (2 if the name is too long) and names the file
    after `what`. */

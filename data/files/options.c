@@ -24,6 +24,12 @@ const struct option *options_find(const struct option *table, const char *name) 
     return find(table, name, strlen(name));
 }
 
+bool options_topic(const struct option *table, const char *name) {
+    for (const struct option *o = table; o->kind != OPTION_END; o++)
+        if (o->name && !strcmp(o->name, name)) return true;
+    return !strcmp(name, "all");
+}
+
 /* The option that an alias stands for; any other row itself. */
 static const struct option *meant(const struct option *table, const struct option *o) {
     return o->kind == OPTION_ALIAS ? find(table, o->start, strcspn(o->start, "=")) : o;
@@ -374,21 +380,6 @@ bool options_given(const struct option *table, const struct option *option, int 
     for (struct reader r = reader_of(table, argc, argv); next_argument(&r, &a);)
         if (meant(table, a.row) == option) return true;
     return false;
-}
-
-bool options_hold(const struct option *table, const void *settings, const char *condition) {
-    bool negated = *condition == '!';
-    const char *name = condition + negated, *rest = name + strcspn(name, "=");
-    char text[64];
-    const char *value =
-        option_value(find(table, name, (size_t)(rest - name)), settings, text, sizeof text);
-    bool holds = value && !*rest;
-    while (value && *rest && !holds) {
-        size_t length = strcspn(++rest, "|");
-        holds = strlen(value) == length && !memcmp(value, rest, length);
-        rest += length;
-    }
-    return holds != negated;
 }
 
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,

@@ -50,7 +50,8 @@ struct option {
     enum option_scope scope;
     const char *(*synonym)(int64_t); // another name of choice i, or NULL; read but never written
     const char *(*sets)(int64_t);    // of a CHOICE: other options that choice i sets, see below
-    const char *needs; // it has an effect only if this condition of options_hold() holds
+    const char *needs; // the condition under which it has an effect, or NULL: always. A heading's
+                       // holds for all of its rows
     bool basic;        // on the first page of --help
     char letter;       // -h
 };
@@ -82,10 +83,6 @@ bool options_topic(const struct option *table, const char *name);
    alias. */
 bool options_given(const struct option *table, const struct option *option, int argc, char **argv);
 
-/* Whether the settings meet a condition: "NAME=VALUE|VALUE": the option has one of these values;
-   "NAME": it has a value; "!...": the rest does not hold. */
-bool options_hold(const struct option *table, const void *settings, const char *condition);
-
 /* Sets one option, as a file would; false if a file cannot set an option of this name. Messages put
    `where` before the name. */
 bool options_set(const struct option *table, void *settings, const char *where, const char *name,
@@ -103,6 +100,10 @@ void options_write(const struct option *table, const void *settings, FILE *file)
 
 /* The same as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);
+
+/* The table as a JSON list, an object for each option: its name, topic, kind, default, range or values,
+   condition and help. Members that a row does not have are left out. */
+void options_table_json(const struct option *table, FILE *file);
 
 /* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for
    a row without a value. */

@@ -5,12 +5,6 @@
 
 enum { WIDTH = 79 };
 
-bool options_topic(const struct option *table, const char *name) {
-    for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->name && !strcmp(o->name, name)) return true;
-    return !strcmp(name, "all");
-}
-
 void option_form(const struct option *o, char *form) {
     const char *value = o->metavar                                             ? o->metavar
                         : o->kind == OPTION_INT                                ? "N"

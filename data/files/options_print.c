@@ -65,7 +65,7 @@ const char *option_value(const struct option *o, const void *settings, char *tex
     case OPTION_REAL:
         if (*option_real(o, s) == OPTION_AUTO && !strcmp(o->start, "auto")) return "auto";
         for (int digits = 6; digits <= 17;
-             digits++) { // the fewest from which the same number is read back
+             digits++) { // the minimum from which the same number is read back
             snprintf(text, size, "%.*g", digits, *option_real(o, s));
             if (strtod(text, NULL) == *option_real(o, s)) break;
         }
@@ -134,6 +134,46 @@ void options_write_json(const struct option *table, const void *settings, FILE *
             json_string(file, value);
         separator = ",";
     }
+}
+
+static void put_member(FILE *file, const char *name, const char *text) {
+    if (!text) return;
+    fprintf(file, ", \"%s\": ", name);
+    json_string(file, text);
+}
+
+static void put_values(const struct option *o, FILE *file) {
+    fputs(", \"values\": [", file);
+    for (int64_t i = 0; option_choice_name(o, i); i++) {
+        fputs(i ? ", " : "", file);
+        json_string(file, option_choice_name(o, i));
+    }
+    fputc(']', file);
+}
+
+void options_table_json(const struct option *table, FILE *file) {
+    static const char *const kinds[] = {
+        [OPTION_FLAG] = "flag",     [OPTION_STOP] = "flag",   [OPTION_HELP] = "topic",
+        [OPTION_SWITCH] = "switch", [OPTION_INT] = "integer", [OPTION_REAL] = "real",
+        [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",   [OPTION_OPERAND] = "text",
+        [OPTION_FILE] = "text",     [OPTION_ALIAS] = "alias"};
+    const char *topic = "";
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) topic = o->name;
+        if (o->kind == OPTION_HEADING) continue;
+        fputs(o == table + 1 ? "[{\"name\": " : ",\n {\"name\": ", file);
+        json_string(file, o->name);
+        put_member(file, "topic", topic);
+        put_member(file, "kind", kinds[o->kind]);
+        put_member(file, o->kind == OPTION_ALIAS ? "for" : "default", o->start);
+        if (o->kind == OPTION_INT || o->kind == OPTION_REAL)
+            fprintf(file, ", \"min\": %.17g, \"max\": %.17g", o->min, o->max);
+        if (o->kind == OPTION_CHOICE) put_values(o, file);
+        put_member(file, "needs", o->needs);
+        put_member(file, "help", o->help);
+        fputc('}', file);
+    }
+    fputs("]\n", file);
 }
 
 void options_agree(const struct option *table, const void *stored, const void *settings,

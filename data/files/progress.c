@@ -1,9 +1,12 @@
 #include "data/files/progress.h"
+#include "data/die.h"
 #include "data/text/utf8.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WIDE = 0x2e80 }; // the first code point that takes two columns, nearly
@@ -11,11 +14,36 @@ enum { WIDE = 0x2e80 }; // the first code point that takes two columns, nearly
 /* Clears the line. Terminals wrap what remains at the end of a line when they become narrower, even
    blanks, so the whole line is cleared before a shorter one is written. */
 #define CLEAR "\r\033[2K"
+/* And all lines below. From the top of the screen "\033[J" would move them into tmux's history. */
+#define CLEAR_BELOW CLEAR "\n\033[J\033[A"
+
+#define SETTLED 0.4 // seconds for which a window has its width before the block is drawn in it
+
+/* A variable of the environment; "" if there is none. */
+static const char *variable(const char *name) {
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+
+/* Whether the terminal shows UTF-8, as the locale says. */
+static bool shows_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *locale = "";
+    for (int i = 0; i < 3 && !*locale; i++) locale = variable(names[i]);
+    locale += strcspn(locale, ".");
+    return !strncasecmp(locale, ".utf-8", 6) || !strncasecmp(locale, ".utf8", 5);
+}
 
 void progress_start(struct progress *progress, bool quiet) {
-    const char *terminal = getenv("TERM");
-    const bool moves = terminal && *terminal && strcmp(terminal, "dumb") != 0;
-    *progress = (struct progress){.shown = !quiet, .screen = stderr, .lined = -1, .drawn = -1};
+    const bool moves = *variable("TERM") && strcmp(variable("TERM"), "dumb") != 0;
+    *progress = (struct progress){.shown = !quiet,
+                                  .utf8 = shows_utf8(),
+                                  .screen = stderr,
+                                  .lined = -1,
+                                  .drawn = -1,
+                                  .resized = -1};
+    progress->pen = fmemopen(progress->drawing, sizeof progress->drawing, "w");
+    if (!progress->pen) die(STATUS_MACHINE, "memory: not enough for a chart");
     if (quiet || !moves || !isatty(STDERR_FILENO)) return;
     int copy = dup(STDERR_FILENO);
     FILE *screen = copy < 0 ? NULL : fdopen(copy, "w");
@@ -23,12 +51,12 @@ void progress_start(struct progress *progress, bool quiet) {
     setvbuf(screen, progress->buffer, _IOFBF, sizeof progress->buffer);
     progress->screen = screen;
     progress->live = true;
+    progress->colour = !*variable("NO_COLOR");
 }
 
 /* A number of the environment, or the usual one. */
-static size_t number_of(const char *variable, size_t usual) {
-    const char *text = getenv(variable);
-    const int number = text ? atoi(text) : 0;
+static size_t number_of(const char *name, size_t usual) {
+    const int number = atoi(variable(name));
     return number > 0 ? (size_t)number : usual;
 }
 
@@ -38,6 +66,17 @@ static void measure_window(size_t *columns, size_t *rows) {
     const bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
     *columns = known && window.ws_col ? window.ws_col : number_of("COLUMNS", 80);
     *rows = known && window.ws_row ? window.ws_row : number_of("LINES", 24);
+}
+
+/* The same, once the window is not being resized. A window that is dragged gets many widths, and a
+   terminal may wrap lines before it tells the width: where the block is, is known only at the end. */
+static void settle(const struct progress *p, size_t *columns, size_t *rows) {
+    size_t before = p->columns;
+    for (measure_window(columns, rows); p->lines && *columns != before;) {
+        before = *columns;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(SETTLED * 1e9)}, NULL);
+        measure_window(columns, rows);
+    }
 }
 
 /* The bytes of the first line of `text` that fit in `columns`. *width is the columns that they take;
@@ -78,7 +117,7 @@ static void put_lines(struct progress *p, const char *text, size_t columns) {
 /* Writes the block where the cursor is. Some terminals wrap a line that fills the last column. */
 static void put_block(struct progress *p, size_t columns) {
     p->lines = 0;
-    p->columns = columns;
+    p->columns = p->seen = columns;
     put_lines(p, p->drawing, columns - 1);
     put_lines(p, p->text, columns - 1);
     put_lines(p, p->line, columns - 1);
@@ -86,13 +125,23 @@ static void put_block(struct progress *p, size_t columns) {
     fflush(p->screen);
 }
 
+/* Of a window with `rows` rows the chart takes at most half. */
+static void draw_chart(struct progress *progress, size_t columns, size_t rows) {
+    if (!progress->chart) return;
+    rewind(progress->pen);
+    chart_draw(progress->chart, columns - 1, rows / 2, progress->pen);
+    fputc(0, progress->pen);
+    fflush(progress->pen);
+}
+
 void progress_say(struct progress *progress, const char *format, ...) {
     size_t columns, rows;
     va_list arguments;
     if (!progress->shown) return;
-    measure_window(&columns, &rows);
+    settle(progress, &columns, &rows);
+    if (progress->lines) draw_chart(progress, columns, rows); // in the window as it is now
     leave_block(progress, columns);
-    if (progress->live) fputs("\r\033[J", progress->screen); // the text may be longer than a line
+    if (progress->live) fputs(CLEAR_BELOW, progress->screen); // the text may be longer than a line
     va_start(arguments, format);
     vfprintf(progress->screen, format, arguments);
     va_end(arguments);
@@ -117,16 +166,14 @@ void progress_format(const struct progress_state *s, size_t columns, char *line,
     snprintf(line, size, "%.*s", (int)length, shown);
 }
 
-/* Of a window with `rows` rows the chart takes at most half. */
-static void draw_chart(struct progress *progress, size_t columns, size_t rows) {
-    if (progress->chart) chart_draw(progress->chart, columns - 1, rows / 2, progress->drawing);
-}
-
 void progress_step(struct progress *progress, const struct progress_state *state) {
     size_t columns, rows;
     if (!progress->live || state->seconds - progress->lined < 0.1) return;
     progress->lined = state->seconds;
     measure_window(&columns, &rows);
+    if (progress->lines && columns != progress->seen) progress->resized = state->seconds;
+    progress->seen = columns;
+    if (state->seconds < progress->resized + SETTLED) return;
     progress_format(state, columns - 1, progress->line, sizeof progress->line);
     if (columns == progress->columns && state->seconds - progress->drawn < 0.5) {
         progress->lines--;
@@ -143,7 +190,7 @@ void progress_step(struct progress *progress, const struct progress_state *state
 
 void progress_end(struct progress *progress) {
     size_t columns, rows;
-    measure_window(&columns, &rows);
+    settle(progress, &columns, &rows);
     leave_block(progress, columns);
     *progress->line = 0;
     draw_chart(progress, columns, progress->live ? rows : 2 * CHART_ROWS);

@@ -13,12 +13,15 @@ enum { PROGRESS_LINES = CHART_ROWS + 2 };
 struct progress {
     bool shown;                          // not --quiet
     bool live;                           // standard error is a terminal that moves its cursor
+    bool utf8, colour;                   // which the terminal shows
     double lined, drawn;                 // seconds at which the live line and the chart were drawn
+    double resized;                      // seconds at which the terminal got a new width
     const struct chart *chart;           // or NULL
-    char drawing[CHART_TEXT];            // the chart as it is on the screen
+    FILE *pen;                           // writes the chart into
+    char drawing[CHART_TEXT];            // this, as it is on the screen
     char text[640], line[256];           // below it: a text, the live line; "": none
     size_t lines, width[PROGRESS_LINES]; // of the block on the screen; in columns
-    size_t columns;                      // of the terminal when the block was written
+    size_t columns, seen;                // of the terminal: under the block, when last looked at
     FILE *screen;                        // of the terminal; fflush() writes to it
     char buffer[2 * CHART_TEXT];         // of `screen`
 };
@@ -36,7 +39,7 @@ void progress_say(struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Draws the live line, at most ten times a second, and the chart, at most twice a second, in the
-   width of the terminal. */
+   width of the terminal. While the width changes, nothing is drawn. */
 void progress_step(struct progress *progress, const struct progress_state *state);
 
 /* Draws the chart once more, without the live line, and leaves it on the screen. */

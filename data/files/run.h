@@ -1,6 +1,6 @@
 /* A run's folder: config.ini, the tables log.csv, probes.csv and samples.txt, log.crc32,
-   summary.json, sample.txt, the models' files and the checkpoint. Files other than the tables are
-   there whole or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies
+   summary.json, sample.txt, the models' files and the checkpoint. Files other than the tables
+   exist completely or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies
    with status 1. A name that is too long, a folder that contains a run, and a run that another
    process is writing die with status 2. The message names the file or folder.
 

@@ -1,5 +1,5 @@
-/* From a file to ids: reads a text block by block, encodes it and splits it into two parts. The
-   text itself is never in memory as a whole. What depends on the kind of corpus is in the kind's
+/* From a file to ids: reads a text block by block, encodes it and makes its two splits. The full
+   text is never in memory. What depends on the kind of corpus is in the kind's
    file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"

@@ -1,4 +1,4 @@
-/* The corpus: a text as character ids, split into a training and a validation part, and the batches
+/* The corpus: a text as character ids, split into a training and a validation split, and the batches
    that are taken from it.
 
    There are several kinds of corpora. A kind says which units the two parts consist of (characters,
@@ -25,7 +25,7 @@ struct corpus {
     size_t characters;            // of the text; end markers of items do not count
     size_t distinct;              // different characters of the text
     size_t units;                 // that the parts consist of: characters or items
-    size_t train;                 // the first `train` units are the training part
+    size_t train;                 // the first `train` units are the training split
     size_t end;                   // the units from `train` to before `end` validate
     size_t bytes;                 // of the text
     uint32_t crc32;               // of these bytes
@@ -97,14 +97,14 @@ void corpus_free(struct corpus *corpus);
    read. */
 bool corpus_checksum(const char *path, uint32_t *crc32);
 
-/* Whether the validation part has a character to predict. */
+/* Whether the validation split has a character to predict. */
 bool corpus_validates(const struct corpus *corpus);
 
-/* Dies with status 2 unless the training part has a block of T characters and the one after it, and
-   the validation part a character to predict; with items, unless each part has an item. */
+/* Dies with status 2 unless the training split has a block of T characters and the one after it, and
+   the validation split a character to predict; with items, unless each part has an item. */
 void corpus_check(const struct corpus *corpus, size_t T);
 
-/* Fills the batch, to its B_max sequences, with batch `number` of the training part. `seed` and
+/* Fills the batch, to its B_max sequences, with batch `number` of the training split. `seed` and
    `number` alone decide what is in it. */
 void corpus_sample(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
@@ -117,7 +117,7 @@ struct batch_count corpus_count(const struct corpus *corpus, uint64_t seed, uint
 /* Whether batches may have pads, and so different numbers of targets. */
 bool corpus_has_pads(const struct corpus *corpus);
 
-/* The validation part in blocks: running text in blocks of T that do not overlap, so that every
+/* The validation split in blocks: running text in blocks of T that do not overlap, so that every
    character but the first is predicted once; of items each is a block. corpus_validation() fills
    `batch` with blocks first, first + 1, ..., at most B, and sets batch->B to their number; `first`
    is a multiple of B. Where the last block of a text ends early, the rest are
@@ -125,7 +125,7 @@ bool corpus_has_pads(const struct corpus *corpus);
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
-/* A slice of the training part, to measure a model on: `count` of its whole blocks of T, spread
+/* A slice of the training split, to measure a model on: `count` of its whole blocks of T, spread
    evenly over it, with count <= corpus_training_blocks(). The slice does not depend on what
    corpus_sample() does. corpus_slice() fills `batch` with blocks first, first + 1, ... of the
    slice, at most B, and sets batch->B. Of items each is a block; of random characters the slice is

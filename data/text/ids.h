@@ -33,7 +33,7 @@ size_t ids_find(const struct ids *ids, size_t first, size_t end, int32_t id);
 /* Moves `count` ids inside the array, as memmove() does. */
 void ids_move(struct ids *ids, size_t to, size_t from, size_t count);
 
-/* Gives the memory room for exactly `room` ids of the present width, or of 1 byte at first. Dies
+/* Gives the memory room for exactly `room` ids of the present width, initially of 1 byte. Dies
    with status 1 if there is not enough memory. */
 void ids_resize(struct ids *ids, size_t room);
 

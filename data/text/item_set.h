@@ -16,7 +16,7 @@ struct item_set {
 void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T);
 void item_set_free(struct item_set *set);
 
-/* Which part has the item with these targets: none, only the validation part, the training part. */
+/* Which part has the item with these targets: none, only the validation split, the training split. */
 enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
 enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count);
 

@@ -1,6 +1,6 @@
 /* Lines -> items -> batches.
 
-   A batch of the training part takes the next B items of a random order. This order depends on the
+   A batch of the training split takes the next B items of a random order. This order depends on the
    seed alone and has every item once in each epoch. A batch is as long as its longest item, or as a
    block with `pad_to_block`. With `bucket`, the items of POOL_BATCHES batches are sorted by length
    and cut into batches, which are then used in a random order. Validation takes the items of its
@@ -119,7 +119,7 @@ static void free_items(struct corpus *corpus) {
 static void check(const struct corpus *corpus, size_t T) {
     if (!corpus->train || corpus->train == corpus->end)
         die(STATUS_USAGE,
-            "corpus: %s: %zu of %zu items train and %zu validate, but each part needs one (try "
+            "corpus: %s: %zu of %zu items train and %zu validate, but each split needs one (try "
             "another --val-fraction or --hold-out, or more items)",
             corpus->name, corpus->train, corpus->units, corpus->end - corpus->train);
 }

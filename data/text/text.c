@@ -1,12 +1,12 @@
 /* The kind of corpus that is one running text: a batch takes blocks of T characters, and the
    character after each.
 
-   Sampling is stratified and without replacement. The training part is cut into B equal stretches
+   Sampling is stratified and without replacement. The training split is cut into B equal stretches
    and each sequence of the batch reads its own: in an epoch every block of the stretch once, in
    random order. The blocks start at another random character in each epoch. Compared with
    independent random blocks (nanoGPT's way), no character is a target twice in an epoch (unless a
    stretch is shorter than a block), fewer than 2 T characters of each stretch are left out of it,
-   and every batch covers the whole training part evenly, so its gradient varies less. */
+   and every batch covers the whole training split evenly, so its gradient varies less. */
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"

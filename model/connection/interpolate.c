@@ -17,7 +17,7 @@ static double scale(size_t C) {
 
 const struct connection_kind connection_interpolate = {
     .name = "interpolate",
-    .formula = "a x + lambda (b f - a x), lambda C numbers, 0.05 at first",
+    .formula = "a x + lambda (b f - a x), C learned numbers lambda, initially 0.05",
     .source = "Loshchilov et al. 2024, nGPT (arXiv:2410.01131)",
     .options = "lambda-start",
     .functions = &lambda_functions,

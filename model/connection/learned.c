@@ -33,7 +33,7 @@ static double layerscale_start(size_t layer, size_t L) {
 
 const struct connection_kind connection_rezero = {
     .name = "rezero",
-    .formula = "a x + lambda b f, lambda one number a layer, 0 at first",
+    .formula = "a x + lambda b f, one learned lambda per layer, initially 0",
     .source = "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)",
     .options = "lambda-start",
     .functions = &lambda_functions,
@@ -42,7 +42,7 @@ const struct connection_kind connection_rezero = {
 
 const struct connection_kind connection_skipinit = {
     .name = "skipinit",
-    .formula = "a x + lambda b f, lambda one number a sub-layer, 0 at first",
+    .formula = "a x + lambda b f, one learned lambda per sub-layer, initially 0",
     .source = "De and Smith 2020, SkipInit (arXiv:2002.10444)",
     .options = "lambda-start",
     .functions = &lambda_functions,
@@ -53,8 +53,8 @@ const struct connection_kind connection_skipinit = {
 
 const struct connection_kind connection_layerscale = {
     .name = "layerscale",
-    .formula =
-        "a x + lambda b f, lambda C numbers, 0.1 at first (1e-5 over 18 layers, 1e-6 over 24)",
+    .formula = "a x + lambda b f, C learned numbers lambda, initially 0.1 (1e-5 above 18 layers, "
+               "1e-6 above 24)",
     .source = "Touvron et al. 2021, CaiT (arXiv:2103.17239)",
     .options = "lambda-start",
     .functions = &lambda_functions,
@@ -94,8 +94,9 @@ static double admin_after(const struct connection *c, const struct tokens *token
 
 const struct connection_kind connection_admin = {
     .name = "admin",
-    .formula = "omega a x + b f, omega C numbers; omega^2 at first: 1 in the first sub-layer, then "
-               "the variance, in the first batch, of the embedding and of all f before",
+    .formula = "omega a x + b f, C learned numbers omega; initially omega^2 is 1 in the first "
+               "sub-layer, then the variance, in the first batch, of the embedding and of all "
+               "earlier f",
     .source = "Liu et al. 2020, Admin (arXiv:2004.08249)",
     .functions = &lambda_functions,
     .own = &(const struct lambda_form){.x1 = 1,

@@ -85,8 +85,9 @@ static const struct connection_functions two_stream = {.attach = attach,
 
 const struct connection_kind connection_residual = {
     .name = "residual",
-    .formula = "a x + b f and r + f, r a second stream, the embedding at first; x + N(r) before "
-               "the head",
+    .formula =
+        "a x + b f and r + f, with a second stream r, initially the embedding; x + N(r) before "
+        "the head",
     .source = "Xie et al. 2023, ResiDual (arXiv:2304.14802)",
     .final = true,
     .streams = true,
@@ -95,8 +96,9 @@ const struct connection_kind connection_residual = {
 
 const struct connection_kind connection_siamese = {
     .name = "siamese",
-    .formula = "a x + b f and r + f of u = x + N(r), r a second stream, the embedding at first; "
-               "x + N(r) before the head",
+    .formula =
+        "a x + b f and r + f of u = x + N(r), with a second stream r, initially the embedding; "
+        "x + N(r) before the head",
     .source = "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code",
     .norm = "second",
     .streams = true,

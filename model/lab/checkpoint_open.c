@@ -51,12 +51,12 @@ static bool has_columns(const struct stored *array, size_t columns) {
 }
 
 /* The number of layers. The number of channels is checked against the matrices of attention, each of
-   up to 3 C^2 numbers. */
+   up to 4 C^2 numbers: queries, keys, values and gates. */
 static size_t count_layers(const struct checkpoint *c, size_t C) {
     const struct stored *array;
     size_t layers = 0;
     for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
-        if (!has_columns(array, C) || array->shape[0] <= C || array->shape[0] > 3 * C)
+        if (!has_columns(array, C) || array->shape[0] <= C || array->shape[0] > 4 * C)
             die(STATUS_MACHINE, "%s: %s: has another shape than %zu channels need", c->path,
                 array->name, C);
     return layers;

@@ -1,5 +1,5 @@
-/* What checkpoint_write.c, checkpoint_open.c and checkpoint_read.c share: names of arrays and
-   texts. */
+/* Names of arrays and texts, shared by checkpoint_write.c, checkpoint_open.c and
+   checkpoint_read.c. */
 #ifndef CHECKPOINT_PARTS_H
 #define CHECKPOINT_PARTS_H
 

@@ -41,85 +41,98 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
-     .help = "pre (--preln), post (--postln) or another; where the norms are"},
+     .help = "where norms are: pre, post or another; pre (--preln) is before each sub-layer, post "
+             "(--postln) after each addition"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
-     .help = "normalize before each sub-layer; short for --placement=pre"},
+     .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
-     .help = "normalize after each addition; short for --placement=post"},
+     .help = "put norms after each addition; short for --placement=post"},
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "that of attention, with its factors and initial weights; auto: --placement, which "
-             "decides about other norms too. Those with two streams, and ngpt, cannot be mixed"},
+     .help = "placement for the attention sub-layers only, with its factors and initial weights; "
+             "auto: --placement, which also decides the norms outside of sub-layers. Placements "
+             "with two streams, and ngpt, cannot be mixed"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
-     .metavar = "auto|PLACEMENT", .help = "likewise of the MLP sub-layers"},
+     .metavar = "auto|PLACEMENT",
+     .help = "placement for the MLP sub-layers only, with its factors and initial weights; auto: "
+             "--placement. Placements with two streams, and ngpt, cannot be mixed"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
-     .scope = OPTION_OF_MODEL, .help = "a norm before the head; auto: as the placement says"},
+     .scope = OPTION_OF_MODEL,
+     .help = "put a norm before the head; auto: where the placement requires it"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
-     .scope = OPTION_OF_MODEL, .help = "fraction of the layers, the first ones, that are post"},
+     .scope = OPTION_OF_MODEL,
+     .help = "fraction of the layers, counted from the first, that are post in --placement=mix"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
      .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
-     .help =
-         "residual connection of every sub-layer; auto: as the placement says. deepnorm, residual, "
-         "siamese and ngpt have only their own"},
+     .help = "residual connection of every sub-layer; auto: that of the placement. deepnorm, "
+             "residual, siamese and ngpt cannot be combined with another one"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
-     .help = "initial value of the learned factor of a sub-layer; auto: as the connection says"},
+     .help = "initial value of the residual connection's learned factor; auto: the value in "
+             "--list-connections"},
 
     {"training", OPTION_HEADING, .help = "Training"},
-    {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE",
-     .help = "start from the weights of a run or of a safetensors file, and from its running "
-             "statistics and vocabulary if it has them, instead of random weights; its shapes must "
-             "be those of the model. The optimizer's state is reset"},
+    {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
+     .help = "start from the weights of a run or a safetensors file, and from its running "
+             "statistics and vocabulary if it has them; its shapes must match the model. The "
+             "optimizer's state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .basic = true, .help = "number of updates; auto: 2000, or what --max-tokens asks for"},
+     .basic = true, .needs = "training",
+     .help = "number of updates; auto: 2000, or as many as --max-tokens needs"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
-     .help = "instead of --max-iters: the fewest updates that train on at least N characters (with "
-             "--items, ends of items count too). config.ini keeps the number of updates"},
+     .needs = "training",
+     .help = "stop once N characters have been trained on; replaces --max-iters. With --items, end "
+             "markers count too. config.ini stores the resulting number of updates"},
     {"max-seconds", OPTION_REAL, AT(max_seconds), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
-     .help = "end the run after X seconds; 0: no limit"},
+     .needs = "training", .help = "end the run after X seconds; 0: no limit"},
     {"stop-at", OPTION_REAL, AT(stop_at), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
-     .help = "end a run at the first evaluation whose loss is at most X; 0: no limit"},
+     .needs = "training",
+     .help = "end the run at the first evaluation with a loss of at most X; 0: never"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, COUNT_MAX), .basic = true,
-     .help = "sequences in a batch"},
-    {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000),
-     .help = "number of batches whose gradients make one update"},
+     .help = "number of sequences per batch"},
+    {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
+     .help = "number of batches whose gradients are accumulated for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "a batch is cut into at most so many parts, which ranks share (mpirun); sums over "
-             "parts are a tree, so another number changes last bits"},
+     .help = "maximum number of parts per batch, which are distributed to processes with mpirun; "
+             "another number changes the order of sums, and so the last bits of all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
-     .scope = OPTION_FREE,
-     .help = "tokens that go through the model at once; fewer need less memory. 0: the batch, as "
-             "always with probes and norms that pool over sequences. Results stay the same"},
-    {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000),
-     .help = "weight of the squared logarithm of the softmax's sum, which the gradient then "
-             "includes; losses are logged without it"},
+     .scope = OPTION_FREE, .needs = "micro-batches",
+     .help = "number of tokens that go through the model at once; fewer need less memory, and "
+             "results stay the same. 0: the full batch, as always for probes and for norms that "
+             "pool over several sequences"},
+    {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
+     .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
+             "the logits; logged losses exclude it"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
-     .help = "random seed; of weights, batches, dropout and the sample"},
+     .help = "random seed; of initial weights, batches, dropout and samples"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
-     .help = "threads; auto: one for each core (OMP_NUM_THREADS), fewer where the model is too "
-             "small for them. The result is the same for any number"},
+     .help = "number of threads; auto: one per core, or OMP_NUM_THREADS, and fewer for small "
+             "models. Results are the same for any number"},
 
-    {"optimizer", OPTION_HEADING, .help = "Optimizer"},
+    {"optimizer", OPTION_HEADING, .needs = "training", .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
      .help = "learning rate after warm-up; --lr for short"},
-    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X", .help = "as --learning-rate"},
+    {"lr", OPTION_ALIAS, .start = "learning-rate", .metavar = "X",
+     .help = "short for --learning-rate"},
     {"min-lr", OPTION_REAL, AT(schedule.rate_min), "auto", RANGE(0, 1000),
-     .needs = "!schedule=constant", .help = "rate after decay; auto: a tenth of --learning-rate"},
+     .needs = "!schedule=constant",
+     .help = "learning rate after decay; auto: a tenth of --learning-rate"},
     {"warmup-iters", OPTION_INT, AT(schedule.warmup), "100", RANGE(0, COUNT_MAX),
-     .help = "updates of linear warm-up"},
+     .help = "number of linear warm-up updates"},
     {"lr-decay-iters", OPTION_INT, AT(schedule.decay), "auto", RANGE(0, COUNT_MAX),
-     .needs = "!schedule=constant", .help = "the update at which decay ends; auto: --max-iters"},
+     .needs = "!schedule=constant",
+     .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
-     .help = "course of the learning rate, see --list-schedules. constant and wsd stay at "
-             "--learning-rate until a decay that --resume may still plan"},
+     .help = "shape of the learning rate over time, see --list-schedules; constant and wsd keep "
+             "--learning-rate until a decay, which --resume may still set"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
-     .help = "fraction of the updates, the last ones, in which wsd decays"},
+     .help = "fraction of the updates, the last ones, in which wsd decays the learning rate"},
     {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
      NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
-     .help = "shape of wsd's decay: linear, or 1 - sqrt(x), which falls faster first"},
+     .help = "shape of the decay in wsd: linear, or 1 - sqrt(x), which falls faster initially"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
      .metavar = "NAME", .basic = true, .help = "update rule, see --help=optimizer"},
     {.kind = OPTION_END},
@@ -130,126 +143,138 @@ static const struct option rows_after_optimizers[] = {
      .help = "decoupled weight decay of matrices"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
-     .help = "weight decay of the norms' gamma too: towards 0, or towards 1 (in scale sqrt(C)), as "
-             "if gamma - 1 were learned"},
+     .needs = "affine=on, gamma, !weight-decay=0",
+     .help = "also apply weight decay to gamma of the norms; zero: towards 0. one: towards 1 (in "
+             "scale, sqrt(C)), as if gamma - 1 were learned"},
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
-     .help = "maximum norm of the gradient; 0: no limit"},
+     .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
 
     {"watching", OPTION_HEADING, .help = "Watching"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
-     .help = "the run's folder; without it runs/NORM-PLACEMENT-sSEED"},
-    {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .help = "replace a run in --out"},
+     .needs = "training",
+     .help = "folder of the run; without it, runs/NORM-PLACEMENT-sSEED, with "
+             "--connection runs/NORM-PLACEMENT-CONNECTION-sSEED"},
+    {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .needs = "training",
+     .help = "replace an existing run in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "updates between rows of log.csv"},
+     .needs = "training", .help = "number of updates between rows of log.csv"},
     {"eval-interval", OPTION_INT, AT(eval_interval), "auto", RANGE(1, COUNT_MAX),
-     .scope = OPTION_FREE,
-     .help = "updates between evaluations; auto: an eighth of --max-iters, at most 250. A resumed "
-             "run keeps its interval"},
+     .scope = OPTION_FREE, .needs = "training",
+     .help = "number of updates between evaluations; auto: an eighth of --max-iters, at most 250. "
+             "A resumed run keeps its interval"},
     {"eval-iters", OPTION_INT, AT(eval_iters), "200", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "maximum number of batches in an evaluation, spread evenly; 0: the whole validation "
-             "part"},
-    {"eval-train", OPTION_SWITCH, AT(eval_train), "off",
-     .help = "each evaluation also measures the loss on a slice of the training part, as long as "
-             "what it measures of the validation part: column eval_train_loss of log.csv"},
+     .needs = "training",
+     .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
+             "0: the full validation split"},
+    {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
+     .help = "also evaluate on a slice of the training split, as long as the part of the "
+             "validation split that is evaluated; the loss is column eval_train_loss of log.csv"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
-     .help = "updates between rows of probes.csv: statistics of the norms, gradients by layer, "
-             "attention, updates by weight; 0: none"},
+     .needs = "training",
+     .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
+             "attention and updates; 0: none"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
-     .help = "updates between lines of text that the model writes into samples.txt and above the "
-             "live line; 0: none"},
-    {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL,
-     .help = "print at the end how much time each operation took in training"},
+     .needs = "training",
+     .help = "number of updates between samples, lines of text that the model writes to "
+             "samples.txt and above the live line; 0: none"},
+    {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL, .needs = "training",
+     .help = "print the time that each operation took in training, at the end"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
-     .help =
-         "show the loss curves above the live line: auto on a terminal only; on elsewhere, too, "
-         "once at the end"},
+     .needs = "training",
+     .help = "show the loss curves above the live line; auto: on a terminal only. on: elsewhere "
+             "too, once at the end"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
-     .needs = "!plot=off", .help = "scale of the losses in --plot"},
+     .needs = "training, !plot=off", .help = "scale of the loss axis in --plot"},
     {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...", .scope = OPTION_OF_CALL,
-     .needs = "!plot=off", .help = "folders of other runs; --plot shows their validation losses"},
-    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print nothing but errors"},
+     .needs = "training, !plot=off", .help = "add the validation losses of these runs to --plot"},
+    {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print errors only"},
 
     {"keeping", OPTION_HEADING, .help = "Keeping"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
-     .help = "options from a file such as a run's config.ini; the command line overrides it"},
+     .help =
+         "read options from a file, such as a run's config.ini; the command line overrides them"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
-     .scope = OPTION_FREE,
-     .help = "updates between checkpoints, from which --resume continues; auto: often "
-             "enough that saving takes about 1 % of the time; 0: only when interrupted, or if "
-             "there is one already"},
-    {"keep-best", OPTION_SWITCH, AT(keep_best), "off",
-     .help = "keep the model with the lowest validation loss so far in best.safetensors"},
+     .scope = OPTION_FREE, .needs = "training",
+     .help = "number of updates between checkpoints, from which --resume continues; auto: so that "
+             "saving takes about 1 % of the time. 0: save one only when interrupted, or if the run "
+             "already has one"},
+    {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training",
+     .help = "keep the model with the lowest validation loss in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, the intervals (except --probe-interval and --sample-interval), "
-             "--micro-batch-tokens and "
-             "--threads may change"},
+             "--max-iters, --micro-batch-tokens, --threads and most intervals may change, but not "
+             "--probe-interval or --sample-interval"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .needs = "!generate",
-     .help = "number of characters to write and show after training; with --items, 0 means no "
-             "sample, anything else --num-items items. --num-chars is the number for --generate"},
+     .needs = "training",
+     .help = "number of characters to write and show after training; with --items, 0 disables the "
+             "sample, and --num-items sets its size. For --generate, use --num-chars"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
-     .scope = OPTION_FREE, .help = "temperature of sampling; 0: always the likeliest character"},
+     .scope = OPTION_FREE, .help = "sampling temperature; 0: always the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "sample from the N likeliest characters; 0: from all"},
+     .help = "sample from the N most probable characters; 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from the likeliest characters whose probabilities sum to X; 1: from all"},
+     .help = "sample from the most probable characters whose probabilities sum to X; 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from characters at least X times as likely as the likeliest; 0: from all"},
+     .help = "sample from characters at least X times as probable as the most probable one; 0: "
+             "from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
      .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .help =
-         "text that --generate continues, or with which each item starts; without it, the start "
-         "of a line"},
+     .needs = "generate",
+     .help = "text that --generate continues, or with which each item starts; without it, the text "
+             "starts at the start of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
-     .help = "number of characters that --generate writes"},
+     .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "items=off", .help = "--generate ends a text after it has written TEXT"},
+     .needs = "generate, items=off", .help = "end a text of --generate once it contains TEXT"},
     {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
-     .needs = "items=off",
-     .help = "number of texts that --generate writes, with lines of --- between them"},
+     .needs = "generate, items=off",
+     .help = "number of texts that --generate writes, separated by lines of ---"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "number of items that a model of items writes, each marked as known (in the training "
-             "set) or new; auto: 20"},
+     .needs = "items=on",
+     .help = "number of items that a model trained with --items writes, each marked as known (in "
+             "the training split) or new; auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
-     .help = "print such a model's loss; on the whole validation part of its corpus, or on all of "
+     .help = "print a model's loss; on the full validation split of its corpus, or on all of "
              "another corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
-     .help = "with --evaluate: statistics of norms over tokens: running (from training), own (of "
-             "the evaluated batch), other (of another batch), single (of each sequence alone), "
-             "position (of all tokens at a position); all: a table"},
-    {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL,
-     .help = "with --evaluate: how much the logits before a position change with the characters "
-             "from that position on"},
-    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL,
-     .help = "with --evaluate: write what the model computes for the first batch to a safetensors "
-             "file: inputs and outputs of the norms, queries, keys and values, the stream, logits; "
-             "with --stats=own also the gradients of the loss on all that is measured"},
+     .needs = "evaluate",
+     .help = "statistics that norms over tokens use in --evaluate; running: those of training. "
+             "own: of the evaluated batch. other: of another batch. single: of each sequence "
+             "alone. position: of all tokens at a position. all: a table of these"},
+    {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
+     .help = "measure in --evaluate how much logits depend on later characters"},
+    {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
+     .help = "write what --evaluate computes for the first batch to a safetensors file: inputs and "
+             "outputs of norms, queries, keys, values, residual stream and logits; with "
+             "--stats=own also the gradients of the loss over all that is measured"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
-     .help = "for a safetensors file of another program: a text with the characters of its "
-             "vocabulary, such as the text it was trained on"},
+     .needs = "!training",
+     .help = "text with the characters of the vocabulary of another program's safetensors file, "
+             "such as the text it was trained on"},
 
     {"help", OPTION_HEADING, .help = "Help"},
     {"list-norms", OPTION_STOP, AT(list_norms), .scope = OPTION_OF_CALL,
-     .help = "name, formula and source of every norm"},
+     .help = "print name, formula and source of every norm"},
     {"list-placements", OPTION_STOP, AT(list_placements), .scope = OPTION_OF_CALL,
-     .help = "name, formula and source of every placement"},
+     .help = "print name, formula and source of every placement"},
     {"list-optimizers", OPTION_STOP, AT(list_optimizers), .scope = OPTION_OF_CALL,
-     .help = "name, formula and source of every optimizer"},
+     .help = "print name, formula and source of every optimizer"},
     {"list-schedules", OPTION_STOP, AT(list_schedules), .scope = OPTION_OF_CALL,
-     .help = "name, formula and source of every schedule of the learning rate"},
+     .help = "print name, formula and source of every learning-rate schedule"},
     {"list-connections", OPTION_STOP, AT(list_connections), .scope = OPTION_OF_CALL,
-     .help = "name, formula and source of every residual connection"},
+     .help = "print name, formula and source of every residual connection"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
-     .help = "the first page, a topic, one option by its name, or all"},
-    {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "the version"},
+     .help = "print the first page, a topic, one option by its name, or all; json: the table of "
+             "options "
+             "and their conditions, for programs"},
+    {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "print the version"},
     {.kind = OPTION_END},
 };
 
@@ -305,4 +330,9 @@ __attribute__((constructor)) static void assemble(void) {
     row = append(row, rows_after_norms);
     for (size_t i = 0; optimizers[i]; i++) *row++ = optimizer_row(optimizers[i], i);
     append(row, rows_after_optimizers);
+    const struct option *heading = NULL;
+    for (row = config_options; row->kind != OPTION_END; row++) {
+        if (row->kind == OPTION_HEADING) heading = row;
+        if (row->kind != OPTION_HEADING) row->needs = config_needs(heading, row);
+    }
 }

@@ -37,7 +37,7 @@ struct config {
     struct schedule schedule;
     struct optimizer_options optimizer;
     // watching
-    const char *out; // NULL: runs/NORM-PLACEMENT-sSEED
+    const char *out; // NULL: runs/NORM-PLACEMENT[-CONNECTION]-sSEED
     int64_t force, log_interval, eval_interval, eval_iters, eval_train, probe_interval,
         sample_interval, quiet, profile, plot, plot_scale;
     const char *plot_beside; // folders of runs, separated by commas, or NULL
@@ -94,8 +94,14 @@ void config_continue(struct config *config, const struct config *stored, enum op
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where);
 
+/* The first name in a condition (struct option, needs) that is neither an option nor a fact; NULL if there is none. */
+const char *config_unknown_condition(const char *needs);
+
 /* The name of option i of those that norms of this kind use, NULL after the last. */
 const char *config_norm_option(const struct norm_kind *kind, size_t i);
+
+/* The condition of a row under a heading, with those of the kinds that use the option; or NULL. */
+const char *config_needs(const struct option *heading, const struct option *option);
 
 /* When the option has an effect, as "with --norm=gn|bn" or "without --corpus"; "" for always, or
    with most norms. */

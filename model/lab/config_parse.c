@@ -115,47 +115,18 @@ static void check(const struct config *config) {
     check_heads(model);
     check_softcap("attn-softcap", model->attn_softcap);
     check_softcap("logit-softcap", model->logit_softcap);
-    const bool needs_items = config->bucket || config->pad_to || model->pad_stats;
-    if (needs_items && !config->items)
-        die(STATUS_USAGE, "--%s: needs --items",
-            config->bucket   ? "bucket"
-            : config->pad_to ? "pad-to=block"
-                             : "pad-stats=include");
-    if (config->num_items != OPTION_AUTO && !config->items)
-        die(STATUS_USAGE, "--num-items=%lld: needs --items (--num-chars is the length of text)",
-            (long long)config->num_items);
     if (schedule->rate_min > schedule->rate)
         die(STATUS_USAGE, "--min-lr=%g: is above --learning-rate=%g", schedule->rate_min,
             schedule->rate);
 }
 
-/* Dies if options of training, --generate and --evaluate are mixed. */
+/* Dies if the command line asks for two things at once. */
 static void check_purpose(const struct config *config) {
-    const bool uses_model = config->generate || config->evaluate;
     if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
         die(STATUS_USAGE, "--resume, --generate, --evaluate: one at a time");
     if (config->resume && (config->out || config->force))
         die(STATUS_USAGE, "--resume=%s: continues in that folder (leave out --out and --force)",
             config->resume);
-    if (uses_model && (config->out || config->force))
-        die(STATUS_USAGE, "--out, --force: are for training, not for --%s",
-            config->generate ? "generate" : "evaluate");
-    if (uses_model && config->start)
-        die(STATUS_USAGE, "--start=%s: is for training, not for --%s", config->start,
-            config->generate ? "generate" : "evaluate");
-    if (config->prompt && !config->generate) die(STATUS_USAGE, "--prompt: needs --generate=DIR");
-    if (config->stop && !config->generate) die(STATUS_USAGE, "--stop: needs --generate=DIR");
-    if (config->stats && !config->evaluate) {
-        char text[32];
-        const struct option *stats = options_find(config_options, "stats");
-        die(STATUS_USAGE, "--stats=%s: needs --evaluate=DIR",
-            option_value(stats, config, text, sizeof text));
-    }
-    if (config->leak && !config->evaluate) die(STATUS_USAGE, "--leak: needs --evaluate=DIR");
-    if (config->dump && !config->evaluate)
-        die(STATUS_USAGE, "--dump=%s: needs --evaluate=DIR", config->dump);
-    if (config->vocabulary && !uses_model)
-        die(STATUS_USAGE, "--vocabulary: needs --generate=FILE or --evaluate=FILE");
 }
 
 void config_start(struct config *config) {

@@ -1,15 +1,171 @@
-/* Which options have an effect in a configuration. A norm, a placement, a connection or an optimizer lists the
-   options that it uses in its own row (kind.h, placement.h, connection.h, optimizer/kind.h). The row of another option has a condition, `needs`. */
+/* Which options have an effect in a configuration.
+
+   The row of an option has its condition, `needs`: clauses that must all hold, such as
+   "items=on, norms=bn|pn". A clause is NAME, NAME=VALUE|VALUE, or either of them after a "!"; NAME is
+   an option, which has a value or one of these, or a fact of the table below.
+
+   The row's own text is in the table of options. A heading's text holds for all rows of its topic. A
+   norm, a placement, a connection or an optimizer lists the options that it uses in its own row
+   (norm/kind.h, placement.h, connection.h, optimizer/kind.h): config_needs() adds a clause for them. */
+#include "data/die.h"
 #include "model/lab/config.h"
+#include <stdlib.h>
 #include <string.h>
 
-/* Whether a list of names, separated by blanks, holds the name. */
-static bool listed(const char *list, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = list; at && (at = strstr(at, name)); at += length)
-        if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
+/* ---- facts ---- */
+
+static bool in_training(const struct config *config, const char *value) {
+    return !config->generate && !config->evaluate;
+}
+
+static bool norm_present_anywhere(const struct config *config, const char *value) {
+    const struct norm_kind *kind = norm_find(value);
+    return kind && model_has_norm(&config->model, kind);
+}
+
+static bool placement_used(const struct config *config, const char *value) {
+    const struct placement *p = placement_find(value);
+    return p && (p == model_placement(&config->model, SITE_ATTENTION) ||
+                 p == model_placement(&config->model, SITE_FFN));
+}
+
+static bool connection_used(const struct config *config, const char *value) {
+    const struct connection_kind *kind = connection_find(value);
+    return kind && model_has_connection(&config->model, kind);
+}
+
+static bool norm_used(const struct config *config, const char *value) {
+    for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
+        if (model_has_site(&config->model, site) && !config->model.site_norm[site]) return true;
     return false;
 }
+
+static bool norm_attn_used(const struct config *config, const char *value) {
+    return model_has_site(&config->model, SITE_ATTENTION);
+}
+
+static bool norm_ffn_used(const struct config *config, const char *value) {
+    return model_has_site(&config->model, SITE_FFN);
+}
+
+static bool norm_final_used(const struct config *config, const char *value) {
+    return model_has_site(&config->model, SITE_FINAL);
+}
+
+static bool extent_used(const struct config *config, const char *value) {
+    return config->model.qk_norm != INNER_NORM_OFF || config->model.v_norm != INNER_NORM_OFF ||
+           model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
+}
+
+static bool micro_batch_used(const struct config *config, const char *value) {
+    return !model_needs_batch(&config->model);
+}
+
+static bool gamma_learned(const struct config *config, const char *value) {
+    return model_learns(&config->model, NORM_GAMMA);
+}
+
+static bool affine_used(const struct config *config, const char *value) {
+    return gamma_learned(config, value) || model_learns(&config->model, NORM_BETA);
+}
+
+static const struct fact {
+    const char *name, *with, *without;                       // %s: the values
+    bool (*holds)(const struct config *, const char *value); // for one of the values
+} facts[] = {
+    {"training", "in training", "with --generate or --evaluate", in_training},
+    {"norms", "with --norm=%s", "without --norm=%s", norm_present_anywhere},
+    {"placements", "with --placement=%s", "without --placement=%s", placement_used},
+    {"connections", "with --connection=%s", "without --connection=%s", connection_used},
+    {"own-norm", "with a norm site that no other option sets", "", norm_used},
+    {"attn-norms", "with a norm in the attention sub-layers", "", norm_attn_used},
+    {"ffn-norms", "with a norm in the MLP sub-layers", "", norm_ffn_used},
+    {"end-norms", "with a norm before the head or after the embedding", "", norm_final_used},
+    {"qkv-norms", "with --qk-norm or --v-norm", "", extent_used},
+    {"micro-batches", "without probes, norms that pool over sequences, or --connection=admin", "",
+     micro_batch_used},
+    {"gamma", "with a norm that learns gamma", "", gamma_learned},
+    {"gamma-or-beta", "with a norm that learns gamma or beta", "", affine_used},
+};
+
+static const struct fact *fact_find(const char *name) {
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (!strcmp(facts[i].name, name)) return &facts[i];
+    return NULL;
+}
+
+/* ---- clauses ---- */
+
+struct clause {
+    bool negated;
+    char name[32], values[OPTION_FORM]; // "bn|pn", or ""
+};
+
+/* Reads the next clause of a condition; false at the end. */
+static bool next_clause(const char **at, struct clause *c) {
+    if (!*at || !**at) return false;
+    *at += strspn(*at, ", ");
+    *c = (struct clause){.negated = **at == '!'};
+    *at += c->negated;
+    const size_t length = strcspn(*at, ","), name = strcspn(*at, "=,");
+    snprintf(c->name, sizeof c->name, "%.*s", (int)name, *at);
+    if (name < length)
+        snprintf(c->values, sizeof c->values, "%.*s", (int)(length - name - 1), *at + name + 1);
+    *at += length;
+    return true;
+}
+
+/* Whether "a|b" holds the name. */
+static bool listed(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (; *list; list += strcspn(list, "|"), list += *list == '|')
+        if (strcspn(list, "|") == length && !strncmp(list, name, length)) return true;
+    return false;
+}
+
+const char *config_unknown_condition(const char *needs) {
+    static struct clause c;
+    for (const char *at = needs; next_clause(&at, &c);)
+        if (!fact_find(c.name) && !options_find(config_options, c.name)) return c.name;
+    return NULL;
+}
+
+static bool fact_holds(const struct fact *fact, const struct config *config, const char *values) {
+    char one[64];
+    if (!*values) return fact->holds(config, NULL);
+    for (const char *at = values; *at; at += strcspn(at, "|"), at += *at == '|') {
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "|"), at);
+        if (fact->holds(config, one)) return true;
+    }
+    return false;
+}
+
+static bool clause_holds(const struct clause *c, const struct config *config) {
+    const struct fact *fact = fact_find(c->name);
+    if (fact) return fact_holds(fact, config, c->values) != c->negated;
+    char text[64];
+    const char *value =
+        option_value(options_find(config_options, c->name), config, text, sizeof text);
+    return (value && (!*c->values || listed(c->values, value))) != c->negated;
+}
+
+static void clause_text(const struct clause *c, char *text, size_t size) {
+    const struct fact *fact = fact_find(c->name);
+    if (fact)
+        snprintf(text, size, c->negated ? fact->without : fact->with, c->values);
+    else if (!*c->values || !strcmp(c->values, "on"))
+        snprintf(text, size, "%s --%s", c->negated ? "without" : "with", c->name);
+    else
+        snprintf(text, size, "%s --%s=%s", c->negated ? "without" : "with", c->name, c->values);
+}
+
+/* Adds a clause's text after the others, separated by commas. */
+static void add_text(char *text, size_t size, const char *clause) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", clause);
+}
+
+/* ---- conditions of rows ---- */
 
 const char *config_norm_option(const struct norm_kind *kind, size_t i) {
     size_t own = 0;
@@ -19,195 +175,114 @@ const char *config_norm_option(const struct norm_kind *kind, size_t i) {
     return i == own && sees_pads ? "pad-stats" : NULL;
 }
 
-static bool norm_uses(const struct norm_kind *kind, const char *option) {
-    const char *name;
-    for (size_t i = 0; (name = config_norm_option(kind, i)); i++)
-        if (!strcmp(name, option)) return true;
-    return false;
+/* Adds " NAME" to a clause of the kinds that use an option, if this one does. */
+static void add_user(char *clause, size_t size, const char *fact, const char *kind, bool uses) {
+    const size_t used = strlen(clause);
+    if (uses)
+        snprintf(clause + used, size - used, "%s%s%s", used ? "|" : fact, used ? "" : "=", kind);
 }
 
-/* Which rows of a table, such as the norms, use an option. */
-struct usage {
-    int users, others; // how many do, and do not
-    bool used;         // by a row that this configuration has
-    char text[OPTION_FORM];
-};
-
-static void usage_add(struct usage *usage, const char *option, const char *name, bool uses,
-                      bool used) {
-    size_t length = strlen(usage->text);
-    if (!uses) {
-        usage->others++;
-        return;
+static void norm_users(const char *option, char *clause, size_t size) {
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
+        const char *name;
+        bool uses = false;
+        for (size_t i = 0; (name = config_norm_option(*kind, i)); i++)
+            uses |= !strcmp(name, option);
+        add_user(clause, size, "norms", (*kind)->name, uses);
     }
-    snprintf(usage->text + length, sizeof usage->text - length, "%s%s%s",
-             usage->users ? "|" : option, usage->users ? "" : "=", name);
-    usage->users++;
-    usage->used |= used;
 }
 
-/* The norms that use the option; `config` may be NULL. */
-static struct usage usage_in_norms(const char *option, const struct config *config) {
-    struct usage usage = {0};
-    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
-        usage_add(&usage, "with --norm", (*kind)->name, norm_uses(*kind, option),
-                  config && model_has_norm(&config->model, *kind));
-    return usage;
+static void optimizer_users(const char *option, char *clause, size_t size) {
+    for (size_t k = 0; optimizer_kinds[k]; k++) {
+        const char *name;
+        bool uses = false;
+        for (size_t i = 0; (name = optimizer_option_name(optimizer_kinds[k], i)); i++)
+            uses |= !strcmp(name, option);
+        add_user(clause, size, "optimizer", optimizer_kinds[k]->name, uses);
+    }
 }
 
-/* Whether a sub-layer has this placement. */
-static bool has_placement(const struct config *config, const struct placement *p) {
-    return p == model_placement(&config->model, SITE_ATTENTION) ||
-           p == model_placement(&config->model, SITE_FFN);
-}
-
-static bool optimizer_uses(const struct optimizer_kind *kind, const char *option) {
-    const char *name;
-    for (size_t i = 0; (name = optimizer_option_name(kind, i)); i++)
-        if (!strcmp(name, option)) return true;
-    return false;
-}
-
-static struct usage usage_in_optimizers(const char *option, const struct config *config) {
-    struct usage usage = {0};
-    for (size_t k = 0; optimizer_kinds[k]; k++)
-        usage_add(&usage, "with --optimizer", optimizer_kinds[k]->name,
-                  optimizer_uses(optimizer_kinds[k], option),
-                  config && (size_t)config->optimizer.kind == k);
-    return usage;
-}
-
-static struct usage usage_in_placements(const char *option, const struct config *config) {
-    struct usage usage = {0};
+static void placement_users(const char *option, char *clause, size_t size) {
     for (const struct placement *p = placements; p->name; p++)
-        usage_add(&usage, "with --placement", p->name, listed(p->options, option),
-                  config && has_placement(config, p));
-    return usage;
+        add_user(clause, size, "placements", p->name, p->options && !strcmp(p->options, option));
 }
 
-static struct usage usage_in_connections(const char *option, const struct config *config) {
-    struct usage usage = {0};
+static void connection_users(const char *option, char *clause, size_t size) {
     for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
-        usage_add(&usage, "with --connection", (*kind)->name, listed((*kind)->options, option),
-                  config && model_has_connection(&config->model, *kind));
-    return usage;
+        add_user(clause, size, "connections", (*kind)->name,
+                 (*kind)->options && !strcmp((*kind)->options, option));
 }
 
-/* Conditions of options that are not a matter of one row. */
-
-static bool norm_used(const struct config *config) {
-    for (int site = SITE_ATTENTION; site <= SITE_FINAL; site++)
-        if (model_has_site(&config->model, site) && !config->model.site_norm[site]) return true;
-    return false;
+const char *config_needs(const struct option *heading, const struct option *o) {
+    static void (*const users[])(const char *, char *, size_t) = {
+        norm_users, placement_users, connection_users, optimizer_users};
+    char text[2 * OPTION_FORM] = "";
+    if (heading && heading->needs) add_text(text, sizeof text, heading->needs);
+    if (o->needs) add_text(text, sizeof text, o->needs);
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        char clause[OPTION_FORM] = "";
+        users[i](o->name, clause, sizeof clause);
+        if (*clause) add_text(text, sizeof text, clause);
+    }
+    char *kept = *text ? strdup(text) : NULL; // until the program ends
+    if (*text && !kept) die(STATUS_MACHINE, "memory: not enough for the options");
+    return kept;
 }
 
-static bool norm_attn_used(const struct config *config) {
-    return model_has_site(&config->model, SITE_ATTENTION);
+/* Whether most kinds are listed: then --help need not say so. */
+static bool lists_most(const struct clause *c) {
+    size_t listed = 1, kinds = 0;
+    for (const char *v = c->values; *v; v++) listed += *v == '|';
+    if (!strcmp(c->name, "norms"))
+        while (norm_kinds[kinds]) kinds++;
+    if (!strcmp(c->name, "optimizer"))
+        while (optimizer_kinds[kinds]) kinds++;
+    return kinds && 2 * listed > kinds;
 }
 
-static bool norm_ffn_used(const struct config *config) {
-    return model_has_site(&config->model, SITE_FFN);
-}
-
-static bool norm_final_used(const struct config *config) {
-    return model_has_site(&config->model, SITE_FINAL);
-}
-
-static bool extent_used(const struct config *config) {
-    return config->model.qk_norm != INNER_NORM_OFF || config->model.v_norm != INNER_NORM_OFF ||
-           model_inner_norm(&config->model, INNER_QK)->forward; // of the placement
-}
-
-static bool micro_batch_used(const struct config *config) {
-    return !model_needs_batch(&config->model);
-}
-
-static bool affine_used(const struct config *config) {
-    return model_learns(&config->model, NORM_GAMMA) || model_learns(&config->model, NORM_BETA);
-}
-
-static bool decay_gamma_used(const struct config *config) {
-    return config->model.norms.affine && config->optimizer.weight_decay > 0 &&
-           model_learns(&config->model, NORM_GAMMA);
-}
-
-static const struct condition {
-    const char *option, *where;
-    bool (*holds)(const struct config *config);
-} conditions[] = {
-    {"norm", "with a site whose norm no other option chooses", norm_used},
-    {"norm-attn", "with a norm in the attention sub-layers", norm_attn_used},
-    {"norm-ffn", "with a norm in the MLP sub-layers", norm_ffn_used},
-    {"norm-final", "with a norm before the head or after the embedding", norm_final_used},
-    {"qk-norm-over", "with --qk-norm or --v-norm", extent_used},
-    {"micro-batch-tokens", "without probes, norms that pool over sequences, and --connection=admin",
-     micro_batch_used},
-    {"affine", "with a norm that learns gamma or beta", affine_used},
-    {"decay-gamma", "with weight decay and a norm that learns gamma", decay_gamma_used},
-};
-
-/* The option's row of conditions, or NULL. */
-static const struct condition *condition_of(const char *option) {
-    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
-        if (!strcmp(option, conditions[i].option)) return &conditions[i];
-    return NULL;
-}
-
-/* When the option has an effect. If most norms use it, only `in_full` names them. */
-static void describe_condition(const struct option *o, char *text, size_t size, bool in_full) {
-    const struct usage norms = usage_in_norms(o->name, NULL);
-    const struct usage placing = usage_in_placements(o->name, NULL);
-    const struct usage updating = usage_in_optimizers(o->name, NULL);
-    const struct usage connecting = usage_in_connections(o->name, NULL);
-    const struct condition *condition = condition_of(o->name);
+void config_condition(const struct option *o, char *text, size_t size) {
+    struct clause c;
+    char one[2 * OPTION_FORM];
     text[0] = 0;
-    if (condition && in_full)
-        snprintf(text, size, "%s", condition->where);
-    else if (norms.users && (in_full || norms.users <= norms.others))
-        snprintf(text, size, "%s", norms.text);
-    else if (placing.users)
-        snprintf(text, size, "%s", placing.text);
-    else if (updating.users && (in_full || updating.users <= updating.others))
-        snprintf(text, size, "%s", updating.text);
-    else if (connecting.users)
-        snprintf(text, size, "%s", connecting.text);
-    else if (o->needs)
-        snprintf(text, size, "%s --%s", *o->needs == '!' ? "without" : "with",
-                 o->needs + (*o->needs == '!'));
+    for (const char *at = o->needs; next_clause(&at, &c);) {
+        if (lists_most(&c) || (!strcmp(c.name, "training") && !c.negated)) continue;
+        clause_text(&c, one, sizeof one);
+        add_text(text, size, one);
+    }
 }
 
-void config_condition(const struct option *option, char *text, size_t size) {
-    describe_condition(option, text, size, false);
+/* Why the option has no effect: the texts of the clauses that do not hold; "" if all do. */
+static void missing(const struct config *config, const struct option *o, char *text, size_t size) {
+    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
+    struct clause c;
+    char one[2 * OPTION_FORM];
+    text[0] = 0;
+    if (config->model.norms.watch && of_watch) return; // see norm/watch.h
+    for (const char *at = o->needs; next_clause(&at, &c);) {
+        if (clause_holds(&c, config)) continue;
+        if (!strcmp(c.name, "norms") && listed(c.values, norm_kinds[config->model.norm]->name))
+            snprintf(one, sizeof one, "%s", fact_find("own-norm")->with); // --norm is at no site
+        else
+            clause_text(&c, one, sizeof one);
+        add_text(text, size, one);
+    }
 }
 
 bool config_has_effect(const struct config *config, const struct option *o) {
-    const struct usage norms = usage_in_norms(o->name, config);
-    const struct usage placing = usage_in_placements(o->name, config);
-    const struct usage updating = usage_in_optimizers(o->name, config);
-    const struct usage connecting = usage_in_connections(o->name, config);
-    const bool of_watch = !strcmp(o->name, norm_eps.name) || !strcmp(o->name, norm_momentum.name);
-    if (config->model.norms.watch && of_watch) return true; // see norm/watch.h
-    const struct condition *condition = condition_of(o->name);
-    if (condition) return condition->holds(config);
-    if (norms.users) return norms.used;
-    if (placing.users) return placing.used;
-    if (updating.users) return updating.used;
-    if (connecting.users) return connecting.used;
-    return !o->needs || options_hold(config_options, config, o->needs);
+    char why[OPTION_FORM];
+    missing(config, o, why, sizeof why);
+    return !*why;
 }
 
 bool config_unused(const struct config *config, int argc, char **argv, char *text, size_t size) {
-    size_t used = 0;
     text[0] = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        char why[OPTION_FORM], one[2 * OPTION_FORM];
         if (o->kind == OPTION_HEADING || !options_given(config_options, o, argc, argv)) continue;
-        if (config_has_effect(config, o) || used >= size) continue;
-        char why[OPTION_FORM];
-        describe_condition(o, why, sizeof why, true);
-        if (norm_uses(norm_kinds[config->model.norm], o->name)) // and yet it has no effect
-            snprintf(why, sizeof why, "%s", condition_of("norm")->where);
-        used += (size_t)snprintf(text + used, size - used, "%s--%s (only %s)", used ? ", " : "",
-                                 o->name, why);
+        missing(config, o, why, sizeof why);
+        if (!*why) continue;
+        snprintf(one, sizeof one, "--%s (only %s)", o->name, why);
+        add_text(text, size, one);
     }
-    return used > 0;
+    return *text;
 }

@@ -1,45 +1,46 @@
 #include "model/lab/due.h"
+#include "model/lab/interrupt.h"
 #include "model/math/ranks.h"
 #include <omp.h>
 
-bool due_end(struct session *t) {
-    const double limit = t->config.max_seconds;
-    if (t->outcome.steps == t->config.max_iters)
-        t->outcome.ended_by = "max-iters";
-    else if (limit > 0 && ranks_first(omp_get_wtime() - t->clock.start >= limit))
-        t->outcome.ended_by = "max-seconds";
-    return t->outcome.ended_by != NULL;
+enum ending due_end(const struct session *t, const struct log_row *row) {
+    const double seconds = t->config.max_seconds, loss = t->config.stop_at;
+    if (interrupt_now()) return ENDING_SIGNAL;
+    if (t->outcome.steps == t->config.max_iters) return ENDING_ITERS;
+    if (seconds > 0 && ranks_first(omp_get_wtime() - t->clock.start >= seconds))
+        return ENDING_SECONDS;
+    return loss > 0 && row->val_loss >= 0 && row->val_loss <= loss ? ENDING_LOSS : ENDING_NONE;
 }
 
-bool due_stop(struct session *t, const struct log_row *row) {
-    const double limit = t->config.stop_at;
-    const bool reached = limit > 0 && row->val_loss >= 0 && row->val_loss <= limit;
-    if (reached) t->outcome.ended_by = "stop-at";
-    return reached;
+const char *due_ending_option(enum ending ending) {
+    static const char *const options[] = {
+        [ENDING_ITERS] = "max-iters", [ENDING_SECONDS] = "max-seconds", [ENDING_LOSS] = "stop-at"};
+    return options[ending];
 }
 
-bool due_evaluation(const struct session *t) {
-    return t->outcome.steps % t->config.eval_interval == 0 || t->outcome.ended_by;
-}
-
-bool due_checkpoint(const struct session *t) {
-    int64_t step = t->outcome.steps, interval = t->config.checkpoint_interval;
-    if (step == t->clock.step) return false;
-    if (interval == OPTION_AUTO)
-        return ranks_first(omp_get_wtime() - t->clock.saved >= 100 * t->clock.saving);
+static bool every(int64_t interval, int64_t step) {
     return interval && step % interval == 0;
 }
 
-bool due_probe(const struct session *t) {
-    int64_t interval = t->config.probe_interval;
-    return interval && t->outcome.steps % interval == 0;
+bool due_evaluation(const struct config *config, int64_t step, enum ending ending) {
+    return every(config->eval_interval, step) || due_ending_option(ending);
 }
 
-bool due_sample(const struct session *t) {
-    int64_t interval = t->config.sample_interval;
-    return interval && t->outcome.steps % interval == 0;
+bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step) {
+    if (step == clock->step) return false;
+    if (config->checkpoint_interval == OPTION_AUTO)
+        return ranks_first(omp_get_wtime() - clock->saved >= 100 * clock->saving);
+    return every(config->checkpoint_interval, step);
 }
 
-bool due_log(const struct session *t, const struct log_row *row) {
-    return row->step % t->config.log_interval == 0 || row->val_loss >= 0;
+bool due_probe(const struct config *config, int64_t step) {
+    return every(config->probe_interval, step);
+}
+
+bool due_sample(const struct config *config, int64_t step) {
+    return every(config->sample_interval, step);
+}
+
+bool due_log(const struct config *config, const struct log_row *row) {
+    return every(config->log_interval, row->step) || row->val_loss >= 0;
 }

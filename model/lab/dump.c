@@ -39,8 +39,8 @@ static void *add(struct dump *d, const struct stored *like, const char *site, co
     return data;
 }
 
-/* The pass's part of the next array (B,T,...). Its shape goes on with `heads` and `width`, each
-   only if it is not 0. */
+/* The pass's part of the next array (B,T,...). Its shape continues with `heads` and `width`,
+   each only if it is not 0. */
 static void *take(struct dump *d, enum stored_type type, size_t heads, size_t width,
                   const char *site, const char *part) {
     struct stored like = {.type = type, .dimensions = 2, .shape = {d->B, d->T}};

@@ -8,8 +8,8 @@
                                        after each; that after the last one has the number 2L
      head_in                           (B,T,C) what the head reads
      transformer.h.l.attn.qkv          (B,T,E)  q, k and v as attention reads them: after their
-                                       norms, the learned scale and the gain
-     transformer.h.l.attn.output       (B,T,C) attention's output, which c_proj reads
+                                       norms, the learned scale and the gain; then z of gate.h
+     transformer.h.l.attn.output       (B,T,C) attention's output after its gate, which c_proj reads
      NORM.input, NORM.output           x and y of each norm, by its name in the model's file
 
    and the gradients of dump_gradients():

@@ -1,10 +1,10 @@
 #include "model/lab/evaluate.h"
-#include "model/lab/best.h"
 #include "model/lab/interrupt.h"
+#include "model/lab/save.h"
 #include "model/math/ranks.h"
 #include <math.h>
 
-/* The number of batches that an evaluation uses, of `batches` in the validation part. */
+/* The number of batches that an evaluation uses, of `batches` in the validation split. */
 static size_t batches_used(const struct session *t, size_t batches) {
     size_t limit = (size_t)t->config.eval_iters;
     return limit ? size_min(limit, batches) : batches;
@@ -86,17 +86,17 @@ struct score evaluate_slice(struct session *t) {
 static void keep_if_best(struct session *t, const struct log_row *row) {
     struct outcome *outcome = &t->outcome;
     bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
-    if (!better || !best_possible(t)) return;
+    if (!better || !save_best_possible(t)) return;
     outcome->best_val_loss = row->val_loss;
     outcome->best_step = row->step;
-    if (isfinite(row->val_loss)) best_keep(t);
+    if (isfinite(row->val_loss)) save_best_keep(t);
 }
 
-bool evaluate_run(struct session *t, struct log_row *row) {
+void evaluate_run(struct session *t, struct log_row *row) {
     struct outcome *outcome = &t->outcome;
     struct score validation = evaluate_validation(t, &t->model, STATISTICS_RUNNING), slice = {0};
     if (t->config.eval_train && !interrupt_signal) slice = evaluate_slice(t);
-    if (interrupt_signal) return false;
+    if (interrupt_signal) return;
     // before the first update the running statistics are no estimates yet
     bool untracked = row->step == 0 && t->model.lists.state.size;
     if (untracked && !isfinite(validation.loss)) {
@@ -104,7 +104,7 @@ bool evaluate_run(struct session *t, struct log_row *row) {
                      "step %6d  no val loss: it overflows before the running statistics have seen "
                      "a batch",
                      0);
-        return true;
+        return;
     }
     row->val_loss = outcome->val_loss = validation.loss / (double)validation.targets;
     outcome->val_accuracy = (double)validation.correct / (double)validation.targets;
@@ -112,5 +112,4 @@ bool evaluate_run(struct session *t, struct log_row *row) {
         row->eval_train_loss = slice.loss / (double)slice.targets;
     outcome->eval_train_loss = row->eval_train_loss;
     keep_if_best(t, row);
-    return true;
 }

@@ -1,4 +1,4 @@
-/* A model's loss on the validation part, and on a slice of the training part. */
+/* A model's loss on the validation split, and on a slice of the training split. */
 #ifndef EVALUATE_H
 #define EVALUATE_H
 
@@ -10,21 +10,20 @@ typedef bool evaluate_batch(void *context, const struct batch *batch, const stru
 void evaluate_batches(struct session *t, enum statistics_source source, evaluate_batch *each,
                       void *context);
 
-/* The score on the validation part, or on --eval-iters batches spread evenly over it. `model` was
+/* The score on the validation split, or on --eval-iters batches spread evenly over it. `model` was
    made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch
    come from the batch before it. An interrupt ends the loop early: the score then is of fewer
    batches. */
 struct score evaluate_validation(struct session *t, struct model *model,
                                  enum statistics_source source);
 
-/* --eval-train: the same, with running statistics, on a slice of the training part that is as long
-   as what evaluate_validation() measures, or as long as the training part allows. */
+/* --eval-train: the same, with running statistics, on a slice of the training split that is as long
+   as what evaluate_validation() measures, or as long as the training split allows. */
 struct score evaluate_slice(struct session *t);
 
 /* The evaluation of a run at one step: writes its losses to the row and to the outcome, and keeps
-   the best model. If an interrupt arrives before the end, returns false and changes nothing. Before
-   the first update the loss by running statistics may not be finite: it then says so, records no
-   loss and returns true. */
-bool evaluate_run(struct session *t, struct log_row *row);
+   the best model. If an interrupt arrives before the end, it changes nothing. Before the first update
+   the loss by running statistics may not be finite: it then says so and records no loss. */
+void evaluate_run(struct session *t, struct log_row *row);
 
 #endif

@@ -64,7 +64,7 @@ const struct manual help_manual = {
     .purpose = "train a small Transformer with any normalization in any placement",
     .introduction =
         "Train a character-level Transformer on a text and log its loss. CORPUS is a "
-        "UTF-8 file, - is standard input; without it the built-in grammar makes a text.",
+        "UTF-8 file or - (standard input); by default the built-in grammar makes a text.",
     .needs = config_condition,
     .entry = entry,
     .sections = sections,
@@ -79,9 +79,30 @@ static void list_row(const char *name, const char *formula, const char *source) 
     printf("%-11s %s\n%-11s %s\n", name, formula, "", source);
 }
 
+static const char *truth(bool value) {
+    return value ? "true" : "false";
+}
+
+/* The table of options, and what conditions need to know of the placements, for programs. */
+static void print_json(void) {
+    fputs("{\"options\":\n", stdout);
+    options_table_json(config_options, stdout);
+    fputs(", \"placements\":\n", stdout);
+    for (const struct placement *p = placements; p->name; p++)
+        printf(
+            "%s{\"name\": \"%s\", \"connection\": \"%s\", \"attn_norms\": %s, \"ffn_norms\": %s, "
+            "\"end_norms\": %s, \"qk_norms\": %s, \"gamma\": %s}",
+            p == placements ? "[" : ",\n ", p->name, placement_connection(p)->name,
+            truth(placement_has_norms(p, true)), truth(placement_has_norms(p, false)),
+            truth(p->final || p->embedding), truth(p->qk || p->qkv), truth(!p->plain));
+    puts("]}");
+}
+
 bool help_answer(const struct config *config) {
     signal(SIGPIPE, reader_left);
-    if (config->help)
+    if (config->help && !strcmp(config->help, "json"))
+        print_json();
+    else if (config->help)
         options_help(&help_manual, config->help, stdout);
     else if (config->list_norms)
         for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)

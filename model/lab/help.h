@@ -1,4 +1,4 @@
-/* What the program prints without training: --help, --list-norms and other lists, --version. */
+/* Output without training: --help, --list-norms and other lists, --version. */
 #ifndef HELP_H
 #define HELP_H
 

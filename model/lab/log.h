@@ -18,4 +18,9 @@ struct log_row log_row(struct session *t);
    if it is the last, or if a number in it is not finite. */
 void log_write(struct session *t, struct log_row *row, bool last);
 
+/* If a number of the row is not finite, or at the last step one of the model, writes summary.json
+   and dies with status 3; the message names the first tensor that holds such a number. The row is
+   in the log already. */
+void log_check(struct session *t, const struct log_row *row, bool last);
+
 #endif

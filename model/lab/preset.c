@@ -37,7 +37,7 @@ static const struct settings presets[] = {
               Shakespeare (--hold-out), one choice at a time; scripts/RESULTS.md has the trials */
 static const struct settings recipes[] = {
     {"nanogpt", ""},
-    {"best", "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=6 n-embd=104 "
+    {"best", "preset=llama placement=peri qk-norm=on ffn-norm=on n-layer=7 n-embd=96 "
              "init-std=0.06 init-embd-std=0.08 optimizer=muon muon-steps=4 learning-rate=5e-3 "
              "muon-lr=2.5e-3 schedule=linear min-lr=0 grad-clip=0 batch-size=6 max-iters=4000"},
     {0},

@@ -5,8 +5,8 @@
 #include "data/text/item_set.h"
 #include "model/model.h"
 
-/* How a character is sampled. Of the characters that top_k leaves, top_p takes the fewest likeliest
-   ones whose probabilities sum to it (Holtzman et al. 2019, arXiv:1904.09751), and min_p leaves out
+/* How a character is sampled. Of the characters that top_k leaves, top_p takes the likeliest ones until
+   their probabilities sum to it (Holtzman et al. 2019, arXiv:1904.09751), and min_p leaves out
    those less than min_p times as likely as the likeliest (Nguyen et al. 2024, arXiv:2407.01082). */
 struct sample_options {
     double temperature;  // logits are divided by it; 0: always the likeliest character
@@ -58,15 +58,15 @@ struct text_options {
 void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
                  const struct text_options *text, FILE *const files[2]);
 
-/* What the items are: how many, how many of them are in the training part, only in the validation
-   part, and cut at the end of a block. */
+/* What the items are: how many, how many of them are in the training split, only in the validation
+   split, and cut at the end of a block. */
 struct item_counts {
     size_t items, known, validate, cut;
 };
 
 /* Writes `count` items, a line each, to files as above. An item starts with the prompt and ends
    before the end marker, or after a block. If `known` is not NULL, each line starts with "known  "
-   for an item of the training part, else with "new    ". Dies with status 2 if no item can start
+   for an item of the training split, else with "new    ". Dies with status 2 if no item can start
    with the prompt. */
 struct item_counts sample_items(struct sampler *sampler, const struct vocabulary *vocabulary,
                                 const char *prompt, size_t count, const struct item_set *known,

@@ -1,4 +1,4 @@
-/* What training says on standard error, unless --quiet. */
+/* Messages of training on standard error, unless --quiet. */
 #ifndef SAY_H
 #define SAY_H
 

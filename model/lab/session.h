@@ -16,6 +16,15 @@ struct mark {
     int64_t tokens;  // targets trained on since the run started
 };
 
+/* Started by log_start(). */
+struct clock {
+    double start;            // now minus the seconds that the run took before
+    int64_t step, tokens;    // of the run when this program started
+    double updating;         // seconds spent in updates since then
+    struct mark row, logged; // at the start of this step's row, and of the last logged row
+    double saved, saving;    // when the last save ended, and the seconds that it took
+};
+
 struct session {
     struct config config;
     struct checkpoint checkpoint; // what was stored: the run to resume or the model to use
@@ -32,14 +41,8 @@ struct session {
     struct {
         struct model model; // only its lists of tensors
         struct arena arena;
-    } best; // see best.h
-    struct {
-        double start;            // now minus the seconds that the run took before
-        int64_t step, tokens;    // of the run when this program started
-        double updating;         // seconds spent in updates since then
-        struct mark row, logged; // at the start of this step's row, and of the last logged row
-        double saved, saving;    // when the last save ended, and the seconds that it took
-    } clock;                     // started by log_start()
+    } best; // see save.h
+    struct clock clock;
 };
 
 /* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless

@@ -1,15 +1,67 @@
+/* From options to a run that is ready to train.
+
+   --start: the vocabulary of the file, if it has one, becomes that of the run, so that a character
+   keeps its embedding and another text may lack some of the characters. A run that resumes has its
+   weights and vocabulary in its checkpoint and does not read the file again, unless it was stopped
+   before its first checkpoint. */
 #include "model/lab/setup.h"
 #include "data/die.h"
-#include "model/lab/best.h"
+#include "data/files/notice.h"
+#include "model/lab/checkpoint_parts.h"
 #include "model/lab/plot.h"
-#include "model/lab/start.h"
+#include "model/lab/save.h"
 #include "model/lab/update.h"
+#include <string.h>
+
+/* Notes each option of the model that differs from that of the file: shapes do not show all of
+   them. An option that is not in effect changes nothing and is not noted. */
+static void note_differences(const struct checkpoint *file, const struct config *config) {
+    for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
+        const char *stored = safetensors_text(&file->file, o->name);
+        char text[TEXT_SIZE];
+        if (o->scope != OPTION_OF_MODEL || !stored || !config_has_effect(config, o)) continue;
+        const char *value = option_value(o, config, text, sizeof text);
+        if (strcmp(stored, value) != 0)
+            notice("%s is of a model with --%s=%s, this one has %s", file->path, o->name, stored,
+                   value);
+    }
+}
+
+/* --start. Before the corpus is read: opens the file, and reads the vocabulary into t->known. The stream
+   of `file` stays NULL if no weights are to be read. */
+static void open_start(struct checkpoint *file, struct session *t) {
+    const struct config *config = &t->config;
+    const struct checkpoint *from = &t->checkpoint; // of a run that resumes
+    *file = (struct checkpoint){0};
+    if (!config->start) return;
+    if (!from->file.stream) {
+        checkpoint_open_start(file, config->start);
+        from = file;
+    }
+    if (safetensors_text(&from->file, "vocabulary") && checkpoint_embedding(from))
+        checkpoint_read_vocabulary(from, (int)config->level, &t->known);
+}
+
+/* Reads the weights into the new model, and closes the file. */
+static void read_start(struct checkpoint *file, struct session *t) {
+    if (!file->file.stream) return;
+    const struct stored *embedding = checkpoint_embedding(file);
+    if (embedding && embedding->dimensions && embedding->shape[0] != t->model.V)
+        die(STATUS_MACHINE,
+            "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
+            embedding->shape[0], t->corpus.name, t->model.V);
+    checkpoint_read_start(file, &t->model);
+    note_differences(file, &t->config);
+    checkpoint_close(file);
+}
 
 static void open_new(struct session *t) {
     const struct config *config = &t->config;
+    const int64_t connection = config->model.connection; // 0: the placement's
     char name[128];
-    snprintf(name, sizeof name, "%s-%s-s%lld", norm_kinds[config->model.norm]->name,
-             placements[config->model.placement].name, (long long)config->seed);
+    snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
+             placements[config->model.placement].name, connection ? "-" : "",
+             connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
     run_open(&t->run, config->out, name, config->force);
 }
 
@@ -25,7 +77,7 @@ static void open_resumed(struct session *t) {
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
             (long long)config->max_iters, config->resume, (long long)outcome->steps);
     outcome->seconds = run_resume(&t->run, outcome->steps);
-    best_resume(t);
+    save_best_resume(t);
 }
 
 static void open_run(struct session *t) {
@@ -59,7 +111,7 @@ void setup_run(struct session *t) {
     struct checkpoint start;
     progress_start(&t->progress, config->quiet);
     plot_start(t);
-    start_open(&start, t);
+    open_start(&start, t);
     check_reads(config, &start);
     session_corpus(t, t->known.symbols ? &t->known : NULL);
     session_compare(t);
@@ -68,9 +120,9 @@ void setup_run(struct session *t) {
     model_init(&t->model, &config->model, session_vocabulary(t)->V, config->batch_size,
                config->seed);
     t->model.threads = (size_t)config->team;
-    start_read(&start, t);
+    read_start(&start, t);
     optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    best_init(t);
+    save_best_init(t);
     t->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     // weights of a file have their values already
@@ -91,7 +143,7 @@ void setup_free(struct session *t) {
     run_close(&t->run);
     if (t->config.probe_interval) probe_free(&t->probe);
     batch_free(&t->batch);
-    best_free(t);
+    save_best_free(t);
     optimizer_free(&t->optimizer);
     corpus_free(&t->corpus);
     vocabulary_free(&t->known);

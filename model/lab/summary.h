@@ -1,4 +1,4 @@
-/* How a run went, and summary.json that says so. */
+/* The outcome of a run, and summary.json. */
 #ifndef SUMMARY_H
 #define SUMMARY_H
 

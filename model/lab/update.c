@@ -48,7 +48,7 @@ static void write_probe_row(void *run, int64_t step, int layer, const char *site
 void update_model(struct session *t, struct log_row *row) {
     struct tensor_list *param = &t->model.lists.param;
     double start = omp_get_wtime(), fraction = 0;
-    bool probed = due_probe(t);
+    bool probed = due_probe(&t->config, row->step);
     if (t->config.profile) profile_resume();
     const struct batch_count size = update_count(t, row->step);
     row->train_loss = accumulate_gradient(t, size.targets, probed, &fraction);

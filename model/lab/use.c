@@ -2,8 +2,11 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/item_set.h"
+#include "data/text/utf8.h"
+#include "data/text/writer.h"
 #include "model/lab/dump.h"
 #include "model/lab/evaluate.h"
+#include "model/lab/sample.h"
 #include "model/lab/streams.h"
 #include <math.h>
 #include <string.h>
@@ -67,9 +70,10 @@ static void write_items(struct session *t, const struct vocabulary *vocabulary, 
     streams_flush(); // before the next line on standard error
     char places[128] = "", cut[64] = "";
     if (corpus)
-        snprintf(places, sizeof places,
-                 ": %zu known (in the training part), %zu new (%zu of them in the validation part)",
-                 counts.known, counts.items - counts.known, counts.validate);
+        snprintf(
+            places, sizeof places,
+            ": %zu known (in the training split), %zu new (%zu of them in the validation split)",
+            counts.known, counts.items - counts.known, counts.validate);
     if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, T);
     progress_say(&t->progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
                  cut);
@@ -157,7 +161,7 @@ static struct score score_with(struct session *t, enum statistics_source source)
     return score;
 }
 
-/* Whether the validation part has more than one batch. */
+/* Whether the validation split has more than one batch. */
 static bool has_other_batch(const struct session *t) {
     return corpus_blocks(&t->corpus, t->batch.T) > (size_t)t->config.batch_size;
 }
@@ -303,7 +307,7 @@ void use_evaluate(struct session *t) {
            loss / log(2), (double)score.correct / (double)score.targets,
            !own                     ? ""
            : t->config.hold_out > 0 ? "the held-out part of the training split of "
-                                    : "the validation part of ",
+                                    : "the validation split of ",
            t->corpus.name, score.targets);
     if (t->outcome.items.all)
         printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
@@ -315,4 +319,68 @@ void use_evaluate(struct session *t) {
     vocabulary_free(&vocabulary);
     batch_free(&t->batch);
     corpus_free(&t->corpus);
+}
+
+/* ---- --sample-interval ---- */
+
+enum { CHARACTERS = 72 };
+
+/* What is sampled, by a leader and its helpers. */
+struct line {
+    struct sampler sampler;
+    int32_t start, end; // the character before the line; the one that ends it, or -1
+    size_t count;
+    int32_t id[CHARACTERS];
+};
+
+static void sample_the_line(void *argument) {
+    struct line *line = argument;
+    sampler_add(&line->sampler, line->start);
+    while (line->count < CHARACTERS) {
+        int32_t id = sampler_try(&line->sampler);
+        if (id < 0 || id == line->end) return;
+        line->id[line->count++] = id;
+    }
+}
+
+/* Writes the text with escapes; a terminal takes U+0080 to U+009F for control characters, too. */
+static void escape(const char *text, size_t bytes, FILE *file) {
+    for (size_t at = 0; at < bytes;) {
+        const int32_t code = utf8_decode((const unsigned char *)text, bytes, &at);
+        if (code == '\n' || code == '\t' || code == '\\')
+            fprintf(file, "\\%c", code == '\n' ? 'n' : code == '\t' ? 't' : '\\');
+        else
+            utf8_put(code < 0x20 || (code >= 0x7f && code < 0xa0) ? '?' : (uint32_t)code, file);
+    }
+}
+
+/* The text of the line, escaped, in `text` (size bytes). */
+static void write_line(const struct line *line, const struct vocabulary *vocabulary, char *text,
+                       size_t size) {
+    char raw[4 * CHARACTERS + 4] = "";
+    FILE *plain = fmemopen(raw, sizeof raw, "w"), *escaped = fmemopen(text, size, "w");
+    if (!plain || !escaped) die(STATUS_MACHINE, "memory: not enough for a sample");
+    struct writer writer = {.vocabulary = vocabulary, .file = plain};
+    for (size_t i = 0; i < line->count; i++) writer_put(&writer, line->id[i]);
+    writer_end(&writer);
+    const long bytes = ftell(plain);
+    fclose(plain);
+    escape(raw, (size_t)bytes, escaped);
+    fclose(escaped);
+}
+
+void use_sample_line(struct session *t) {
+    const struct vocabulary *vocabulary = session_vocabulary(t);
+    const int32_t newline = vocabulary_id(vocabulary, '\n');
+    struct line line = {.start = newline < 0 ? 0 : newline, .end = t->config.items ? newline : -1};
+    char text[8 * CHARACTERS] = "";
+    if (t->run.silent) return;
+    sampler_init(&line.sampler, &t->model, t->config.sampling,
+                 random_key(t->config.seed, "sample", 0));
+    team_lead(model_extend_threads(&t->model), sample_the_line, &line);
+    sampler_free(&line.sampler);
+    write_line(&line, vocabulary, text, sizeof text);
+    run_sample(&t->run, t->outcome.steps, text);
+    snprintf(t->progress.text, sizeof t->progress.text, "step %lld writes: %s",
+             (long long)t->outcome.steps, text);
 }

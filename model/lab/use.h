@@ -1,4 +1,4 @@
-/* What a trained model is used for: to write text or items, and to be measured. */
+/* Uses a trained model: writes text or items, and measures its loss. */
 #ifndef USE_H
 #define USE_H
 
@@ -12,8 +12,14 @@ void use_sample(struct session *t);
    line names a corpus (`corpus_given`), it must be that one. */
 void use_generate(struct session *t, bool corpus_given);
 
-/* --evaluate: prints the loss on the validation part of the corpus that the model was trained on,
-   or on the whole of another corpus. With --dump, it then writes what the model computed. */
+/* --evaluate: prints the loss on the validation split of the corpus that the model was trained on,
+   or on all of another corpus. With --dump, it then writes what the model computed. */
 void use_evaluate(struct session *t);
+
+/* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item, into
+   samples.txt and above the live line. Line breaks, tabs and backslashes become \n, \t and \\, other control characters ?.
+   All lines of a run have the same random numbers, so that two of them differ by the model only. A
+   line ends where a logit is not finite. Training is not touched. */
+void use_sample_line(struct session *t);
 
 #endif

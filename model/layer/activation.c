@@ -97,19 +97,15 @@ static void relu2_backward(size_t count, real *dx, real *y, const real *dy, cons
     }
 }
 
-static inline real sigmoid(real x) {
-    return (real)0.5 * (1 + tanh_real((real)0.5 * x));
-}
-
 static void silu_forward(size_t count, real *y, const real *x) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] * sigmoid(x[i]);
+    for (size_t i = 0; i < count; i++) y[i] = x[i] * sigmoid_real(x[i]);
 }
 
 static void silu_backward(size_t count, real *dx, real *y, const real *dy, const real *x) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
-        real s = sigmoid(x[i]);
+        real s = sigmoid_real(x[i]);
         y[i] = x[i] * s;
         dx[i] = dy[i] * s * mul_add(x[i], 1 - s, 1);
     }

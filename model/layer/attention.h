@@ -8,10 +8,11 @@
 /* One attention over a batch. Forward and backward of a batch take the same. HS = C / NH.
 
    A token has NH queries, and KV keys and values, KV a divisor of NH: each run of NH / KV heads, a
-   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS: q, k, v; head h has the
+   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS + others: q, k, v; head h has the
    columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
 struct attention {
     size_t T, C, NH, KV;
+    size_t others;   // columns of qkv after q, k and v, such as those of a gate (gate.h)
     const real *qkv; // (B,T,E)
     real *softmax;   // (B,NH,2,T): forward keeps here what backward needs; see attention.c
     real softcap;    // c, if scores z become c tanh(z / c); 0: they stay
@@ -24,7 +25,7 @@ size_t attention_scratch(const struct attention *attention);
 
 /* The width E of a token's row in qkv. */
 static inline size_t attention_row(const struct attention *a) {
-    return a->C + 2 * (a->C / a->NH) * a->KV;
+    return a->C + 2 * (a->C / a->NH) * a->KV + a->others;
 }
 
 /* out (B,T,C), by the calling thread, for the given heads only: head h of sequence b has number

@@ -13,8 +13,8 @@ struct gain {
     real *sums;         // (team_row_blocks(N),size), of each row block's gradient
 };
 
-/* Declares the parameter `name`, (size), for N = B T tokens of groups x size columns, with
-   g = start at first. */
+/* Declares the parameter `name`, (size), for N = B T tokens of groups x size columns, where
+   g is initially `start`. */
 void gain_attach(struct gain *gain, const char *name, size_t size, size_t groups, double start,
                  double scale, const struct layout *layout);
 

@@ -3,8 +3,8 @@
    shares. So the work of adding is shared, and a rank with one subtree sends and receives about twice
    the size of the model.
 
-   MPI goes on with what was started only inside its own functions. So each start of an exchange looks
-   after those before it. */
+   MPI continues what was started only inside its own functions. So each start of an exchange also
+   advances those before it. */
 #include "model/math/ranks.h"
 #include "data/die.h"
 #include "data/memory.h"
@@ -265,7 +265,7 @@ static void gather(struct exchange *e) {
     e->added = true;
 }
 
-/* Goes on with what has arrived. All ranks gather in the same order. */
+/* Continues with what has arrived. All ranks gather in the same order. */
 static void advance(void) {
     int done = 1;
     for (size_t i = 0; i < exchanges_used && done; i++) {

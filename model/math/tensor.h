@@ -25,7 +25,7 @@ static inline real *param_slot(const struct param *param, size_t slot) {
 
 enum { TENSOR_NAME = 64 }; // bytes of a name
 
-enum { TENSOR_MATRICES = 3 }; // maximum number of matrices that a weight consists of
+enum { TENSOR_MATRICES = 4 }; // maximum number of matrices that a weight consists of
 
 /* Which vectors of a matrix keep unit length: see unit.h. */
 enum tensor_unit { UNIT_NONE, UNIT_ROWS, UNIT_COLUMNS };
@@ -49,7 +49,7 @@ struct tensor_list {
     size_t size;           // reals taken; each tensor starts at a multiple of 64 bytes
     size_t units;          // tensors that keep unit length
     real *value;           // (size), NULL while counting
-    real *grad;            // (slots,stride) likewise; only `param` and `fixed` have it
+    real *grad;            // (slots,stride), NULL while counting; only `param` and `fixed` have it
     size_t stride;         // reals of a slot: the size that the first pass counted
     uint64_t version;      // counts changes of the values
 };
@@ -87,7 +87,7 @@ void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor
 
 /* Declares that this matrix of the list is the weight of a hidden layer, and the matrices that it
    consists of, one below the other: their numbers of rows, 0 after the last. Attention's queries,
-   keys and values are three matrices in one weight. Embeddings and the head are not hidden. */
+   keys, values and gates are four matrices in one weight. Embeddings and the head are not hidden. */
 void tensor_hidden(struct tensor_list *list, struct param weight,
                    const size_t rows[TENSOR_MATRICES]);
 

@@ -150,6 +150,10 @@ static inline real tanh_slope(real x) {
     return 4 * e * inverse * inverse;
 }
 
+static inline real sigmoid_real(real x) { // 1 / (1 + exp(-x))
+    return (real)0.5 * (1 + tanh_real((real)0.5 * x));
+}
+
 static inline real erf_real(real x) {
     return sizeof(real) == sizeof(float) ? (real)erf_float((float)x) : (real)erf((double)x);
 }

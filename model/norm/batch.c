@@ -60,8 +60,8 @@ static const struct norm_option bn_axis = {
     .type = NORM_CHOICE,
     .start = "batch+time",
     .choice = axis_choice,
-    .help = "what bn pools over; batch: each position has statistics of its own, which is causal, "
-            "but does not work with --items, where the first position never varies",
+    .help = "dimensions over which bn pools; batch: each position has its own statistics, which is "
+            "causal but fails with --items, where the first position never varies",
     .of_model = true,
     .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
 };
@@ -73,7 +73,7 @@ static const struct norm_option bn_shards = {
     .start = "1",
     .min = 1,
     .max = 1e9,
-    .help = "number of parts of the batch that have statistics of their own in bn",
+    .help = "number of shards of the batch that bn normalizes separately",
     .measured = {[STATISTICS_POSITION] = {true, {.integer = 1}}},
 };
 
@@ -84,7 +84,8 @@ static const struct norm_option rbn_mean = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "weight of a penalty, beside the mean loss: (mean - running mean)^2 of each channel",
+    .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
+            "objective",
     .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
@@ -94,7 +95,8 @@ static const struct norm_option rbn_var = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "weight of the same penalty on the standard deviations",
+    .help = "weight of a penalty on the squared difference between the standard deviation and the "
+            "running one of each channel, added to the training objective",
     .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
@@ -123,8 +125,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void batchnorm_forward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
@@ -167,8 +169,9 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     if (penalized(norm)) add_penalty(norm, &pool, tokens);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void batchnorm_backward(const struct norm *norm, const struct tokens *tokens,
+                               struct range rows, real *dx, const real *dy, const real *x,
+                               real *const *sum) {
     struct pool pool = pool_of(norm);
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
@@ -240,8 +243,8 @@ const struct norm_kind norm_batch = {
               [BATCHES] = {"num_batches_tracked", .counts = true}},
     .variant = variant,
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
     .penalty = penalty,

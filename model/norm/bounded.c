@@ -3,7 +3,7 @@
      rstd = 1 / sqrt(sum_c x^2 / C + eps),  r = lambda rstd / kappa
      y = gamma tanh(r x)                             lambda one learned number, kappa a constant
 
-   The argument of tanh has the root mean square lambda / kappa, 0.2 at first, so tanh bounds the
+   The argument of tanh has the root mean square lambda / kappa, initially 0.2, so tanh bounds the
    few large channels and is nearly linear elsewhere. So y is smaller than RMSNorm's by about this
    factor.
 
@@ -17,7 +17,7 @@
    its configurations. Their BHyT is the same before attention; before the MLP it does not measure
    the mean square of x but estimates it from that before attention, to save time. Here each norm
    measures its own. Before the head their recipe has RMSNorm (--norm-final=rms): with BHyT
-   before a tied head the logits would be too small at first. */
+   before a tied head the logits would initially be too small. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
@@ -45,8 +45,8 @@ static real bound(const struct norm *norm) {
     return norm->param[LAMBDA].value[0] / (real)norm->option[KAPPA].real;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void bhyt_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                         real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value; // (C)
     struct saved s = saved_of(norm, rows);
@@ -61,8 +61,8 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                          real *dx, const real *dy, const real *x, real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA], *dlambda = sum[LAMBDA]; // (C), one
@@ -96,7 +96,7 @@ static const struct norm_option bhyt_lambda = {
     .start = "2",
     .min = 0,
     .max = 1000,
-    .help = "initial value of lambda; the authors use bhyt together with --norm-final=rms",
+    .help = "initial value of lambda in bhyt; its authors combine bhyt with --norm-final=rms",
 };
 
 static const struct norm_option bhyt_kappa = {
@@ -105,7 +105,7 @@ static const struct norm_option bhyt_kappa = {
     .start = "10",
     .min = 1e-3,
     .max = 1e6,
-    .help = "kappa, which divides lambda",
+    .help = "constant by which bhyt divides lambda",
     .of_model = true,
 };
 
@@ -124,6 +124,6 @@ const struct norm_kind norm_bounded = {
               [LAMBDA] = {"lam", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                           .start_of = start_of_lambda}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = bhyt_forward,
+    .backward = bhyt_backward,
 };

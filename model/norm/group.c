@@ -25,8 +25,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T * (size_t)norm->option[GROUPS].integer; // mean, rstd of each group
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void groupnorm_forward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *y, const real *x) {
     size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *beta = norm->param[1].value; // (C)
     real *saved = norm->saved + 2 * G * rows.begin, eps = (real)norm->option[EPS].real;
@@ -42,8 +42,9 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
         }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void groupnorm_backward(const struct norm *norm, const struct tokens *tokens,
+                               struct range rows, real *dx, const real *dy, const real *x,
+                               real *const *sum) {
     size_t C = norm->C, G = (size_t)norm->option[GROUPS].integer, K = C / G;
     const real *gamma = norm->param[0].value, *saved = norm->saved + 2 * G * rows.begin;
     for (size_t n = rows.begin; n < rows.end; n++)
@@ -74,6 +75,6 @@ const struct norm_kind norm_group = {
     .param = {{"weight", .start = 1}, {"bias", .role = NORM_BETA}},
     .saved_size = saved_size,
     .check = check,
-    .forward = forward,
-    .backward = backward,
+    .forward = groupnorm_forward,
+    .backward = groupnorm_backward,
 };

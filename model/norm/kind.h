@@ -39,7 +39,7 @@ enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 
 struct norm; // one norm at one site of the model
 
-/* A tensor of a norm, named as in PyTorch: C reals, one, or T x C, all `start` at first. */
+/* A tensor of a norm, named as in PyTorch: C reals, one, T x C, or a matrix, all initially `start`. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // of a parameter: one number, not one for each channel
@@ -50,6 +50,8 @@ struct norm_tensor {
     enum norm_role role;                         // of a parameter
     double (*start_of)(const struct norm *norm); // instead of start; NULL: start
     size_t (*size_of)(const struct norm *norm);  // of a parameter: instead of C; NULL: C
+    size_t (*rows_of)(const struct norm *norm);  // of a parameter: a matrix of this many rows
+    double deviation;                            // of a matrix: its elements start normal(0, this)
 };
 
 /* What a kind's statistics are over, for probes (watch.h). */

@@ -37,8 +37,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 4 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void layernorm_forward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
     struct saved s = saved_of(norm, rows);
@@ -54,8 +54,9 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void layernorm_backward(const struct norm *norm, const struct tokens *tokens,
+                               struct range rows, real *dx, const real *dy, const real *x,
+                               real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA], *dbeta = sum[BETA]; // (C)
@@ -86,6 +87,6 @@ const struct norm_kind norm_layer = {
     .centred = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = layernorm_forward,
+    .backward = layernorm_backward,
 };

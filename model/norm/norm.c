@@ -20,6 +20,7 @@ static struct norm make(const struct norm_kind *kind, const struct norm_options 
 
 size_t norm_param_size(const struct norm *norm, int i) {
     const struct norm_tensor *t = &norm->kind->param[i];
+    if (t->rows_of) return t->rows_of(norm) * norm->C;
     return t->scalar ? 1 : t->size_of ? t->size_of(norm) : norm->C;
 }
 
@@ -37,11 +38,14 @@ static struct param take_param(const struct norm *norm, int i, const struct norm
     bool learned =
         t->role == NORM_OTHER || (options->affine && (options->bias || t->role != NORM_BETA));
     double start = t->start_of ? t->start_of(norm) : t->start;
-    size_t size = t->scalar && !t->dimensions ? 0 : norm_param_size(norm, i); // 0: the shape is ()
+    size_t rows = t->scalar && !t->dimensions ? 0 // the shape is ()
+                  : t->rows_of                ? t->rows_of(norm)
+                                              : norm_param_size(norm, i);
     char full[TENSOR_NAME];
     snprintf(full, sizeof full, "%s.%s", name, t->name);
     struct tensor_list *list = learned ? &lists->param : &lists->fixed;
-    struct param param = tensor_take(list, full, size, 0, start, 0);
+    struct param param =
+        tensor_take(list, full, rows, t->rows_of ? norm->C : 0, start, t->deviation);
     if (t->role == NORM_GAMMA && options->decay_gamma)
         tensor_decay(list, decay_target(options, start));
     return param;

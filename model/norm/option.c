@@ -15,7 +15,7 @@ const struct norm_option norm_eps = {
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
-    .help = "epsilon inside the norms' square root; in scale, the minimum length",
+    .help = "epsilon under the square root in norms; in scale and l2, the minimum length",
     .of_model = true,
     .rank = -1,
 };
@@ -26,7 +26,7 @@ const struct norm_option norm_momentum = {
     .start = "0.1",
     .min = 0,
     .max = 1,
-    .help = "weight of the batch in the running statistics",
+    .help = "weight of the current batch in the running statistics",
     .measured = {[STATISTICS_OTHER] = {true, {.real = 1}}}, // earlier batches are forgotten
 };
 
@@ -36,9 +36,8 @@ const struct norm_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help =
-        "groups of channels; auto: --n-head. Keys and values over the width have as many fewer as "
-        "they have heads, and in a head there is one",
+    .help = "number of groups of channels; auto: --n-head. Norms over one head have one group; "
+            "over the width, norms of keys and values have n-kv-head / n-head times as many",
     .of_model = true,
     .auto_rule = NORM_AUTO_HEADS,
     .rank = -1,

@@ -104,7 +104,7 @@ static const struct norm_option dyt_alpha = {
     .start = "0.5",
     .min = 0,
     .max = 1000,
-    .help = "initial value of alpha",
+    .help = "initial value of alpha in dyt and derf",
 };
 
 static const struct norm_option dyt_alpha_attn = {
@@ -113,7 +113,7 @@ static const struct norm_option dyt_alpha_attn = {
     .start = "auto",
     .min = 0,
     .max = 1000,
-    .help = "initial value of alpha in the norms of attention sub-layers; auto: --dyt-alpha",
+    .help = "initial value of alpha in the norms of the attention sub-layers; auto: --dyt-alpha",
 };
 
 static double start_of_alpha(const struct norm *norm) {

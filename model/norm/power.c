@@ -6,7 +6,7 @@
    for each channel, with n over the N valid tokens of the batch. Backward, as BatchNorm's without
    the term of the mean: with g = gamma dy and Lambda = sum_n g xhat / N,
      dx = rstd (g - xhat Lambda),  dgamma += sum_n dy xhat,  dbeta += sum_n dy
-   In evaluation m is the running mean square phi (the paper's psi^2), 1 at first:
+   In evaluation m is the running mean square phi (the paper's psi^2), initially 1:
      phi <- alpha_fwd phi + (1 - alpha_fwd) m
 
    pn takes phi in training too, as it was before the batch: xhat = x / sqrt(phi(t-1) + eps). How
@@ -47,7 +47,7 @@ static const struct norm_option pn_alpha_fwd = {
     .start = "0.9",
     .min = 0,
     .max = 1,
-    .help = "weight of the past in the running mean square",
+    .help = "weight of earlier batches in the running mean square",
     .rank = 1,
     .measured = {[STATISTICS_OTHER] = {true, {.real = 0}}}, // earlier batches are forgotten
 };
@@ -75,8 +75,8 @@ static void statistics_v(const struct norm *norm, const struct tokens *tokens, c
     }
 }
 
-static void forward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                      real *y, const real *x) {
+static void powernorm_v_forward(const struct norm *norm, const struct tokens *tokens,
+                                struct range rows, real *y, const real *x) {
     struct pool pool = pool_of(norm);
     pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
@@ -91,8 +91,9 @@ static void gradient_statistics_v(const struct norm *norm, const struct tokens *
     for (size_t c = channels.begin; c < channels.end; c++) pool.along_ones[c] = 0;
 }
 
-static void backward_v(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                       real *dx, const real *dy, const real *x, real *const *sum) {
+static void powernorm_v_backward(const struct norm *norm, const struct tokens *tokens,
+                                 struct range rows, real *dx, const real *dy, const real *x,
+                                 real *const *sum) {
     struct pool pool = pool_of(norm);
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
@@ -108,8 +109,8 @@ const struct norm_kind norm_power_v = {
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
     .state = {[RUNNING_PHI] = {"running_phi", .start = 1}},
     .saved_size = saved_size_v,
-    .forward = forward_v,
-    .backward = backward_v,
+    .forward = powernorm_v_forward,
+    .backward = powernorm_v_backward,
     .statistics = statistics_v,
     .gradient_statistics = gradient_statistics_v,
 };
@@ -120,7 +121,7 @@ static const struct norm_option pn_alpha_bkw = {
     .start = "0.9",
     .min = 0,
     .max = 1,
-    .help = "weight of the past in the running gradient along x",
+    .help = "weight of earlier batches in the running average of the gradient along x",
     .rank = 1,
 };
 
@@ -131,7 +132,7 @@ static const struct norm_option pn_warmup = {
     .start = "200",
     .min = 0,
     .max = 1000000000,
-    .help = "number of batches at the start in which pn works as pn-v",
+    .help = "number of initial batches in which pn equals pn-v",
     .rank = 1,
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
@@ -140,7 +141,7 @@ static const struct norm_option pn_group_scaling = {
     .name = "pn-group-scaling",
     .type = NORM_SWITCH,
     .start = "on",
-    .help = "first divide each head's channels of a token by their root mean square",
+    .help = "divide each head's channels of a token by their root mean square before pn",
     .of_model = true,
     .rank = 1,
 };
@@ -157,7 +158,8 @@ static const struct norm_option pn_divisor = {
     .type = NORM_CHOICE,
     .start = "psi",
     .choice = divisor_choice,
-    .help = "divisor in backward: the running root mean square, as in forward, or the batch's",
+    .help = "divisor in the backward pass of pn: the running root mean square, as in forward "
+            "(psi), or that of the batch",
     .rank = 1,
 };
 
@@ -228,8 +230,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (tokens->training && channels.begin == 0 && channels.end > 0) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void powernorm_forward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *y, const real *x) {
     struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);
     real *u = scaled(norm, tokens, rows.begin);
@@ -256,8 +258,9 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void powernorm_backward(const struct norm *norm, const struct tokens *tokens,
+                               struct range rows, real *dx, const real *dy, const real *x,
+                               real *const *sum) {
     struct pool pool = pool_of(norm);
     bool scales = scales_groups(norm);
     const real *u = scales ? scaled(norm, tokens, rows.begin) : x;
@@ -289,8 +292,8 @@ const struct norm_kind norm_power = {
               [ITERS] = {"iters", .counts = true}},
     .saved_size = saved_size,
     .check = check,
-    .forward = forward,
-    .backward = backward,
+    .forward = powernorm_forward,
+    .backward = powernorm_backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
 };

@@ -11,7 +11,7 @@
    ln' as in layer.c, bn' as in pool.c, pads included.
 
    Guo et al. 2024 (SLAB), PRepBN and RepBN (arXiv:2405.11582), and the authors' code (prepbn.py),
-   whose tensor names are used here. There eta is RepBN's alpha, 1 at first for images and 0 for
+   whose tensor names are used here. There eta is RepBN's alpha, initially 1 for images and 0 for
    LLaMA. For LLaMA norm1 is RMSNorm, bn's gamma starts at 0 too, and `warm` batches of norm1 alone
    come first. Here gamma starts at 1 and lambda falls from the first batch on. Their `iter` is
    steps - num_batches_tracked. */
@@ -31,7 +31,8 @@ static const struct norm_option prepbn_steps = {
     .start = "auto",
     .min = 0,
     .max = 1e15,
-    .help = "number of batches in which ln turns into bn; auto: --max-iters times --grad-accum",
+    .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
+            "--grad-accum",
     .auto_rule = NORM_AUTO_BATCHES,
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = 0}}},
 };
@@ -42,7 +43,7 @@ static const struct norm_option prepbn_eta = {
     .start = "0",
     .min = -1000,
     .max = 1000,
-    .help = "initial value of eta, the weight of x that is added to bn",
+    .help = "initial value of eta in prepbn, the weight of x that is added to bn",
 };
 
 /* Saved are lambda, a row (C) for each block of tokens, and the pool. */
@@ -75,8 +76,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     if (tokens->training) *norm->batches += 1;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void prepbn_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                           real *y, const real *x) {
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value, *beta = norm->param[LN_BETA].value; // (C)
@@ -110,8 +111,8 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
     pool_exact_backward(&pool, tokens, norm->param[BN_GAMMA].value);
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void prepbn_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                            real *dx, const real *dy, const real *x, real *const *sum) {
     struct pool pool = pool_of(norm, tokens);
     size_t C = norm->C;
     const real *gamma = norm->param[LN_GAMMA].value;        // (C)
@@ -161,8 +162,8 @@ const struct norm_kind norm_prep = {
               [RUNNING_VAR] = {"norm2.bn.running_var", .start = 1},
               [BATCHES] = {"norm2.bn.num_batches_tracked", .counts = true}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = prepbn_forward,
+    .backward = prepbn_backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
 };

@@ -18,6 +18,7 @@ static void set_columns(struct qkv_norm *qkv, const struct qkv_norm_options *o) 
         qkv->at[i] = (struct qkv_columns){qkv->E, heads * HS, heads, o->over_width ? 1 : heads};
         qkv->E += heads * HS;
     }
+    qkv->E += o->others;
 }
 
 void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,

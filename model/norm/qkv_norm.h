@@ -29,9 +29,10 @@ enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
 
 struct qkv_norm_options {
     size_t C, heads, kv_heads; // set by the sub-layer
+    size_t others;             // columns after q, k and v, set by the sub-layer
     const struct norm_kind *kind[QKV_PARTS];
     bool over_width; // else head by head
-    double scale;    // what a learned scale is at first; 0: none is learned
+    double scale;    // initial value of a learned scale; 0: none is learned
 };
 
 /* Where q, k or v is in a token's row of E columns, and how it is normalized. */
@@ -41,7 +42,7 @@ struct qkv_columns {
 };
 
 struct qkv_norm {
-    size_t E;        // C + 2 KV HS
+    size_t E;        // C + 2 KV HS, and the other columns
     bool over_width; // else head by head
     struct qkv_columns at[QKV_PARTS];
     struct norm norm[QKV_PARTS]; // of rows of width / rows channels; an identity has no name

@@ -35,7 +35,8 @@ static const struct norm_option brn_r_max = {
     .start = "3",
     .min = 1,
     .max = 1e9,
-    .help = "limit of r in brn, the batch's standard deviation over the running one, and of 1 / r",
+    .help = "maximum of r in brn, the batch's standard deviation divided by the running one; 1 / X "
+            "is its minimum",
 };
 
 static const struct norm_option brn_d_max = {
@@ -44,7 +45,8 @@ static const struct norm_option brn_d_max = {
     .start = "5",
     .min = 0,
     .max = 1e9,
-    .help = "limit of d in brn, the batch's mean less the running one, in standard deviations",
+    .help = "maximum of |d| in brn, the batch's mean minus the running mean, in running standard "
+            "deviations",
 };
 
 /* The batch's own statistics are those of warm-up, at any time of a run. */
@@ -54,7 +56,7 @@ static const struct norm_option brn_warmup = {
     .start = "80",
     .min = 0,
     .max = 1000000000,
-    .help = "number of batches at the start in which brn works as bn",
+    .help = "number of initial batches in which brn equals bn",
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
 
@@ -64,8 +66,8 @@ static const struct norm_option brn_relax = {
     .start = "560",
     .min = 0,
     .max = 1000000000,
-    .help = "number of batches after it in which the limit of r grows from 1; that of d grows from "
-            "0 in 4/7 of them",
+    .help = "number of batches after --brn-warmup in which the limit of r rises from 1; that of d "
+            "rises from 0 in the first 4/7 of them",
 };
 
 /* Saved are the pool, then r, d and what takes the place of gamma and beta, (C) each. */
@@ -144,8 +146,8 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
     }
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void renorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                           real *y, const real *x) {
     struct renorm renorm = renorm_of(norm, tokens);
     pool_forward(&renorm.pool, tokens, rows, &(struct param){.value = renorm.scale},
                  &(struct param){.value = renorm.shift}, y, x);
@@ -166,8 +168,8 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
 }
 
 /* factor is r / sigma. */
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void renorm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                            real *dx, const real *dy, const real *x, real *const *sum) {
     struct renorm renorm = renorm_of(norm, tokens);
     pool_backward(&renorm.pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
@@ -192,8 +194,8 @@ const struct norm_kind norm_renorm = {
               [RUNNING_VAR] = {"running_var", .start = 1},
               [BATCHES] = {"num_batches_tracked", .counts = true}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = renorm_forward,
+    .backward = renorm_backward,
     .statistics = statistics,
     .gradient_statistics = gradient_statistics,
 };

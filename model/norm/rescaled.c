@@ -4,7 +4,7 @@
      t = tanh(sum_c x beta),  y = (gamma + t alpha) xhat       alpha, beta, gamma (C), t one number
 
    t is computed from x before it is divided by its root mean square, so y still tells how large x
-   was. beta starts at 0: at first the norm is RMSNorm (rms.c). alpha and gamma start at 1.
+   was. beta starts at 0: initially the norm is RMSNorm (rms.c). alpha and gamma start at 1.
 
    Backward. With g = (gamma + t alpha) dy and d = tanh'(sum_c x beta) sum_c(dy alpha xhat), the
    gradient of sum_c x beta:
@@ -38,8 +38,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 5 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void seednorm_forward(const struct norm *norm, const struct tokens *tokens,
+                             struct range rows, real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value; // (C)
     const real *beta = norm->param[BETA].value;                                      // (C)
@@ -61,8 +61,9 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void seednorm_backward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *dx, const real *dy, const real *x,
+                              real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value;
     const real *beta = norm->param[BETA].value;
@@ -100,6 +101,6 @@ const struct norm_kind norm_rescaled = {
               [ALPHA] = {"alpha", .start = 1, .role = NORM_OTHER},
               [BETA] = {"beta", .role = NORM_OTHER}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = seednorm_forward,
+    .backward = seednorm_backward,
 };

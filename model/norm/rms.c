@@ -39,8 +39,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return 2 * B * T;
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void rmsnorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
+                            real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value; // (C)
     struct saved s = saved_of(norm, rows);
@@ -55,8 +55,9 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void rmsnorm_backward(const struct norm *norm, const struct tokens *tokens,
+                             struct range rows, real *dx, const real *dy, const real *x,
+                             real *const *sum) {
     size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA]; // (C)
@@ -86,8 +87,8 @@ static const struct norm_option rms_fraction = {
     .start = "1",
     .min = 0,
     .max = 1,
-    .help = "fraction of the channels, the first ones and at least one, whose root mean square "
-            "divides all channels (partial RMSNorm)",
+    .help = "fraction of the channels whose root mean square divides all channels (partial "
+            "RMSNorm); the first channels are taken, at least one",
     .of_model = true,
 };
 
@@ -99,8 +100,8 @@ static const struct norm_kind norm_rms_partial = {
     .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
     .param = {[GAMMA] = {"weight", .start = 1}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = rmsnorm_forward,
+    .backward = rmsnorm_backward,
 };
 
 static const struct norm_kind *variant(const struct norm *norm) {
@@ -117,6 +118,6 @@ const struct norm_kind norm_rms = {
     .param = {[GAMMA] = {"weight", .start = 1}},
     .variant = variant,
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = rmsnorm_forward,
+    .backward = rmsnorm_backward,
 };

@@ -30,8 +30,8 @@ static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
     return B * T; // 1 / length of each token
 }
 
-static void forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                    real *y, const real *x) {
+static void scalenorm_forward(const struct norm *norm, const struct tokens *tokens,
+                              struct range rows, real *y, const real *x) {
     size_t C = norm->C;
     real g = length_of(norm), eps = (real)norm->option[EPS].real;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, y += C) {
@@ -43,8 +43,9 @@ static void forward(const struct norm *norm, const struct tokens *tokens, struct
     }
 }
 
-static void backward(const struct norm *norm, const struct tokens *tokens, struct range rows,
-                     real *dx, const real *dy, const real *x, real *const *sum) {
+static void scalenorm_backward(const struct norm *norm, const struct tokens *tokens,
+                               struct range rows, real *dx, const real *dy, const real *x,
+                               real *const *sum) {
     size_t C = norm->C;
     real g = length_of(norm), eps = (real)norm->option[EPS].real;
     for (size_t n = rows.begin; n < rows.end; n++, x += C, dy += C, dx += C) {
@@ -59,13 +60,13 @@ static void backward(const struct norm *norm, const struct tokens *tokens, struc
 const struct norm_kind norm_scale = {
     .name = "scale",
     .full_name = "scalenorm",
-    .formula = "y = g x / max(||x||, eps), g one learned number, sqrt(C) at first",
+    .formula = "y = g x / max(||x||, eps), g one learned number, initially sqrt(C)",
     .source = "Nguyen and Salazar 2019, ScaleNorm (arXiv:1910.05895)",
     .options = {[EPS] = &norm_eps},
     .param = {{"scale", .scalar = true, .start_of = root_of_C}},
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = scalenorm_forward,
+    .backward = scalenorm_backward,
 };
 
 const struct norm_kind norm_l2 = {
@@ -76,6 +77,6 @@ const struct norm_kind norm_l2 = {
     .options = {[EPS] = &norm_eps},
     .unit = true,
     .saved_size = saved_size,
-    .forward = forward,
-    .backward = backward,
+    .forward = scalenorm_forward,
+    .backward = scalenorm_backward,
 };

@@ -28,7 +28,7 @@ static const struct norm_option ts_prior_count = {
     .start = "0",
     .min = 0,
     .max = 1000000,
-    .help = "tokens that each sequence is assumed to start after, with learned mean and variance",
+    .help = "number of virtual tokens before each sequence, with learned mean and variance",
     .of_model = true,
 };
 

@@ -13,12 +13,21 @@
 enum { BETA1, BETA2, EPS }; // options
 enum { RATE, UNBIAS };      // factors: lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
 
-static const struct optimizer_option beta1 = {
-    .name = "beta1", .start = "0.9", .min = 0, .max = 0.999999, .help = "Adam's beta1"};
-static const struct optimizer_option beta2 = {
-    .name = "beta2", .start = "0.99", .min = 0, .max = 0.999999, .help = "Adam's beta2"};
-static const struct optimizer_option eps = {
-    .name = "adam-eps", .start = "1e-8", .min = 1e-20, .max = 1, .help = "Adam's epsilon"};
+static const struct optimizer_option beta1 = {.name = "beta1",
+                                              .start = "0.9",
+                                              .min = 0,
+                                              .max = 0.999999,
+                                              .help = "decay rate of Adam's first moment"};
+static const struct optimizer_option beta2 = {.name = "beta2",
+                                              .start = "0.99",
+                                              .min = 0,
+                                              .max = 0.999999,
+                                              .help = "decay rate of Adam's second moment"};
+static const struct optimizer_option eps = {.name = "adam-eps",
+                                            .start = "1e-8",
+                                            .min = 1e-20,
+                                            .max = 1,
+                                            .help = "epsilon in Adam's denominator"};
 
 static void prepare(struct optimizer_part *part) {
     const union optimizer_value *option = part->option;

@@ -12,7 +12,7 @@
 enum { MOMENTUM, NESTEROV }; // options
 
 static const struct optimizer_option momentum = {
-    .name = "sgd-momentum", .start = "0.9", .min = 0, .max = 0.999999, .help = "SGD's momentum"};
+    .name = "sgd-momentum", .start = "0.9", .min = 0, .max = 0.999999, .help = "momentum of SGD"};
 static const struct optimizer_option nesterov = {.name = "sgd-nesterov",
                                                  .type = OPTIMIZER_SWITCH,
                                                  .start = "on",

@@ -1,4 +1,4 @@
-"""What to know of the tuned learning rates and initializations behind a verdict. A variant's rate may be an end of
+"""Caveats on the tuned learning rates and initializations behind a verdict. A variant's rate may be an end of
 its grid, be tuned for another variant, be preferred to one with a lower mean that may not win (selection.py), or lose
 on the judged seeds against another rate that was judged too.
 
@@ -36,4 +36,4 @@ def sentences(needs, facts):
     for experiment, cell, variant, flag in faults(facts):
         if (experiment, variant) in read:
             named.setdefault(flag, {})[f"{variant} ({experiment}, {cell[1]})"] = None
-    return [f"The rate {FLAGS[flag]}: {'; '.join(names)}." for flag, names in named.items()]
+    return [f"The learning rate {FLAGS[flag]}: {'; '.join(names)}." for flag, names in named.items()]

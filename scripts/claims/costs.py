@@ -1,4 +1,4 @@
-"""What claims cost before their runs start: how many runs, and about how long they take.
+"""Estimates of what claims cost before their runs start: the number of runs and their time.
 
 Which rate a variant is judged at is known only when others have ended. Here all rates are taken for equally
 good, so the number of runs is that of the plan, except where judged runs are also runs of a grid.

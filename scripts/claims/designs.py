@@ -8,7 +8,7 @@ import itertools
 
 from claims import lab
 from claims.plan import DEFAULT_RATE, run_of
-from selection import rank
+from ablate.selection import rank
 
 LOSS = ("ending", "curve", "steadiness")
 

@@ -10,7 +10,7 @@ import tempfile
 
 import numpy as np
 
-import model_file
+from pytorch import model_file
 from claims.fact_table import NO_SEED, write_whole
 
 ARTICLE = [10.0, 20.0, 999.0, -5.0]

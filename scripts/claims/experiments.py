@@ -9,7 +9,7 @@ def dots(metric, **where):
 
 
 def course(a, b):
-    """A picture of the loss of norm a less that of norm b over the course of training."""
+    """A picture of the loss of norm a minus the loss of norm b over training."""
     return {"kind": "course", "metric": "val_loss", "pair": (a, b), "where": {}}
 
 
@@ -23,10 +23,10 @@ SMALL_MODELS = "It says nothing about other sizes, sub-word vocabularies or long
 EXPERIMENTS = [
     Experiment(
         "E1", "Norms at tuned learning rates",
-        "Which norm ends lowest, each at its own best learning rate? Which bears the largest rate?",
+        "Which norm has the lowest final loss at its own best learning rate? Which tolerates the largest one?",
         "norm; learning rate; initialization, depth and width; training without clipping and without "
         "warm-up. Weights, batches and steps of a seed are the same.",
-        SMALL_MODELS + " The grid of rates has few points, so a factor between rates is coarse.",
+        SMALL_MODELS + " The grid of learning rates is coarse, so factors between learning rates are too.",
         designs.norm_runs, core=True, figure=(
             dots("val_loss", rate="tuned", width=None), dots("val_loss", recipe="best"), course("bn", "ln"),
             lines("width", "val_loss", rate="tuned"),
@@ -37,50 +37,50 @@ EXPERIMENTS = [
                  "gradient_cv", "clipped", "accuracy")),
     Experiment(
         "E2", "BatchNorm's statistics in evaluation",
-        "How much does it matter which statistics BatchNorm uses when it is evaluated?",
-        "the source of the statistics of one trained model: running, own batch, another batch, each "
-        "sequence alone, batches of 1 and of 256; the momentum of the running ones.",
+        "How much does the loss depend on the statistics that BatchNorm uses in evaluation?",
+        "the statistics of one trained model: running, own batch, another batch, each sequence alone, "
+        "batches of 1 and of 256; the momentum of running statistics.",
         SMALL_MODELS, designs.statistics_runs,
         figure=(dots("own_gap"), dots("single_gap"), dots("own_gap_256")),
         metrics=("loss_running", "own_gap", "other_gap", "single_gap", "own_gap_1", "own_gap_256")),
     Experiment(
         "E3", "Batch size at equal characters",
-        "How small may a batch be before BatchNorm suffers more than LayerNorm does?",
-        "sequences in a batch and their length; every run sees the same number of characters.",
+        "At which batch size does BatchNorm lose more than LayerNorm?",
+        "sequences per batch and their length; every run sees the same number of characters.",
         SMALL_MODELS, designs.batch_runs, figure=(lines("batch", "val_loss", block="full"),),
         metrics=("val_loss", "learning_rate")),
     Experiment(
         "E4", "Batch statistics on text and on shuffled text",
         "Do batch statistics fluctuate more on text than on the same characters in random order?",
-        "the order of the characters; the model is BatchNorm's.",
-        "The control keeps the frequencies of characters and destroys all else, also what is learned.",
+        "the order of the characters, for BatchNorm models.",
+        "The control keeps character frequencies and destroys everything else, also what can be learned.",
         designs.text_runs, figure=(dots("tid_mean"), dots("tid_var"), dots("movement")),
         metrics=("tid_mean", "tid_var", "kurtosis", "own_gap", "movement")),
     Experiment(
         "E5", "Padded lines",
-        "Do pads pollute BatchNorm's statistics?",
-        "whether pads enter the statistics (include) or not (mask); lines against running text.",
+        "Do pads distort BatchNorm's statistics?",
+        "whether statistics include pads or mask them; padded lines or running text.",
         SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss"),),
         metrics=("val_loss", "pad_change")),
     Experiment(
         "E6", "One sequence fixed, the batch varied",
-        "Does what a model says of a sequence depend on the other sequences of the batch?",
-        "the other eleven sequences; the first one stays.",
+        "Does the output for a sequence depend on the other sequences of its batch?",
+        "the other eleven sequences of a batch of twelve.",
         "Exact for these models; how much it matters is E2's and E3's question.",
         designs.dependence_runs, figure=(dots("logit_change_own"), dots("weight_change_own")),
         metrics=("logit_change_running", "logit_change_own", "weight_change_own")),
     Experiment(
         "E7", "The future",
-        "Do logits depend on characters that come later, and is that learned?",
-        "the characters from a position on; training on random text that nobody can predict.",
+        "Do logits depend on later characters, and does training learn to use them?",
+        "the characters after a position; training on random text that nobody can predict.",
         "A leak that is not learned here could be learned in longer training.",
         designs.future_runs, figure=(dots("learned_leak"), dots("leak_training")),
         metrics=("leak_evaluation", "leak_training", "learned_leak")),
     Experiment(
         "E8", "Depth, placement, warm-up, final norm",
-        "Where do gradients and the residual stream shrink or grow, and what trains?",
+        "Where do gradients and the residual stream shrink or grow, and which models train?",
         "placement, norm, depth, initialization, warm-up, the norm before the head.",
-        "Models of 4 to 100 layers are narrow here (32 channels). Those of 16 and 48 are trained, at 1e-3 only.",
+        "Models of 4 to 100 layers have only 32 channels here. Those of 16 and 48 layers are trained, at 1e-3 only.",
         designs.depth_runs, figure=(lines("depth", "stream_growth_start", "placement", norm="ln",
                                           init="xavier", time="start"),
                                     lines("depth", "gradient_ratio_start", "placement", norm="ln",
@@ -90,10 +90,10 @@ EXPERIMENTS = [
                  "gradient_ratio_end")),
     Experiment(
         "E9", "Outliers and attention",
-        "What do an outlier channel and a high rate do to attention, and does a norm prevent it?",
-        "one channel of the positions' embedding: in trained models random values 100 times as large as the "
-        "tokens' embedding, in initial weights its own times 1 to 1000; the learning rate with and without QK-norm.",
-        "The outlier is planted. Whether models grow such channels is not asked.",
+        "What do an outlier channel and a high learning rate do to attention, and does a norm prevent it?",
+        "one channel of the position embedding (in trained models random values 100 times as large as token "
+        "embeddings, in initial weights its own times 1 to 1000); the learning rate, with and without QK-norm.",
+        "The outlier is planted. Whether models grow such channels is not tested.",
         designs.outlier_runs, figure=(dots("saturated_outlier"), dots("saturated", qk="off"),
                                       dots("val_loss", start="x1000"), dots("output_range")),
         metrics=("saturated_outlier", "jacobian_ratio", "entropy_outlier", "saturated", "logit_max",
@@ -106,23 +106,23 @@ EXPERIMENTS = [
         metrics=("val_loss", "noise_cost", "gamma_moved", "beta_moved")),
     Experiment(
         "E11", "Exact properties of the norms",
-        "What do the program's norms make of given vectors?",
+        "What do the program's norms compute for given vectors?",
         "the vector: the articles' own, random ones, scaled and shifted ones.",
-        "Exact, and free of statistics: it says nothing about training.",
+        "Exact, without sampling: it says nothing about training.",
         alone=("vectors", "softmaxes"), metrics=()),
     Experiment(
         "E12", "What a norm costs",
         "How does time grow with channels and length, and what fraction of a step is spent in norms?",
-        "channels, length, norm; repetitions in turns, on one thread, with nothing beside them.",
+        "channels, length, norm; repeated alternately, on one thread, while nothing else runs.",
         "Times of this machine and this program; only exponents and fractions are judged.",
         designs.cost_runs, timed=True, figure=(dots("norm_share", width=128, length=64),
                                                          lines("length", "log2_linear", norm="ln", width=128)),
         metrics=("norm_share", "norm_ms", "attention_ms", "linear_ms")),
     Experiment(
         "E13", "Algorithms for the variance",
-        "Which way to compute a variance keeps its digits?",
+        "Which algorithms compute a variance without losing digits?",
         "one-pass, two-pass, Welford; 32 and 64 bits; an offset of the data.",
-        "Vectors of normally distributed numbers with an offset only.", alone=("variances",), metrics=()),
+        "Only vectors of normally distributed numbers with an offset.", alone=("variances",), metrics=()),
     Experiment(
         "E14", "A small corpus",
         "Does a norm narrow the gap between training and validation loss?",
@@ -132,40 +132,40 @@ EXPERIMENTS = [
         metrics=("best_loss", "gap_at_best", "gap_at_equal_fit")),
     Experiment(
         "E15", "Statistics by position",
-        "Is it better to have BatchNorm's statistics for each position?",
-        "what BatchNorm pools over: all tokens of the batch, or those at a position.",
+        "Does BatchNorm with separate statistics per position have a lower loss?",
+        "whether BatchNorm pools over all tokens of the batch, or over those at a position.",
         SMALL_MODELS, designs.position_runs, figure=(dots("val_loss"),),
         metrics=("val_loss", "own_gap", "position_gap")),
     Experiment(
         "E16", "What a norm keeps",
         "Can a token's norm, mean and position be read from a norm's output as well as from its input?",
-        "the side of the norm at which a linear probe reads.",
-        "Linear probes; other readers may find more.", designs.kept_runs,
+        "whether a linear probe reads the norm's input or its output.",
+        "Linear probes only; others may find more.", designs.kept_runs,
         figure=(dots("position_loss"), dots("norm_loss"), dots("similarity_gain"), dots("radius_cv")),
         metrics=("position_loss", "norm_loss", "mean_loss", "between_positions", "similarity_gain",
                  "radius_cv", "within_two")),
     Experiment(
         "E17", "Drift and smoothness",
-        "Does a norm reduce the drift of what layers read, and do losses follow?",
+        "Does a norm reduce the drift of the layers' inputs, and do losses follow?",
         "the norm; drift between checkpoints, gradients of a fixed batch before and after an update.",
-        "A rank correlation over four norms is coarse. All models have the rate 1e-3.", designs.drift_runs,
+        "A rank correlation over four norms is coarse. All models have the learning rate 1e-3.", designs.drift_runs,
         figure=(dots("drift_mean"), dots("gradient_cosine")),
         metrics=("drift_mean", "drift_deviation", "gradient_cosine", "gradient_change")),
     Experiment(
         "E18", "The same again",
         "Does a rerun, or another number of threads, change a bit?",
-        "nothing; the number of threads; an interruption; the order of a batch's sequences.",
-        "This build on this machine.", alone=("repeats",), metrics=()),
+        "nothing, the number of threads, an interruption, or the order of a batch's sequences.",
+        "Only this build on this machine.", alone=("repeats",), metrics=()),
     Experiment(
         "E19", "A batch in parts",
-        "How much does BatchNorm's gradient change if a batch is computed in parts?",
-        "the number of parts that the same twelve sequences are cut into; the age of the model.",
-        "Parts are batches of one process; exchange between machines is not timed.",
+        "How much does BatchNorm's gradient change if a batch is computed in shards?",
+        "the number of shards of the same twelve sequences; how long the model was trained.",
+        "Shards are batches of one process; exchange between machines is not timed.",
         designs.shard_runs, figure=(dots("gradient_error_4"), dots("val_loss")),
         metrics=("gradient_error_2", "gradient_error_4", "gradient_error_12", "val_loss")),
     Experiment(
         "E20", "Norms at their best recipes",
-        "Which norm has the lowest loss, each at its own best initialization and learning rate? Which of the three "
+        "Which norm has the lowest loss at its own best initialization and learning rate? Which of the three "
         "matters most?",
         "norm; initial standard deviation of the matrices; learning rate; placement of LayerNorm. Recipes are tuned on "
         "other seeds and on a held-out tenth of the training split, with the same number of trials for each norm.",
@@ -176,8 +176,8 @@ EXPERIMENTS = [
     Experiment(
         "E21", "One factor at a time",
         "Does the gap between norms change with width, with depth, with context or with training?",
-        "from each size and each norm's best recipe, one option at a time: channels, layers, characters in a sequence, "
-        "updates. Each run is annealed by itself.",
+        "one option at a time, starting from the best recipe of each size and norm: channels, layers, characters per "
+        "sequence, updates. Each run is annealed separately.",
         SMALL_MODELS + " At S the learning rate is that of the recipe; at XS it is tuned again for each value.",
         recipes.factor_runs, figure=(
             lines("width", "val_loss"), lines("depth", "val_loss"), lines("context", "val_loss"),

@@ -19,8 +19,8 @@ import sys
 import threading
 import zlib
 
-import model_file
-import runs as run_folders
+from pytorch import model_file
+from common import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
 from claims.fact_table import RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
@@ -28,7 +28,7 @@ from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.plan import Rate
 from claims.quantities import rate_rows, stable_rates
-from runs import RunError
+from common.runs import RunError
 
 ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
 EXACT_CELL = ("exact", "-")
@@ -43,9 +43,11 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)  # what may have a docs
 
 
 def code_of_text(source):
-    """The code of a module's source, without comments, docstrings and layout."""
+    """The code of a module's source, without comments, docstrings, layout, and where it imports from."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            node.body = [one for one in node.body if not isinstance(one, (ast.Import, ast.ImportFrom))]
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return ast.dump(tree)
@@ -259,7 +261,7 @@ def tuning_of(run):
 
 
 def add_regret(facts):
-    """Of E1's variants at their tuned rates: by how much a run ends above that at the judged rate which is
+    """Of E1's variants at their tuned rates: how much higher the final loss is than at the judged rate that is
     best on average over the same seeds."""
     for cell in facts.cells("E1"):
         for variant in facts.variants("E1", cell, "val_loss"):
@@ -280,7 +282,7 @@ def add_regret(facts):
 
 def add_over_rates(facts):
     """Of E1's variants that were run at a grid of rates: the largest stable rate, and the sensitivity to
-    the rate of Wortsman et al. 2023: the mean over the rates of min(loss, loss of the first step) less the
+    the rate of Wortsman et al. 2023: the mean over the rates of min(loss, loss of the first step) minus the
     lowest loss."""
     for cell in facts.cells("E1"):
         rates = {}

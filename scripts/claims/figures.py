@@ -17,7 +17,7 @@ from claims.fact_table import variant_options
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.links import course_variants, fits
 from claims.quantities import LOSSES, RATIOS, exponential, over_seeds
-from looks import COLOURS, literal
+from plots.looks import COLOURS, literal
 
 ROWS_MAX = 24
 LABEL_WIDTH = 34          # characters of an upright label, about the height of a picture
@@ -231,13 +231,13 @@ def course(axes, facts, experiment, cell, spec):
 
 
 WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best validation loss (nats)",
-         "own_gap": "loss by the batch's own statistics less that by running ones (nats)",
-         "single_gap": "loss by each sequence's statistics less that by running ones (nats)",
-         "own_gap_1": "loss by batches of one sequence less that by running statistics (nats)",
-         "own_gap_256": "loss by batches of 256 sequences less that by running statistics (nats)",
+         "own_gap": "loss with the batch's own statistics minus loss with running ones (nats)",
+         "single_gap": "loss with each sequence's statistics minus loss with running ones (nats)",
+         "own_gap_1": "loss with batches of one sequence minus loss with running statistics (nats)",
+         "own_gap_256": "loss with batches of 256 sequences minus loss with running statistics (nats)",
          "rate_sensitivity": "sensitivity to the learning rate (nats)",
          "rate": "learning rate", "batch": "sequences in a batch", "depth": "layers",
-         "learned_leak": "ln V less the training loss on random text (nats)", "width": "channels",
+         "learned_leak": "ln V minus the training loss on random text (nats)", "width": "channels",
          "length": "characters in a sequence",
          "norm_share": "part of a step spent in norms"}
 

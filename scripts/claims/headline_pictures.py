@@ -9,7 +9,7 @@ from claims.figures import colour_of, mean_of
 from claims.inference import MARGIN
 from claims.plan import LEVELS
 from claims.quantities import Quantity, over_seeds
-from looks import COLOURS
+from plots.looks import COLOURS
 
 WIDTH = 6.4  # inches
 KEYS = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "GroupNorm": "gn", "no norm": "none"}
@@ -52,7 +52,7 @@ def over_sizes(facts, title, gaps):
     """Losses minus LayerNorm's over model size, a line for each norm and text."""
     figure, axes = titled(title, 3.2)
     cells = sorted({cell for quantity in gaps.values() for cell in measured(quantity, facts)},
-                   key=cell_order)
+                   key=lambda cell: (cell_order(cell), cell))
     texts, sizes = list(dict.fromkeys(cell[0] for cell in cells)), list(dict.fromkeys(cell[1] for cell in cells))
     for place, (name, quantity) in enumerate(gaps.items()):
         known = measured(quantity, facts)
@@ -74,27 +74,30 @@ def over_sizes(facts, title, gaps):
 
 
 def over_rates(facts, title):
-    """Losses over the learning rate, a line for each norm."""
-    figure, axes = titled(title, 3.0)
-    lines, lowest = {}, []
-    cell = next(one for one in facts.cells("E1") if facts.variants("E1", one, "rate_sensitivity"))
-    for variant in facts.variants("E1", cell, "val_loss"):
+    """Losses of tuning runs over the learning rate, a line for each norm: with nanoGPT's initialization, and with each
+    norm's best one."""
+    panels = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}
+    figure, axes = titled(title, 3.0, len(panels), sharey=True)
+    lines = {}
+    cell = next(one for one in facts.cells("E20") if any("init=best" in text for text in facts.variants("E20", one, "val_loss")))
+    for variant in facts.variants("E20", cell, "val_loss"):
         options = variant_options(variant)
-        series = {seed: loss for seed, loss in facts.series("E1", cell, "val_loss", variant).items() if math.isfinite(loss)}
-        if set(options) == {"depth", "norm", "rate"} and options["depth"] == "base" and series:
-            lines.setdefault(options["norm"], []).append((float(options["rate"]), mean_of("val_loss", series)))
-    for name, key in (pair for pair in KEYS.items() if pair[1] in ("ln", "rms", "bn") and pair[1] in lines):
-        points = sorted(lines[key], key=lambda point: point[0])
-        axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour_of(key), linewidth=1.2,
-                  label=name)
-        for x, one in points:
-            bar_of(axes, x, one.value, one, colour_of(key))
-        lowest += [one.value for _, one in points]
-    axes.set_xscale("log")
-    axes.set_xlabel("learning rate")
-    axes.set_ylim(min(lowest) - 0.1, min(lowest) + 1.2)
-    axes.set_ylabel(f"validation loss, {' '.join(cell)}\n(nats per character)")
-    axes.legend(fontsize=8)
+        series = {seed: loss for seed, loss in facts.series("E20", cell, "val_loss", variant).items() if math.isfinite(loss)}
+        if set(options) == {"init", "norm", "rate"} and series:
+            lines.setdefault((options["init"], options["norm"]), []).append(
+                (float(options["rate"]), mean_of("val_loss", series)))
+    for place, (axis, start) in enumerate(zip(axes, panels)):
+        for name, key in (pair for pair in KEYS.items() if (start, pair[1]) in lines):
+            points = sorted(lines[start, key], key=lambda point: point[0])
+            axis.plot([x for x, _ in points], [one.value for _, one in points], "o-", color=colour_of(key), markersize=4,
+                      linewidth=1.2, label=name if place == 0 else None)
+        axis.set_xscale("log")
+        axis.set_xlabel("learning rate")
+        axis.set_title(panels[start], fontsize=9)
+    lowest = min(one.value for points in lines.values() for _, one in points)
+    axes[0].set_ylim(lowest - 0.05, lowest + 0.8)
+    axes[0].set_ylabel(f"loss, {' '.join(cell)}\n(nats per character)")
+    axes[0].legend(fontsize=8)
     return figure
 
 
@@ -136,6 +139,7 @@ def rows(facts, title, quantities, label, margin=None):
     axes.axvline(0, color="0.3", linewidth=0.8)
     if margin:
         axes.axvspan(-margin, margin, color="0.92", zorder=0)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel(label)
     return figure
 

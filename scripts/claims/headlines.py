@@ -10,12 +10,12 @@ from typing import Callable
 
 from claims import inference, headline_pictures as pictures
 from claims.claims_a import DELTA, MUCH
-from claims.quantities import between_sizes, difference, value
+from claims.quantities import difference, value
 from claims.rules import HOLDS, above, all_of, below, within
 from claims.verdicts import over_cells
 
 # The comparison of norms that the findings read, and what its variants are called.
-NORMS_AT, BEST, DEFAULT = "E1", "rate=tuned", "rate=default"
+NORMS_AT, BEST, DEFAULT = "E20", "recipe=best", "rate=default"
 FULL = "scripts/report.py --full"
 
 
@@ -84,11 +84,6 @@ def span_of(quantity, facts, size=None, sign=False):
     return span([one.value for cell, one in estimates(quantity, facts).items() if size in (None, cell[1])], sign)
 
 
-def sizes_of(quantity, facts):
-    """The sizes in which it was measured, smallest first."""
-    return list(dict.fromkeys(cell[1] for cell in facts.cells(quantity.experiment) if cell in estimates(quantity, facts)))
-
-
 def places(quantity, facts):
     """"6 texts and sizes"."""
     count = len(estimates(quantity, facts))
@@ -96,15 +91,15 @@ def places(quantity, facts):
 
 
 def gap(norm, other="ln", recipe=BEST):
-    """Of losses, each at its best learning rate."""
+    """Of losses, each at its best initialization and learning rate."""
     return difference(NORMS_AT, "val_loss", f"norm={norm}", f"norm={other}", at=recipe)
 
 
 # ---- the findings --------------------------------------------------------------------------------
 
-RMS, BN = gap("rms"), gap("bn")
+RMS, BN, NONE = gap("rms"), gap("bn"), gap("none")
 GAIN = difference(NORMS_AT, "val_loss", f"norm=ln {DEFAULT}", f"norm=ln {BEST}")
-GROWTH = between_sizes(BN)
+NONE_DEFAULT = gap("none", recipe=DEFAULT)
 ONE, FOUR = (difference("E3", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch} block=full") for batch in (1, 4))
 COST = {norm: difference("E9", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
 LEAK = {norm: value("E7", "learned_leak", f"batch=1 norm={norm} text=random") for norm in ("ln", "bn")}
@@ -127,20 +122,20 @@ def equal_evidence(facts):
             f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}.")
 
 
-def growth_evidence(facts):
-    small, *_, large = sizes_of(BN, facts)
-    return (f"BatchNorm's loss minus LayerNorm's is {span_of(BN, facts, small, True)} nats in the smallest models ({small}) "
-            f"and {span_of(BN, facts, large, True)} in the largest ({large}).")
+def none_evidence(facts):
+    return (f"At nanoGPT's recipe, a model without a norm has a loss {span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. At "
+            f"their best recipes the difference is {span_of(NONE, facts, sign=True)}. These models have at most 4 layers.")
 
 
 def recipe_gaps(facts):
-    """The largest gap between LayerNorm and another norm."""
-    return max(abs(one.value) for quantity in (RMS, BN) for one in estimates(quantity, facts).values())
+    """The largest gap between LayerNorm and RMSNorm, BatchNorm or no norm."""
+    return max(abs(one.value) for quantity in (RMS, BN, NONE) for one in estimates(quantity, facts).values())
 
 
 def recipe_evidence(facts):
-    return (f"From nanoGPT's learning rate to its best one, LayerNorm gains {span_of(GAIN, facts)} nats; at their best "
-            f"learning rates, RMSNorm and BatchNorm differ from it by at most {nats(recipe_gaps(facts))}.")
+    return (f"From nanoGPT's recipe (initial standard deviation 0.02, learning rate 0.001) to its best one, LayerNorm gains "
+            f"{span_of(GAIN, facts)} nats. At their best recipes, RMSNorm, BatchNorm and models without a norm differ from it "
+            f"by at most {nats(recipe_gaps(facts))}.")
 
 
 def one_sequence_evidence(facts):
@@ -166,18 +161,19 @@ def deep_evidence(facts):
 
 
 FINDINGS = [
-    Finding("size", "BatchNorm falls behind as models grow", above(GROWTH, 0), growth_evidence,
-            lambda facts: "BatchNorm falls behind as models grow: its loss minus LayerNorm's is "
-            f"{span_of(BN, facts, sizes_of(BN, facts)[0], True)} nats in the smallest models and "
-            f"{span_of(BN, facts, sizes_of(BN, facts)[-1], True)} in the largest.",
-            lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN}),
-            f"{FULL} --only={NORMS_AT}"),
-    Finding("recipe", "The learning rate matters more than the norm",
-            all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN) for sign in (1, -1)]),
+    Finding("recipe", "Initialization and learning rate matter more than the norm",
+            all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN, NONE)
+                     for sign in (1, -1)]),
             recipe_evidence,
-            lambda facts: f"The learning rate matters more than the norm: {span_of(GAIN, facts)} against at "
+            lambda facts: f"Initialization and learning rate matter more than the norm: {span_of(GAIN, facts)} against at "
             f"most {nats(recipe_gaps(facts))} nats.",
             pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
+    Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
+            all_of(above(NONE_DEFAULT, MUCH), within(NONE, MUCH)), none_evidence,
+            lambda facts: f"Shallow models train without a norm if their recipe is tuned: {span_of(NONE, facts, sign=True)} nats against "
+            f"LayerNorm, but {span_of(NONE_DEFAULT, facts, sign=True)} at nanoGPT's recipe.",
+            lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}),
+            f"{FULL} --only={NORMS_AT}"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
             all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH)),
             one_sequence_evidence,

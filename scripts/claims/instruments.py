@@ -1,4 +1,4 @@
-"""What is measured of a trained model with ./train --evaluate --dump: activations, attention, gradients.
+"""Measurements of a trained model by ./train --evaluate --dump: activations, attention, gradients.
 
 An instrument is a function (lab, folder, run) that returns {metric: value}. INSTRUMENTS has them by name.
 Texts are laid out so that a batch is known: 12 sequences of T characters and one more are the 12 rows of a
@@ -10,7 +10,7 @@ import os
 import numpy as np
 from scipy import stats
 
-import model_file
+from pytorch import model_file
 from claims.probes import principal_sites, ridge_r2
 
 ROWS = 12            # sequences of a batch
@@ -21,7 +21,7 @@ NOISE = 0.05         # of the characters
 
 
 def held_out(lab, run):
-    """The last tenth of a run's text: of running text the validation part. The validation part of items is
+    """The last tenth of a run's text: of running text the validation split. The validation split of items is
     drawn from all lines, so of items it is mostly lines to train on."""
     text = lab.text(run.corpus)
     return text[-(len(text) // 10):]
@@ -34,7 +34,7 @@ def sequences(text, count, length, generator):
 
 
 def batch_text(lab, run, count):
-    """`count` sequences of the validation part, and the last target."""
+    """`count` sequences of the validation split, and the last target."""
     generator = np.random.default_rng(7)
     return sequences(held_out(lab, run), count, run.options["block-size"], generator) + "e"
 
@@ -63,7 +63,7 @@ def all_weights(arrays, run):
 def dependence(lab, folder, run):
     """The largest change of the first sequence's logits and attention weights when the others of the
     batch are exchanged, by running and by the batch's own statistics; of a prefix's logits when the
-    sequence goes on; of a sequence's when it is alone."""
+    sequence continues; of a sequence's when it is alone."""
     length, generator, found = run.options["block-size"], np.random.default_rng(7), {}
     text = held_out(lab, run)
     first = sequences(text, 1, length, generator)

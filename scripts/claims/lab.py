@@ -14,8 +14,8 @@ import zlib
 
 import numpy as np
 
-import model_file
-import runs as run_folders
+from pytorch import model_file
+from common import runs as run_folders
 from claims import plan
 from claims.fact_table import write_whole
 from claims.instruments import OUTLIER_CHANNEL

@@ -1,4 +1,4 @@
-"""What is measured of a run from its own files, and by ./train --evaluate.
+"""Measurements of a run from its own files, and by ./train --evaluate.
 
 A measure is a function (lab, folder, run) that returns {metric: value}. MEASURES has them by name.
 """
@@ -11,8 +11,8 @@ import zlib
 import numpy as np
 from scipy import stats
 
-import model_file
-import runs as run_folders
+from pytorch import model_file
+from common import runs as run_folders
 
 SOURCES = ("running", "own", "other", "single", "position")
 
@@ -100,7 +100,7 @@ def learned_leak(lab, folder, run):
 
 
 def statistics(lab, folder, run):
-    """The validation loss by other statistics: less that of the running ones."""
+    """The validation loss with other statistics minus the one with running statistics."""
     text = lab.evaluate(folder, "--stats=all")
     table = dict(re.findall(r"^(\w+) +(-?[0-9.]+(?:e[+-]?\d+)?|inf|nan) ", text, re.MULTILINE))
     losses = {name: float(table[name]) for name in SOURCES if name in table}
@@ -112,8 +112,8 @@ def statistics(lab, folder, run):
 
 
 def batches(lab, folder, run):
-    """The validation loss by a batch's own statistics, for batches of other sizes than in training: less
-    that of the running ones."""
+    """The validation loss with a batch's own statistics, for batches of other sizes than in training, minus
+    the one with running statistics."""
     def loss(*words):
         return float(re.match(r"loss (\S+)", lab.evaluate(folder, *words)).group(1))
     running = loss()

@@ -157,7 +157,7 @@ def experiment_row(experiment, contents):
 
 
 # The runs of a size of which something is measured: a Size; names of those that are planned, and that are measured;
-# {(run, measure)} without values; the fewest and the most seeds of a variant.
+# {(run, measure)} without values; the minimum and maximum number of seeds of a variant.
 Coverage = namedtuple("Coverage", "size planned done empty seeds")
 
 
@@ -293,7 +293,7 @@ def make(contents, asked=None):
                if word != UNTESTED]
     here = os.path.dirname(os.path.abspath(__file__))
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([here, os.path.dirname(here)]), autoescape=True,
+        loader=jinja2.FileSystemLoader([here, os.path.join(os.path.dirname(here), "plots")]), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,

@@ -1,4 +1,4 @@
-"""What an experiment is made of: sizes, runs, and how the learning rate of each variant is tuned.
+"""The parts of an experiment: sizes, runs, and the tuning of each variant's learning rate.
 
 A run's name follows from its options, so equal runs are one run, whoever asks for it. A variant's rates
 are tried with tuning seeds (from 101 on). The best one is then frozen and judged with other seeds (1, 2,
@@ -13,9 +13,9 @@ from typing import Callable
 import zlib
 
 from claims.fact_table import variant_text
-from run_options import WATCHING
-from selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
-from tune_search import Search
+from common.run_options import WATCHING
+from ablate.selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
+from ablate.tune_search import Search
 
 DEFAULT_RATE = 1e-3
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compares

@@ -1,4 +1,4 @@
-"""What of a report is kept in the repository: enough to redo every verdict, the command of every run, and what
+"""Writes the part of a report that a repository keeps: enough to redo every verdict, the command of every run, and what
 another report needs to continue.
 
     facts.csv.gz   the facts that a verdict, a table or a picture of the page reads, every seed

@@ -192,24 +192,6 @@ def rise(experiment, metric, pair, at, base):
                     lambda view: combination(view, metric, terms), unit_of(metric))
 
 
-def between_sizes(quantity):
-    """How much larger a quantity is at the largest size of a text than at the smallest, paired by seed. It belongs to
-    the largest size."""
-    return BetweenSizes(f"[{quantity.text}] at the largest size - at the smallest", quantity.experiment, quantity.needs,
-                        quantity.compute, quantity.unit)
-
-
-class BetweenSizes(Quantity):
-    def estimate(self, facts, cell):
-        sizes = {one: super(BetweenSizes, self).estimate(facts, one) for one in facts.cells(self.experiment)
-                 if one[0] == cell[0]}
-        known = [one for one in sizes if sizes[one] is not None]
-        if len(known) < 2 or cell != known[-1]:
-            return None
-        small, large = sizes[known[0]].seeds, sizes[known[-1]].seeds
-        return over_seeds({seed: large[seed] - small[seed] for seed in large if seed in small})
-
-
 def log_of(number):
     """The logarithm of a ratio that is not negative: of 0 it is -infinity, so that a gradient that vanished
     counts."""

@@ -1,4 +1,4 @@
-"""What is made of facts: facts.csv, verdicts.csv, the page, the table in the terminal, README's section.
+"""Outputs made from facts: facts.csv, verdicts.csv, the page, the table in the terminal, README's section.
 
 The first time that an experiment has facts, rules.csv keeps the checksums of the rules that read them.
 """

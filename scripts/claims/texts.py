@@ -1,6 +1,7 @@
-"""FINDINGS.md, its pictures, and README's "What we found": written from facts, so that no number in them is typed.
+"""FINDINGS.md, its pictures, README's "What we found" and the tables of tables.py: written from facts, so that no
+number in them is typed.
 
-    scripts/report.py --texts    from published/facts.csv.gz
+    scripts/report.py --texts    from published/facts.csv.gz, and tables from the .csv files beside it
 
 README has a block between two marks, of which this is the text. A finding whose rule does not hold any more is an
 error that names it.
@@ -10,7 +11,7 @@ import os
 import re
 import statistics
 
-from claims import claims, headlines
+from claims import claims, headlines, tables
 from claims.fact_table import read_facts, write_whole
 from claims.facts import lines_of
 from claims.figures import svg_text
@@ -49,7 +50,8 @@ def texts_of(facts):
 # ---- the table on top ----------------------------------------------------------------------------
 
 POST_GAP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=base norm=ln rate=tuned")
-SOURCES = ("E20", "recipe=best"), (NORMS_AT, BEST)  # of recipes: both tuned, or the learning rate only
+GPT2_FINDINGS = ("batch size", "outliers", "deep models", "running statistics")  # not of E20
+SOURCES = (NORMS_AT, BEST), ("E1", "rate=tuned")  # of recipes: both tuned, or the learning rate only
 
 
 def mean_over(facts, size, variant, metric):
@@ -148,8 +150,8 @@ def opening(facts, runs):
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return ["# What normalization does in small Transformers", "",
             f"{runs} models on {listed(TEXTS.get(text, text) for text in texts)}, of "
-            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Each norm is compared at its own best learning rate, "
-            "with several seeds. Losses are in nats per character, of validation text.", "",
+            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Norms are compared at their own best initialization and "
+            "learning rate, with several seeds. Losses are in nats per character, of validation text.", "",
             f"Of {len(theirs)} claims that five articles make: {told}. [The page](published/README.md) has all of them, with "
             "rules, intervals and commands. This file is written by `scripts/report.py --texts`.", ""]
 
@@ -175,9 +177,9 @@ def not_shown(facts):
             "languages and images were not trained.",
             "- Long training: the models read their text at most a few times.",
             "- Other optimizers: all models were trained with AdamW.",
-            "- Tuned initializations: all models have GPT-2's, whose standard deviation is too small for these widths (deep "
-            "ones have Xavier's). So models without a norm are in no finding. Weight decay, warm-up and schedule are "
-            "nanoGPT's.", ""]
+            f"- Everything at its best recipe: the findings of {listed(GPT2_FINDINGS)} have tuned learning rates, but "
+            "GPT-2's initialization, whose standard deviation is too small for these widths (deep models have Xavier's). "
+            "Weight decay, warm-up and schedule are nanoGPT's everywhere.", ""]
 
 
 def findings_text(facts, runs):
@@ -197,7 +199,7 @@ def readme_text(facts, runs):
         MARKS[0],
         f"**What we found** in {runs} models on {len(texts)} texts ([findings, with pictures and "
         "commands](scripts/claims/FINDINGS.md)):", "",
-        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), MARKS[1]])
+        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", tables.recipe_line(), MARKS[1]])
 
 
 def pictures_of(facts):
@@ -225,6 +227,7 @@ def write(facts, runs):
     files = {os.path.join(HERE, "FINDINGS.md"): findings_text(facts, runs), os.path.normpath(README): readme}
     for name, text in pictures_of(facts).items():
         files[os.path.join(PUBLISHED, "figures", name)] = text
+    files |= tables.texts()
     for path, text in files.items():
         write_whole(path, text)
     return [os.path.relpath(path) for path in files]

@@ -9,7 +9,7 @@
 
 enum { FOREIGN_ARRAYS = 96, FOREIGN_VALUES = 1024, FOREIGN_NAME = 64 };
 
-/* The file that a test is about to write: at first the run's weights and no texts. */
+/* The file that a test is about to write: initially the run's weights and no texts. */
 extern struct foreign {
     struct stored array[FOREIGN_ARRAYS];
     char name[FOREIGN_ARRAYS][FOREIGN_NAME];

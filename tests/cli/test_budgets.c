@@ -93,7 +93,7 @@ Test(budgets, seconds) {
     expect_ended_by("enough", "max-iters");
 }
 
-/* A run that time has ended goes on with more of it, as if it had not stopped. */
+/* A run that time has ended continues with more of it, as if it had not stopped. */
 Test(budgets, more_seconds) {
     expect_done(train(RUN "--max-iters=20 --out=whole"));
     expect_done(train(RUN "--max-iters=20 --max-seconds=1e-9 --out=part"));

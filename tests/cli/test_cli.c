@@ -3,6 +3,7 @@
 #include "tests/command.h"
 #include "tests/json.h"
 #include "tests/runs.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
@@ -120,7 +121,7 @@ Test(cli, the_same_bits_in_sweeps_of_several_row_blocks) {
         "--norm=rms --placement=rezero --preset=llama",
         "--norm=ln --placement=hybrid --n-embd=1024",
     };
-    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind++)
+    for (int kind = 0; kind < (int)(sizeof kinds / sizeof *kinds); kind += sweep() ? 1 : 3)
         for (int threads = 1; threads <= 8; threads += 7) {
             char options[320];
             snprintf(options, sizeof options,
@@ -173,7 +174,9 @@ Test(cli, a_folder_by_name) {
     run("text.txt");
     run("text.txt");
     run("--norm=bn --postln --seed=7 text.txt");
-    cr_expect(files_in("runs") == 3);
+    run("--connection=hyper text.txt");
+    cr_expect(files_in("runs") == 4);
+    cr_expect(file_there("runs/ln-pre-hyper-s1/summary.json"));
     cr_expect(file_there("runs/ln-pre-s1/summary.json"));
     cr_expect(file_there("runs/ln-pre-s1-2/summary.json"));
     cr_expect(file_there("runs/bn-post-s7/summary.json"));

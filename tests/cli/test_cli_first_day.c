@@ -177,7 +177,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm=bn --micro-batch-tokens=99",
-         "--micro-batch-tokens (only without probes, norms that pool over sequences, and "
+         "--micro-batch-tokens (only without probes, norms that pool over sequences, or "
          "--connection=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
@@ -186,10 +186,17 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--optimizer=sgd --beta1=0.5", "--beta1 (only with --optimizer=adamw|muon)"},
         {"--optimizer=muon --beta1=0.5 --muon-lr=0.02", NULL},
         {"--norm=none --norm-eps=1e-3", norms_with_epsilon()},
-        {"--affine=off --decay-gamma=zero",
-         "--decay-gamma (only with weight decay and a norm that learns gamma)"},
+        {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine)"},
+        {"--norm=bn --weight-decay=0 --decay-gamma=zero",
+         "--decay-gamma (only without --weight-decay=0)"},
+        {"--bucket --pad-to=block --num-items=3 --num-chars=9",
+         "--pad-to (only with --items), --bucket (only with --items), --num-chars (only with "
+         "--generate), --num-items (only with --items)"},
+        {"--prompt=the --stop=x --leak --vocabulary=text.txt",
+         "--prompt (only with --generate), --stop (only with --generate), --leak (only with "
+         "--evaluate), --vocabulary (only with --generate or --evaluate)"},
         {"--norm=ln --norm-attn=rms --norm-ffn=rms --norm-final=rms",
-         "--norm (only with a site whose norm no other option chooses)"},
+         "--norm (only with a norm site that no other option sets)"},
         {"--norm=bn --rbn-mean=1", NULL},
         {"--norm=none --norm-attn=gn --norm-groups=2", NULL},
         {"--norm=none --norm-ffn=gn --norm-groups=2", NULL},
@@ -212,8 +219,8 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
          "--norm-final (only with a norm before the head or after the embedding), --norm-groups "
          "(only with --norm=gn|ts)"},
         {"--placement=rezero --norm=bn --bn-momentum=0.2",
-         "--norm (only with a site whose norm no other option chooses), --bn-momentum (only "
-         "with a site whose norm no other option chooses)"},
+         "--norm (only with a norm site that no other option sets), --bn-momentum (only "
+         "with a norm site that no other option sets)"},
         {"--placement=skipinit --norm-attn=rms --norm-ffn=rms --qk-norm=on",
          "--norm-ffn (only with a norm in the MLP sub-layers)"},
         {"--lambda-start=0.1",
@@ -226,13 +233,12 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
          "--norm-attn (only with a norm in the attention sub-layers)"},
         {"--norm=none --qk-norm=gn --norm-groups=2", NULL},
         {"--placement=bare --norm=bn --norm-final=rms",
-         "--norm (only with a site whose norm no other option chooses)"},
+         "--norm (only with a norm site that no other option sets)"},
         {"--qk-norm-over=width", "--qk-norm-over (only with --qk-norm or --v-norm)"},
         {"--placement=hybrid --qk-norm-over=width", NULL},
         {"--placement=ngpt --affine=off --lambda-start=0.1",
          "--affine (only with a norm that learns gamma or beta)"},
-        {"--norm=none --decay-gamma=one",
-         "--decay-gamma (only with weight decay and a norm that learns gamma)"},
+        {"--norm=none --decay-gamma=one", "--decay-gamma (only with a norm that learns gamma)"},
         {"--init=xavier --init-std=0.1 --init-embd-std=0.1",
          "--init-std (only with --init=gpt2), --init-embd-std (only without --init=xavier)"},
         {"--init=width --init-embd-std=0.1 --placement=tfixup", NULL},
@@ -247,6 +253,20 @@ Test(first_day, options_of_placements_and_inner_norms_without_effect_are_said_to
         {"--placement=mix --placement-attn=pre --placement-ffn=post --mix-fraction=0.5",
          "--mix-fraction (only with --placement=mix)"}};
     check_effects(sizeof cases / sizeof *cases, cases);
+}
+
+/* The same where a stored model is used. */
+Test(first_day, options_of_training_without_effect_are_said) {
+    said("--sample=0");
+    static const char *const uses[] = {"--generate=out", "--evaluate=out"};
+    for (int i = 0; i < 2; i++) {
+        struct ending ending = train("%s --out=there --start=out --max-iters=7 --lr=1", uses[i]);
+        cr_expect(ending.status == 0 &&
+                      strstr(ending.err, "no effect: --start (only in training), --max-iters (only "
+                                         "in training), --learning-rate (only in training), --out "
+                                         "(only in training)\n"),
+                  "%s", ending.err);
+    }
 }
 
 /* Fails unless the message names a command that the shell runs and that ends the run. */

@@ -140,7 +140,7 @@ Test(cli_input, a_full_disk) {
     file_text("alone/model.safetensors", &model);
     file_text("whole/checkpoint.safetensors", &checkpoint);
     file_text("whole/config.ini", &config);
-    cr_assert(model > 6000 && config > 100 && config < 2000);
+    cr_assert(model > 6000 && config > 100 && config < 2900);
     expect_full(2000, "config.ini", long_name);
     expect_full(config + 1999, "config.ini", long_name);
     expect_full(3000, "log.csv", "--max-iters=100 ");

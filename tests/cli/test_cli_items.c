@@ -82,7 +82,7 @@ Test(cli_items, what_it_makes_is_known_or_new) {
     char want[128];
     snprintf(
         want, sizeof want,
-        "50 items: %d known (in the training part), %d new (%d of them in the validation part)",
+        "50 items: %d known (in the training split), %d new (%d of them in the validation split)",
         known, unknown, held);
     cr_expect(!strncmp(ending.err, want, strlen(want)), "%s, not %s", ending.err, want);
 }
@@ -224,14 +224,7 @@ Test(cli_items, lines_of_very_different_length) {
 }
 
 Test(cli_items, what_is_refused) {
-    struct ending ending = train("--bucket items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--bucket: needs --items");
-    ending = train("--pad-to=block items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-to=block: needs --items");
-    ending = train("--pad-stats=include items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--pad-stats=include: needs --items");
-    ending = train("--num-items=3 items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--num-items=3: needs --items");
+    struct ending ending;
     file_put("blank.txt", "\n\r\n \t\n", 6);
     ending = train("--items blank.txt");
     expect_refusal(&ending, STATUS_MACHINE, "blank.txt: has no items, only blank lines");

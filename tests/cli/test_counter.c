@@ -83,7 +83,7 @@ static double update(int64_t step, double *norm) {
     return loss;
 }
 
-/* --eval-iters batches, spread evenly over the validation part. */
+/* --eval-iters batches, spread evenly over the validation split. */
 static double evaluation(void) {
     size_t B = (size_t)config.batch_size, blocks = corpus_blocks(&corpus, batch.T), targets = 0;
     size_t batches = (blocks + B - 1) / B, used = 3;

@@ -1,4 +1,4 @@
-/* --eval-train: the loss on a fixed slice of the training part, in evaluation mode. */
+/* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
 #include "model/lab/evaluate.h"
@@ -7,7 +7,6 @@
 #include "tests/runs.h"
 #include "tests/scripts.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -120,7 +119,7 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
     cr_expect(corpus_training_blocks(&corpus, T) == RANDOM_BLOCKS);
     corpus_slice(&corpus, 10, 0, B, &a);
     corpus_validation(&corpus, 0, B, &b);
-    cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is the validation part");
+    cr_expect(memcmp(a.ids, b.ids, bytes) != 0, "the slice is the validation split");
     corpus_slice(&corpus, 10, 8, B, &b);
     cr_expect(b.B == 2 && memcmp(a.ids, b.ids, 2 * T * sizeof *a.ids) != 0);
     corpus_slice(&corpus, 10, 0, B, &b);
@@ -198,25 +197,25 @@ static void check_loss(const char *options, size_t count) {
     cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
     struct score validation = evaluate_validation(&t, &t.model, STATISTICS_RUNNING);
     cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
-              "%s: the validation part has the same loss", options);
+              "%s: the validation split has the same loss", options);
     struct score again = evaluate_slice(&t);
     cr_expect(again.loss == score.loss, "another slice");
     model_free(&plain);
     end(&t);
 }
 
-ParameterizedTestParameters(eval_train, is_the_loss_of_the_slice) {
-    return every_row();
-}
-
-ParameterizedTest(struct pair *pair, eval_train, is_the_loss_of_the_slice) {
+static void check_is_the_loss_of_the_slice(const struct pair *pair) {
     char options[512];
     snprintf(options, sizeof options, "%s --eval-iters=4 text.txt", pair_options(pair));
     check_loss(options, 4 * 3);
 }
 
-/* The slice is as long as what is measured of the validation part (400 characters are 50 blocks of
-   8, or 20 items), or as long as the training part if that is shorter. */
+Test(eval_train, is_the_loss_of_the_slice) {
+    every_row(check_is_the_loss_of_the_slice);
+}
+
+/* The slice is as long as what is measured of the validation split (400 characters are 50 blocks of
+   8, or 20 items), or as long as the training split if that is shorter. */
 Test(eval_train, is_as_long_as_validation) {
     check_loss("--eval-iters=1 text.txt", 3);
     check_loss("--eval-iters=16 text.txt", 16 * 3);
@@ -305,8 +304,8 @@ Test(eval_train, is_shown) {
     cr_expect(!strstr(ending.err, "eval train"), "%s", ending.err);
 }
 
-/* The training part is 1 + 100 blocks, and the validation part is longer. So the slice is the whole
-   training part, which --evaluate measures when it is a text of its own. */
+/* The training split is 1 + 100 blocks, and the validation split is longer. So the slice is the whole
+   training split, which --evaluate measures when it is a text of its own. */
 Test(eval_train, agrees_with_evaluate) {
     size_t bytes;
     char *text = file_text("text.txt", &bytes), measured[64];

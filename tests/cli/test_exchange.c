@@ -5,7 +5,6 @@
 #include "tests/command.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -189,11 +188,7 @@ Test(exchange, texts_must_not_contradict_the_arrays) {
     foreign_expect_refused(STATUS_USAGE, SAID, "other.st: n-head=many: must be a whole number");
 }
 
-ParameterizedTestParameters(exchange_norms, every_model_without_its_texts) {
-    return every_norm_and_placement();
-}
-
-ParameterizedTest(struct pair *pair, exchange_norms, every_model_without_its_texts) {
+static void check_every_model_without_its_texts(const struct pair *pair) {
     const struct model_config config = pair_config(pair);
     const char *given = pair_options(pair);
     char options[512];
@@ -209,4 +204,8 @@ ParameterizedTest(struct pair *pair, exchange_norms, every_model_without_its_tex
         strcat(options, " --block-size=8");
     }
     foreign_expect_same(options);
+}
+
+Test(exchange_norms, every_model_without_its_texts) {
+    every_norm_and_placement(check_every_model_without_its_texts);
 }

@@ -49,7 +49,7 @@ Test(hold_out, an_evaluation_measures_the_same) {
     expect_member("run", "val_loss", value);
     struct ending whole = train("--evaluate=run --hold-out=0");
     struct ending other = train("--evaluate=run --corpus=last.txt"); // all of another text
-    cr_expect(strstr(whole.out, "the validation part of text.txt, 199 char"), "%s", whole.out);
+    cr_expect(strstr(whole.out, "the validation split of text.txt, 199 char"), "%s", whole.out);
     cr_expect(strstr(other.out, ": last.txt, 199 char"), "%s", other.out);
     cr_expect(loss_in(whole.out) == loss_in(other.out), "%s%s", whole.out, other.out);
     cr_expect(loss_in(whole.out) != loss_in(ending.out), "%s", whole.out);

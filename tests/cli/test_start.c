@@ -4,7 +4,6 @@
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,36 +38,37 @@ static void expect_same_arrays(const char *one, const char *other) {
 
 #define BRIEF TINY "--quiet --dropout=0.1 --learning-rate=0.02 --eval-interval=2 --sample=20 "
 
-ParameterizedTestParameters(start_from, from_its_own_initial_weights_nothing_changes) {
-    return every_row();
-}
-
-ParameterizedTest(struct pair *pair, start_from, from_its_own_initial_weights_nothing_changes) {
+static void check_from_its_own_initial_weights_nothing_changes(const struct pair *pair) {
     const char *options = pair_options(pair);
-    expect_done(train(BRIEF "--max-iters=0 --out=initial %s text.txt", options));
-    expect_done(train(BRIEF "--max-iters=6 --out=usual %s text.txt", options));
-    expect_done(
-        train(BRIEF "--max-iters=6 --start=initial --seed=1 --out=out %s text.txt", options));
+    expect_done(train(BRIEF "--max-iters=0 --force --out=initial %s text.txt", options));
+    expect_done(train(BRIEF "--max-iters=6 --force --out=usual %s text.txt", options));
+    expect_done(train(BRIEF "--max-iters=6 --start=initial --seed=1 --force --out=out %s text.txt",
+                      options));
     expect_same_log("usual", "out");
     expect_same_file("usual", "out", "sample.txt");
     expect_same_arrays("usual/model.safetensors", "out/model.safetensors");
     expect_same_arrays("usual/checkpoint.safetensors", "out/checkpoint.safetensors");
 }
 
-ParameterizedTestParameters(start_from, from_a_trained_model_it_starts_at_its_loss) {
-    return every_row();
+Test(start_from, from_its_own_initial_weights_nothing_changes) {
+    every_row(check_from_its_own_initial_weights_nothing_changes);
 }
 
-ParameterizedTest(struct pair *pair, start_from, from_a_trained_model_it_starts_at_its_loss) {
+static void check_from_a_trained_model_it_starts_at_its_loss(const struct pair *pair) {
     const char *options = pair_options(pair);
     expect_done(train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
-                           "--out=model %s text.txt",
+                           "--force --out=model %s text.txt",
                       options));
-    expect_done(train(TINY "--quiet --start=model/model.safetensors --seed=7 --out=out %s text.txt",
-                      options));
+    expect_done(
+        train(TINY "--quiet --start=model/model.safetensors --seed=7 --force --out=out %s text.txt",
+              options));
     struct log before = log_of("model"), after = log_of("out");
     cr_expect_str_eq(after.cell[0][VAL_LOSS], before.cell[30][VAL_LOSS]);
     cr_expect(strtod(after.cell[4][VAL_LOSS], NULL) != strtod(after.cell[0][VAL_LOSS], NULL));
+}
+
+Test(start_from, from_a_trained_model_it_starts_at_its_loss) {
+    every_row(check_from_a_trained_model_it_starts_at_its_loss);
 }
 
 Test(start_from, is_recorded_and_not_read_again) {
@@ -178,10 +178,6 @@ Test(start_from, a_bad_file_is_one_line) {
     expect_refusal(
         &ending, STATUS_MACHINE,
         "other.st: its embedding has 14 characters, but the vocabulary of short.txt has");
-    ending = train("--evaluate=out --start=out");
-    expect_refusal(&ending, STATUS_USAGE, "--start=out: is for training, not for --evaluate");
-    ending = train("--generate=out --start=out");
-    expect_refusal(&ending, STATUS_USAGE, "--start=out: is for training, not for --generate");
     expect_done(train(TINY "--quiet --start=other.st --out=new text.txt"));
 }
 

@@ -244,7 +244,7 @@ Test(corpus, both_parts_must_be_long_enough) {
     corpus_free(&check.corpus);
 }
 
-/* Fails unless every sequence of the batch is a block of the training part that begins in this
+/* Fails unless every sequence of the batch is a block of the training split that begins in this
    sequence's own part of it, with the targets shifted by one character. */
 static void expect_blocks(const struct corpus *corpus, const struct batch *batch) {
     size_t targets = corpus->train - 1;
@@ -254,7 +254,7 @@ static void expect_blocks(const struct corpus *corpus, const struct batch *batch
         if (next - first >= batch->T)
             cr_assert(start >= first && start + batch->T <= next, "%zu, not %zu to %zu", start,
                       first, next);
-        cr_assert(start + batch->T < corpus->train, "reaches the validation part: %zu", start);
+        cr_assert(start + batch->T < corpus->train, "reaches the validation split: %zu", start);
         for (size_t t = 0; t < batch->T; t++) {
             cr_assert_eq(batch->ids[b * batch->T + t], (int32_t)(start + t));
             cr_assert_eq(batch->targets[b * batch->T + t], (int32_t)(start + t + 1));

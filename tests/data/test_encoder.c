@@ -153,7 +153,7 @@ Test(encoder, what_is_not_utf_8_is_found_at_every_offset) {
     }
 }
 
-/* A text with V different characters, each of them twice: at first in descending order. */
+/* A text with V different characters, each of them twice: the first time in descending order. */
 static struct text with_vocabulary(size_t V, uint32_t first) {
     struct text text = {.in = malloc(8 * V), .level = LEVEL_CHAR, .block = 4096};
     for (size_t i = 0; i < 2 * V; i++) {

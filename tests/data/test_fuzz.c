@@ -71,101 +71,59 @@ static const struct {
 } safetensors[] = {
     {"a_list", "its header does not start with {"},
     {"array_null", "byte 5 of the header: expected {"},
-    {"arrays_deep", "a: has a member that is unknown or occurs twice"},
     {"backslash_at_the_end", "byte 23 of the header: an unterminated string"},
     {"behind_the_end", "its header continues after the last }"},
-    {"blank_first", "its header does not start with {"},
     {"blanks", NULL},
-    {"byte_order_mark", "its header does not start with {"},
-    {"comma_at_the_end", "byte 54 of the header: expected \""},
-    {"control_character", "byte 23 of the header: a control character in a string"},
     {"control_in_a_name", "a??[31m: lacks its dtype, shape or data_offsets"},
     {"data_cut_short", "it is cut short"},
     {"dtype_empty", "a: has an unknown type"},
     {"dtype_number", "byte 14 of the header: expected \""},
-    {"dtype_unknown", "a: has an unknown type"},
-    {"empty", "it is shorter than 8 bytes"},
     {"escape_cut", "byte 26 of the header: an invalid escape"},
     {"escape_cut_by_the_end", "byte 26 of the header: an invalid escape"},
-    {"escape_no_digit", "byte 26 of the header: an invalid escape"},
-    {"escape_nul", "byte 29 of the header: an invalid escape"},
     {"escape_unknown", "byte 24 of the header: an invalid escape"},
     {"escapes", NULL},
     {"every_type", NULL},
-    {"hole", "b: does not start where the previous array ends"},
-    {"hole_at_the_begin", "a: does not start where the previous array ends"},
     {"hugging_face_index", "metadata: has a member that is unknown or occurs twice"},
-    {"left_over", "bytes follow the last array"},
     {"left_over_without_arrays", "bytes follow the last array"},
-    {"length_2_63", "its header would have more than 100000000 bytes"},
-    {"length_2_64", "its header would have more than 100000000 bytes"},
     {"length_and_nothing", "it is cut short"},
-    {"length_limit", "it is cut short"},
-    {"length_over_limit", "its header would have more than 100000000 bytes"},
     {"length_too_small", "byte 53 of the header: neither a comma nor the end of a list"},
-    {"length_zero", "its header does not start with {"},
     {"member_missing", "a: lacks its dtype, shape or data_offsets"},
     {"member_twice", "a: has a member that is unknown or occurs twice"},
-    {"member_unknown", "a: has a member that is unknown or occurs twice"},
     {"members_missing", "a: lacks its dtype, shape or data_offsets"},
     {"metadata_behind", NULL},
-    {"metadata_deep", "byte 21 of the header: expected \""},
     {"metadata_empty", NULL},
     {"metadata_list", "byte 16 of the header: expected {"},
-    {"metadata_number", "byte 24 of the header: expected \""},
     {"metadata_open", "byte 24 of the header: neither a comma nor the end of a list"},
     {"metadata_twice", "__metadata__ occurs twice"},
     {"name_twice", "a: occurs twice"},
-    {"name_twice_by_an_escape", "a: occurs twice"},
     {"nine_dimensions", "a: has more than 8 dimensions"},
     {"no_arrays", NULL},
     {"no_colon", "byte 5 of the header: expected :"},
     {"no_comma", "byte 20 of the header: neither a comma nor the end of a list"},
     {"no_utf_8", "byte 22 of the header: not UTF-8"},
     {"nul_behind_the_end", "its header continues after the last }"},
-    {"nul_in_a_string", "byte 23 of the header: a control character in a string"},
     {"number_with_a_0_before", "byte 31 of the header: a number that starts with 0"},
     {"offsets_0", "byte 48 of the header: expected a whole number"},
     {"offsets_1", "a: has only one offset"},
     {"offsets_2_53", "byte 65 of the header: a number that is too large"},
-    {"offsets_2_64", "byte 66 of the header: a number that is too large"},
     {"offsets_3", "byte 51 of the header: expected ]"},
     {"offsets_end_before_begin", "b: has offsets that do not match its shape"},
-    {"offsets_exponent", "byte 51 of the header: expected ]"},
-    {"offsets_fraction", "byte 51 of the header: expected ]"},
-    {"offsets_negative", "byte 48 of the header: expected a whole number"},
-    {"offsets_texts", "byte 48 of the header: expected a whole number"},
     {"offsets_too_few_bytes", "a: has offsets that do not match its shape"},
     {"offsets_too_many_bytes", "a: has offsets that do not match its shape"},
     {"offsets_turned", "a: does not start where the previous array ends"},
     {"only_a_brace", "byte 1 of the header: expected \""},
     {"other_order", NULL},
-    {"overlap", "b: does not start where the previous array ends"},
     {"pickle", "its header would have more than 100000000 bytes"},
-    {"same_place", "b: does not start where the previous array ends"},
     {"seal_and_the_end", "its header was changed"},
-    {"seal_broken", "its header was changed"},
-    {"seal_cut", "byte 40 of the header: an unterminated string"},
-    {"seal_in_capitals", "its header was changed"},
     {"sealed", NULL},
     {"seven_bytes", "it is shorter than 8 bytes"},
     {"shape_comma", "byte 31 of the header: expected a whole number"},
-    {"shape_deep", "byte 29 of the header: expected a whole number"},
-    {"shape_large", "it is cut short"},
     {"shape_no_list", "byte 28 of the header: expected ["},
-    {"shape_overflow", "a: is larger than any file"},
     {"shape_overflow_by_size", "a: is larger than any file"},
-    {"shape_overflow_times_0", "a: is larger than any file"},
-    {"single_quotes", "byte 1 of the header: expected \""},
-    {"string_open", "byte 23 of the header: an unterminated string"},
     {"surrogate_and_letter", "byte 34 of the header: an invalid escape"},
     {"surrogate_and_the_end", "byte 28 of the header: an invalid escape"},
-    {"surrogate_high", "byte 28 of the header: an invalid escape"},
     {"surrogate_low", "byte 28 of the header: an invalid escape"},
-    {"surrogates_high", "byte 34 of the header: an invalid escape"},
-    {"surrogates_turned", "byte 28 of the header: an invalid escape"},
     {"text_twice", "x: occurs twice"},
-    {"two_commas", "byte 54 of the header: expected \""},
     {"unsealed_by_a_bit", NULL},
     {"utf_8_cut_by_the_end", "byte 22 of the header: not UTF-8"},
     {"utf_8_overlong", "byte 22 of the header: not UTF-8"},
@@ -196,11 +154,11 @@ static void expect_taken(const char *name, int want) {
 }
 
 Test(fuzz, configs) {
-    expect_taken("config", 12);
+    expect_taken("config", 7);
 }
 
 Test(fuzz, corpora) {
-    expect_taken("corpus", 6);
+    expect_taken("corpus", 5);
 }
 
 Test(fuzz, items) {
@@ -208,10 +166,10 @@ Test(fuzz, items) {
 }
 
 Test(fuzz, logs) {
-    expect_taken("log", 8);
+    expect_taken("log", 5);
 }
 
 Test(fuzz, vocabularies) { // a text is a vocabulary or it is not: nothing is refused here
     int refused, taken = read_all("vocabulary", &refused);
-    cr_expect(taken == 19 && !refused, "%d taken, %d refused", taken, refused);
+    cr_expect(taken == 10 && !refused, "%d taken, %d refused", taken, refused);
 }

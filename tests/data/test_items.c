@@ -82,7 +82,7 @@ Test(items, lines_are_items) {
                  LEVEL_CHAR, "a|\xe5\xba\x8a\xe5\x89\x8d");
 }
 
-/* So many different characters that ids take two bytes; of codes, CR and blanks are left out. */
+/* A vocabulary so large that ids take two bytes; of codes, CR and blanks are left out. */
 Test(items, of_a_large_vocabulary) {
     for (uint32_t count = 250; count < 260; count++) {
         char text[2048], want[2048], *to = text, *end = want;

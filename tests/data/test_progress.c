@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(progress, .init = folder_enter, .fini = folder_leave);
 
@@ -88,7 +89,7 @@ static size_t count(const char *text, const char *part) {
 }
 
 /* Of a run with evaluations at steps 0, 500 ... 4000 the screen has every line that stays, and one
-   chart if `rows` is not 0, of so many rows, before the lines of the end. */
+   chart of `rows` rows, if that is not 0, before the lines of the end. */
 static void expect_screen(struct on_terminal program, size_t rows, const char *dot) {
     program.options = SHORT "--max-iters=4000 --eval-interval=500";
     const char *screen = terminal_screen(terminal_output(program), (size_t)program.columns);
@@ -158,4 +159,68 @@ Test(progress, a_run_that_dies_leaves_its_chart_and_one_line) {
                          "--warmup-iters=1000",
         .status = 3});
     cr_expect(strstr(terminal_screen(output, 80), "\ntrain: diverged at step "), "%s", output);
+}
+
+static int terminal; // on which the tests below show progress
+static struct progress progress;
+
+static void start_progress(void) {
+    int end;
+    terminal = terminal_open(80, 24, &end);
+    cr_assert(dup2(end, STDERR_FILENO) == STDERR_FILENO && !setenv("TERM", "xterm", 1));
+    progress_start(&progress, false);
+    cr_assert(progress.live);
+}
+
+static void step(double seconds) {
+    progress_step(&progress, &(struct progress_state){1000, 2000, seconds, 1.23456, 98765.4});
+}
+
+/* What was written on the terminal since the last call. */
+static const char *written(void) {
+    static char text[1 << 16];
+    size_t used = 0;
+    cr_assert(write(STDERR_FILENO, "\004", 1) == 1);
+    do {
+        ssize_t got = read(terminal, text + used, sizeof text - 1 - used);
+        cr_assert(got > 0);
+        text[used += (size_t)got] = 0;
+    } while (text[used - 1] != '\004');
+    return text;
+}
+
+/* A terminal wraps the live line when it becomes narrower, and may do so before it says its width. */
+Test(progress, nothing_is_written_while_the_width_changes) {
+    start_progress();
+    step(1);
+    cr_expect(strstr(written(), "1000/2000"));
+    terminal_resize(terminal, 60, 24);
+    step(1.15);
+    terminal_resize(terminal, 30, 24);
+    step(1.3);
+    step(1.65);
+    cr_expect_str_eq(written(), "\004");
+    step(1.75);
+    const char *text = written();
+    cr_expect(!strncmp(text, "\033[3A", 4), "68 characters are 3 lines of 30: %s", text);
+    cr_expect(strstr(text, "1000/2000  loss 1.2346\033[m"), "%s", text);
+    terminal_resize(terminal, 10, 24);
+    progress_say(&progress, "said");
+    text = written();
+    cr_expect(!strncmp(text, "\033[3A", 4) && strstr(text, "said"), "%s", text);
+}
+
+/* A chart that is higher than its window would leave its upper lines among the lines that stay. */
+Test(progress, a_line_that_stays_is_said_above_a_chart_of_the_windows_height) {
+    static struct chart chart = {.curves = 1, .curve[0].name = "loss", .end = 1, .label = ""};
+    start_progress();
+    progress.chart = &chart;
+    for (int i = 0; i < 2; i++) curve_add(chart.curve, i, 2 - i);
+    step(1);
+    cr_expect(count(written(), "\n") == 12 + 1);
+    terminal_resize(terminal, 80, 8);
+    progress_say(&progress, "said");
+    const char *text = written();
+    cr_expect(!strncmp(text, "\033[13A", 5) && count(text, "\033[m") == 1, "%s", text);
+    cr_expect(!strstr(text, "A\r\033[J"), "tmux would keep the chart in its history: %s", text);
 }

@@ -6,7 +6,7 @@
 
 void golden_read(const char *path, const char *key, size_t count, real *values) {
     FILE *file = fopen(path, "r");
-    cr_assert(file != NULL, "%s is missing: make it with scripts/make_golden.py", path);
+    cr_assert(file != NULL, "%s is missing: make it with scripts/pytorch/make_golden.py", path);
     char *line = NULL;
     size_t size = 0;
     bool found = false;

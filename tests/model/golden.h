@@ -1,4 +1,4 @@
-/* Numbers computed with PyTorch, in tests/golden/, made by scripts/make_golden.py. The files hold
+/* Numbers computed with PyTorch, in tests/golden/, made by scripts/pytorch/make_golden.py. The files hold
    results only: both sides compute the inputs from the same formula. */
 #ifndef GOLDEN_H
 #define GOLDEN_H

@@ -1,20 +1,22 @@
 /* The models that parameterized tests iterate: norms with placements and with connections (support.h). */
 #include "tests/sanitizer.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
-#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static int count_norms(void) {
-    int count = 0;
-    while (norm_kinds[count]) count++;
-    return count;
+bool sweep(void) {
+    return getenv("SWEEP") != NULL;
 }
 
-static int count_placements(void) {
-    int count = 0;
-    while (placements[count].name) count++;
-    return count;
+static char case_name[300]; // of the pair that is being tested, with ": "
+
+void send_named(struct criterion_assert_stats *stat) {
+    char message[4096];
+    struct criterion_assert_stats named = *stat;
+    snprintf(message, sizeof message, "%s%s", case_name, stat->message);
+    named.message = message;
+    (criterion_send_assert)(&named); // Criterion's function, not the macro of support.h
 }
 
 static int64_t activation_index(const char *name) {
@@ -35,7 +37,8 @@ static void set_block(struct model_config *config, int block) {
     config->activation = activation_index(block == BLOCK_LLAMA   ? "swiglu"
                                           : block == BLOCK_GEMMA ? "geglu-tanh"
                                                                  : "relu2");
-    if (block == BLOCK_OTHER) config->ffn_width = 10;
+    if (block == BLOCK_LLAMA) config->attn_gate = ATTN_GATE_HEAD;
+    if (block == BLOCK_OTHER) config->ffn_width = 10, config->attn_gate = ATTN_GATE_ELEMENT;
     if (block == BLOCK_GEMMA) config->attn_softcap = 0.5, config->logit_softcap = 4;
 }
 
@@ -65,11 +68,12 @@ const char *pair_options(const struct pair *pair) {
     };
     static const char *const block[] = {
         [BLOCK_GPT2] = "",
-        [BLOCK_LLAMA] = " --position=rope --rope-theta=20 --act=swiglu --head=untied",
+        [BLOCK_LLAMA] = " --position=rope --rope-theta=20 --act=swiglu --head=untied "
+                        "--attn-gate=head",
         [BLOCK_GEMMA] = " --position=rope --rope-theta=20 --act=geglu-tanh --n-kv-head=1 "
                         "--attn-softcap=0.5 --logit-softcap=4",
         [BLOCK_OTHER] = " --position=sinusoidal --act=relu2 --n-kv-head=1 --head=untied "
-                        "--ffn-width=10",
+                        "--ffn-width=10 --attn-gate=element",
     };
     static char options[256];
     int used = snprintf(options, sizeof options, "--norm=%s --placement=%s%s%s",
@@ -92,80 +96,101 @@ static int placement_index(const char *name) {
     return (int)(placement_find(name) - placements);
 }
 
-/* Appends the blocks other than GPT-2's; ngpt cannot group queries. Before them, embeddings with a
-   learned scale and a norm or a second stream. Returns the number of pairs. */
-static int add_blocks(struct pair *pair, int count) {
-    const int ln = norm_index("ln"), ngpt = placement_index("ngpt");
-    pair[count++] = (struct pair){ln, placement_index("peri"), INNER_WIDTH, BLOCK_GPT2, 0};
-    pair[count++] = (struct pair){ln, placement_index("siamese"), INNER_WIDTH, BLOCK_GPT2, 0};
-    pair[count++] = (struct pair){ln, placement_index("residual"), INNER_WIDTH, BLOCK_GPT2, 0};
+/* What a list has gathered. Without a sweep, alternatives take turns. */
+struct pairs {
+    struct pair *pair;
+    int count;
+};
+
+static void add(struct pairs *pairs, struct pair pair) {
+    pairs->pair = realloc(pairs->pair, (size_t)(pairs->count + 1) * sizeof pair);
+    pairs->pair[pairs->count++] = pair;
+}
+
+static bool all_alternatives;
+
+static bool takes_turn(int turn, int alternative) {
+    return sweep() || all_alternatives || turn % 2 == alternative;
+}
+
+/* Adds the blocks other than GPT-2's; ngpt cannot group queries. Before them, embeddings with a
+   learned scale and a norm or a second stream. */
+static void add_blocks(struct pairs *pairs) {
+    const int ln = norm_index("ln"), bn = norm_index("bn"), ngpt = placement_index("ngpt");
+    add(pairs, (struct pair){ln, placement_index("peri"), INNER_WIDTH, BLOCK_GPT2, 0});
+    add(pairs, (struct pair){ln, placement_index("siamese"), INNER_WIDTH, BLOCK_GPT2, 0});
+    add(pairs, (struct pair){ln, placement_index("residual"), INNER_WIDTH, BLOCK_GPT2, 0});
     for (int block = BLOCK_GPT2 + 1; block < BLOCKS; block++) {
         for (int inner = INNER_NONE; inner <= INNER_WIDTH; inner++) {
-            pair[count++] = (struct pair){ln, 0, inner, block, 0};
-            pair[count++] = (struct pair){norm_index("bn"), 0, inner, block, 0};
+            if (takes_turn(block + inner, 0)) add(pairs, (struct pair){bn, 0, inner, block, 0});
+            if (takes_turn(block + inner, 1)) add(pairs, (struct pair){ln, 0, inner, block, 0});
         }
-        if (block == BLOCK_LLAMA) pair[count++] = (struct pair){ln, ngpt, INNER_NONE, block, 0};
+        if (block == BLOCK_LLAMA) add(pairs, (struct pair){ln, ngpt, INNER_NONE, block, 0});
     }
-    return count;
 }
 
-static int count_connections(void) {
-    int count = 0;
-    while (connection_kinds[count]) count++;
-    return count;
-}
-
-/* Appends the connections in pre and post that have a formula there. Returns the number of pairs. */
-static int add_connections(struct pair *pair, int count) {
-    static const char *const places[] = {"pre", "post"}, *const norms[] = {"ln", "bn"};
+/* Adds the connections in pre and post that have a formula there, with ln and bn. */
+static void add_connections(struct pairs *pairs) {
+    const struct placement *const rows[] = {placement_find("pre"), placement_find("post")};
+    const int norms[] = {norm_index("ln"), norm_index("bn")};
     for (int i = 0; i < 2; i++)
         for (int k = 0; connection_kinds[k]; k++) {
-            const struct placement *row = placement_find(places[i]);
-            if (placement_refuses(row, connection_kinds[k])) continue;
+            if (placement_refuses(rows[i], connection_kinds[k])) continue;
             for (int n = 0; n < 2; n++)
-                pair[count++] = (struct pair){norm_index(norms[n]), (int)(row - placements),
-                                              INNER_NONE, BLOCK_GPT2, 1 + k};
+                if (takes_turn(i, n))
+                    add(pairs, (struct pair){norms[n], (int)(rows[i] - placements), INNER_NONE,
+                                             BLOCK_GPT2, 1 + k});
         }
-    return count;
 }
 
-/* The pairs of a norm and a placement where one of the two is in its list;
-   and if `inner`, every norm in the first placement with norms inside its sub-layers, every connection, and
-   the other blocks. */
-static struct criterion_test_params pairs(const char *const *norms, const char *const *places,
-                                          bool inner) {
+/* Tests the pairs of a norm and a placement where one of the two is in its list; NULL lists all norms.
+   And if `inner`, every norm in the first placement with norms inside its sub-layers, every
+   connection, and the other blocks. */
+static void each_pair(pair_test *test, const char *const *norms, const char *const *places,
+                      bool inner) {
     static const char *const sampled[] = {"ln", "bn", "cln", NULL}; // under the sanitizers
-    int count = 0, rows = count_placements();
-    struct pair *pair = cr_malloc(
-        (count_norms() * (rows + 2) + 7 * BLOCKS + 3 + 4 * count_connections()) * sizeof *pair);
-    for (int n = 0; n < count_norms(); n++) {
-        for (int p = 0; p < rows; p++)
-            if (is_listed(norms, norm_kinds[n]->name) || is_listed(places, placements[p].name))
-                pair[count++] = (struct pair){n, p, INNER_NONE, BLOCK_GPT2, 0};
-        if (!inner || (SANITIZED && !is_listed(sampled, norm_kinds[n]->name))) continue;
-        pair[count++] = (struct pair){n, 0, INNER_HEADS, BLOCK_GPT2, 0};
-        pair[count++] = (struct pair){n, 0, INNER_WIDTH, BLOCK_GPT2, 0};
+    struct pairs pairs = {NULL, 0};
+    for (int n = 0; norm_kinds[n]; n++) {
+        const char *name = norm_kinds[n]->name;
+        for (int p = 0; placements[p].name; p++)
+            if (!norms || is_listed(norms, name) || is_listed(places, placements[p].name))
+                add(&pairs, (struct pair){n, p, INNER_NONE, BLOCK_GPT2, 0});
+        if (!inner || (SANITIZED && !is_listed(sampled, name))) continue;
+        if (takes_turn(n, 0)) add(&pairs, (struct pair){n, 0, INNER_HEADS, BLOCK_GPT2, 0});
+        if (takes_turn(n, 1)) add(&pairs, (struct pair){n, 0, INNER_WIDTH, BLOCK_GPT2, 0});
     }
-    if (inner) count = add_blocks(pair, add_connections(pair, count));
-    return cr_make_param_array(struct pair, pair, count, NULL);
+    if (inner) add_connections(&pairs), add_blocks(&pairs);
+    for (int i = 0; i < pairs.count; i++) {
+        snprintf(case_name, sizeof case_name, "%s: ", pair_options(&pairs.pair[i]));
+        test(&pairs.pair[i]);
+    }
+    *case_name = 0;
+    free(pairs.pair);
 }
 
-struct criterion_test_params every_pair(void) {
-    enum { PLACEMENTS_MAX = 64 };
-    const char *all[PLACEMENTS_MAX + 1] = {NULL};
-    for (int p = 0; p < PLACEMENTS_MAX && placements[p].name; p++) all[p] = placements[p].name;
-    return pairs((const char *const[]){NULL}, all, true);
+static const char *const ln_only[] = {"ln", NULL}, *const pre_only[] = {"pre", NULL};
+
+void every_pair(pair_test *test) {
+    each_pair(test, sweep() ? NULL : ln_only, pre_only, true);
 }
 
-struct criterion_test_params every_norm_and_placement(void) {
-    return pairs((const char *const[]){"ln", "bn", "cln", NULL},
-                 (const char *const[]){"pre", "post", "siamese", "ngpt", NULL}, true);
+void every_pair_at_all(pair_test *test) {
+    all_alternatives = true;
+    each_pair(test, NULL, pre_only, true);
+    all_alternatives = false;
 }
 
-struct criterion_test_params every_row(void) {
-    return pairs((const char *const[]){"ln", NULL}, (const char *const[]){"pre", NULL}, true);
+void every_norm_and_placement(pair_test *test) {
+    static const char *const norms[] = {"ln", "bn", "cln", NULL};
+    static const char *const places[] = {"pre", "post", "siamese", "ngpt", NULL};
+    each_pair(test, sweep() ? norms : ln_only, sweep() ? places : pre_only, true);
 }
 
-struct criterion_test_params every_norm(void) {
-    return pairs((const char *const[]){NULL}, (const char *const[]){"pre", NULL}, false);
+void every_row(pair_test *test) {
+    each_pair(test, ln_only, pre_only, true);
+}
+
+void every_norm(pair_test *test) {
+    static const char *const none[] = {NULL};
+    each_pair(test, none, pre_only, false);
 }

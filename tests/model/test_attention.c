@@ -83,7 +83,7 @@ static struct range heads_of(const struct space *s, size_t B) {
     return team_part(B * s->attention.NH, s->attention.NH / s->attention.KV);
 }
 
-/* Forward by a team of `threads`; likewise backward, with `want` as the gradient of the output. */
+/* Forward, and below it backward, by a team of `threads`, with `want` as the output's gradient. */
 static void forward(struct space *s, int threads, size_t B) {
 #pragma omp parallel num_threads(threads)
     attention_forward(&s->attention, heads_of(s, B), s->out, own_scratch(s));

@@ -5,7 +5,6 @@
 #include "model/lab/dump.h"
 #include "tests/model/fit.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -15,7 +14,6 @@ enum { B = SMALL_B, T = 11, N = B * T, NH = 2, C_MAX = 8, WIDE_MAX = 64 };
 
 /* Of the case: channels, of a head too; hidden units; heads of keys and values; a row of q, k, v. */
 static size_t C, HS, WIDE, KV, E;
-
 static const char *title; // of the case, for messages
 
 static const struct stored *find(const struct dump *d, const char *site, const char *part) {
@@ -93,7 +91,7 @@ static void to_double(size_t count, double *to, const real *from) {
 
 /* The learned factor of column c. */
 static double gain_of(const struct gain *gain, size_t c) {
-    return (double)gain->scale * (double)gain->param.value[c];
+    return gain_present(gain) ? (double)gain->scale * (double)gain->param.value[c] : 1;
 }
 
 /* The array is (B,T,heads,width), or if `heads` is 0 (B,T,width). */
@@ -158,6 +156,8 @@ static void check_attention(const struct dump *d, const struct sublayer *s, doub
     scale_queries(s, theta, expanded);
     expect_near(site, ".qkv", N * E, qkv, expanded);
     attend(s, out, qkv);
+    for (size_t i = 0; i < N * C && s->gate.G; i++)
+        out[i] /= 1 + exp(-(double)qkv[(i / C + 1) * E - s->gate.G + i % C * s->gate.G / C]);
     expect_near(site, ".output", N * C, array(d, site, ".output"), out);
 }
 
@@ -166,8 +166,7 @@ static void check_mlp(const struct dump *d, const struct sublayer *s, double *ex
                       real *inner) {
     real raw[N * WIDE_MAX];
     for (size_t i = 0; i < N * s->E; i++)
-        raw[i] = (real)(gain_present(&s->in_gain) ? gain_of(&s->in_gain, i % s->E) * expanded[i]
-                                                  : expanded[i]);
+        raw[i] = (real)(gain_of(&s->in_gain, i % s->E) * expanded[i]);
     activation_forward(s->activation, N, WIDE, inner, raw);
     to_double(N * WIDE, expanded, inner);
     cr_expect(norm_present(&s->ffn_norm) == (s->ffn_norm.name[0] != 0), "%s: FFN's name", title);
@@ -337,7 +336,8 @@ static void check_config(struct model_config config, const char *options) {
     struct model model;
     char text[320];
     omp_set_num_threads(1);
-    C = (size_t)config.n_embd, HS = C / NH, KV = model_kv_heads(&config), E = C + 2 * KV * HS;
+    C = (size_t)config.n_embd, HS = C / NH, KV = model_kv_heads(&config);
+    E = C + 2 * KV * HS + (config.attn_gate == ATTN_GATE_HEAD ? NH : config.attn_gate ? C : 0);
     WIDE = model_ffn_width(&config);
     cr_assert(C <= C_MAX && WIDE <= WIDE_MAX / 2);
     config.block_size = T;
@@ -359,12 +359,12 @@ static void check_config(struct model_config config, const char *options) {
     batch_free(&padded);
 }
 
-ParameterizedTestParameters(dump, every_array_is_what_it_is_called) {
-    return every_norm_and_placement();
+static void check_every_array_is_what_it_is_called(const struct pair *pair) {
+    check_config(pair_config(pair), pair_options(pair));
 }
 
-ParameterizedTest(struct pair *pair, dump, every_array_is_what_it_is_called) {
-    check_config(pair_config(pair), pair_options(pair));
+Test(dump, every_array_is_what_it_is_called) {
+    every_norm_and_placement(check_every_array_is_what_it_is_called);
 }
 
 static int64_t placement_index(const char *name) {

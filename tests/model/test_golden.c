@@ -1,16 +1,30 @@
 /* Models against PyTorch: logits, every gradient (or its products with two waves), the losses of 20
-   AdamW steps and the running statistics of each tests/golden/NORM-PLACEMENT.txt. `make check` runs
-   the tests in the project's folder. */
+   AdamW steps and the running statistics of each model in tests/golden/. `make check` runs the tests in
+   the project's folder. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/model/golden.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { V = GOLDEN_V, B = GOLDEN_B, T = GOLDEN_T, STEPS = 20 };
+
+/* A model's golden numbers, and how closely to agree with them. */
+struct golden_model {
+    const char *path;
+    char model[64];      // before each key, where a file has several models
+    bool whole;          // the file has all gradients and logits, else dot products and losses only
+    double first, after; // tolerances at the first step and after training
+};
+
+/* A key of the file, valid until the next call. */
+static const char *key_of(const struct golden_model *golden, const char *key, const char *tensor) {
+    static char text[192];
+    snprintf(text, sizeof text, "%s%s%s", golden->model, key, tensor);
+    return text;
+}
 
 /* A gradient's error is measured relative to its largest element, or to 1 % of the largest gradient
    of the model if that is larger. A sum that cancels to 0, as the gradient of a bias before bn
@@ -47,28 +61,21 @@ static bool in_torch(const struct pair *pair, const char *norm, const char *plac
 }
 
 /* Compares a gradient, or its dot products with a cosine and a sine. */
-static void expect_gradients(const char *path, const struct tensor *t, const real *gradient,
-                             bool whole, double tolerance, double max_gradient) {
-    char key[128];
-    snprintf(key, sizeof key, "%s:%s", whole ? "grad" : "dots", t->name);
-    if (whole) {
-        golden_expect(path, key, t->size, gradient, tolerance,
+static void expect_gradients(const struct golden_model *golden, const struct tensor *t,
+                             const real *gradient, double max_gradient) {
+    const char *path = golden->path,
+               *key = key_of(golden, golden->whole ? "grad:" : "dots:", t->name);
+    if (golden->whole) {
+        golden_expect(path, key, t->size, gradient, golden->first,
                       typical_gradient(path, key, t->size, max_gradient));
         return;
     }
     real dots[2];
     golden_dots(t->size, gradient, dots);
     // as many rounding errors as elements
-    golden_expect(path, key, 2, dots, tolerance,
+    golden_expect(path, key, 2, dots, golden->first,
                   typical_gradient(path, key, 2, max_gradient) * (double)t->size);
 }
-
-/* A golden file of a model, and how closely to agree with it. */
-struct golden_model {
-    char path[128];
-    bool whole;          // the file has all gradients and logits, else dot products and losses only
-    double first, after; // tolerances at the first step and after training
-};
 
 /* Results of the first batch, before training amplifies rounding errors. */
 static void expect_first_step(const struct golden_model *golden, struct model *model, real loss,
@@ -76,25 +83,26 @@ static void expect_first_step(const struct golden_model *golden, struct model *m
     const struct tensor_list *param = &model->lists.param;
     double max_gradient = largest(param->size, param->grad);
     real *logits = copy_logits(model, B * T);
-    if (golden->whole) golden_expect(golden->path, "logits", B * T * V, logits, golden->first, 0);
+    if (golden->whole)
+        golden_expect(golden->path, key_of(golden, "logits", ""), B * T * V, logits, golden->first,
+                      0);
     free(logits);
-    golden_expect(golden->path, "loss", 1, &loss, golden->first, 0);
-    golden_expect(golden->path, "grad_norm", 1, &grad_norm, golden->first, 0);
+    golden_expect(golden->path, key_of(golden, "loss", ""), 1, &loss, golden->first, 0);
+    golden_expect(golden->path, key_of(golden, "grad_norm", ""), 1, &grad_norm, golden->first, 0);
     for (size_t i = 0; i < param->count; i++)
-        expect_gradients(golden->path, &param->tensor[i], param->grad + param->tensor[i].offset,
-                         golden->whole, golden->first, max_gradient);
+        expect_gradients(golden, &param->tensor[i], param->grad + param->tensor[i].offset,
+                         max_gradient);
 }
 
 /* Running statistics after training, and the results of an evaluation. */
 static void expect_evaluation(const struct golden_model *golden, struct model *model,
                               struct batch *batch) {
     const struct tensor_list *state = &model->lists.state;
-    char key[128];
     for (size_t i = 0; i < state->count; i++) {
         const struct tensor *t = &state->tensor[i];
         if (!t->dimensions) continue; // num_batches_tracked
-        snprintf(key, sizeof key, "state:%s", t->name);
-        golden_expect(golden->path, key, t->size, state->value + t->offset, golden->after, 0);
+        golden_expect(golden->path, key_of(golden, "state:", t->name), t->size,
+                      state->value + t->offset, golden->after, 0);
     }
     golden_fill(batch, STEPS);
     model_forward(model, batch, false, 0);
@@ -102,31 +110,36 @@ static void expect_evaluation(const struct golden_model *golden, struct model *m
     real loss = (real)(model_loss(model, batch, &sum) ? sum / (B * T) : 0);
     real *logits = copy_logits(model, B * T);
     if (golden->whole)
-        golden_expect(golden->path, "eval_logits", B * T * V, logits, golden->after, 0);
+        golden_expect(golden->path, key_of(golden, "eval_logits", ""), B * T * V, logits,
+                      golden->after, 0);
     free(logits);
-    golden_expect(golden->path, "eval_loss", 1, &loss, golden->after, 0);
+    golden_expect(golden->path, key_of(golden, "eval_loss", ""), 1, &loss, golden->after, 0);
 }
 
-ParameterizedTestParameters(golden, model) {
-    return every_pair();
-}
-
-ParameterizedTest(struct pair *pair, golden, model) {
+static void check_model(const struct pair *pair) {
     const char *norm = norm_kinds[pair->norm]->name, *placement = placements[pair->placement].name;
     static const char *const block[] = {"", "-llama", "-gemma", "-other"};
     if (!in_torch(pair, norm, placement)) return;
     if (pair->inner && strcmp(placement, "pre") != 0) return; // no file
     // Adam divides a gradient by its own size, so rounding of small gradients counts for more.
-    struct golden_model golden = {.whole = !strcmp(placement, "pre") && !pair->inner &&
-                                           !pair->block && !pair->connection,
+    const bool plain = !pair->inner && !pair->block && !pair->connection;
+    const char *row = pair->inner == INNER_HEADS   ? "inner"
+                      : pair->inner == INNER_WIDTH ? "qkv"
+                                                   : placement;
+    char own[32] = "";
+    struct golden_model golden = {.path = pair->connection ? "tests/golden/connections.txt"
+                                          : plain          ? "tests/golden/placements.txt"
+                                                           : "tests/golden/blocks.txt",
+                                  .whole = plain && !strcmp(placement, "pre"),
                                   .first = in_double() ? 1e-8 : 2e-5,
                                   .after = in_double() ? 1e-8 : 2e-4};
-    snprintf(golden.path, sizeof golden.path, "tests/golden/%s-%s%s%s%s.txt", norm,
-             pair->inner == INNER_HEADS   ? "inner"
-             : pair->inner == INNER_WIDTH ? "qkv"
-                                          : placement,
-             block[pair->block], pair->connection ? "-" : "",
-             pair->connection ? own_connection(pair)->name : "");
+    if (golden.whole) {
+        snprintf(own, sizeof own, "tests/golden/%s-pre.txt", norm);
+        golden.path = own;
+    } else {
+        snprintf(golden.model, sizeof golden.model, "%s-%s%s%s%s:", norm, row, block[pair->block],
+                 pair->connection ? "-" : "", pair->connection ? own_connection(pair)->name : "");
+    }
 
     struct model_config config = pair_config(pair);
     struct model model;
@@ -148,9 +161,13 @@ ParameterizedTest(struct pair *pair, golden, model) {
         if (step == 0) expect_first_step(&golden, &model, losses[0], (real)grad_norm);
         optimizer_step(&adam, param, 1e-2, grad_norm);
     }
-    golden_expect(golden.path, "losses", STEPS, losses, golden.after, 0);
+    golden_expect(golden.path, key_of(&golden, "losses", ""), STEPS, losses, golden.after, 0);
     expect_evaluation(&golden, &model, &batch);
     batch_free(&batch);
     optimizer_free(&adam);
     model_free(&model);
+}
+
+Test(golden, model) {
+    every_pair_at_all(check_model);
 }

@@ -4,7 +4,6 @@
 #include "model/norm/pool.h"
 #include "tests/model/gradient.h"
 #include "tests/sanitizer.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -66,20 +65,19 @@ static void check_model(const struct model_config *config, unsigned char *valid)
     model_free(&c.model);
 }
 
-ParameterizedTestParameters(gradient_model, model) {
-    return SANITIZED ? every_norm_and_placement() : every_pair();
-}
-
-ParameterizedTest(struct pair *pair, gradient_model, model) {
+static void each_model(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     check_model(&config, NULL);
 }
 
-ParameterizedTestParameters(gradient_model, model_with_dropout_and_pads) {
-    return every_row();
+Test(gradient_model, model) {
+    if (SANITIZED)
+        every_norm_and_placement(each_model);
+    else
+        every_pair(each_model);
 }
 
-ParameterizedTest(struct pair *pair, gradient_model, model_with_dropout_and_pads) {
+static void check_model_with_dropout_and_pads(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     unsigned char valid[SMALL_B * SMALL_T];
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
@@ -87,12 +85,12 @@ ParameterizedTest(struct pair *pair, gradient_model, model_with_dropout_and_pads
     check_model(&config, valid);
 }
 
-/* Pads that count as tokens in the norms' statistics have a gradient: that of the statistics. */
-ParameterizedTestParameters(gradient_model, model_with_pads_in_its_statistics) {
-    return every_row();
+Test(gradient_model, model_with_dropout_and_pads) {
+    every_row(check_model_with_dropout_and_pads);
 }
 
-ParameterizedTest(struct pair *pair, gradient_model, model_with_pads_in_its_statistics) {
+/* Pads that count as tokens in the norms' statistics have a gradient: that of the statistics. */
+static void check_model_with_pads_in_its_statistics(const struct pair *pair) {
     struct model_config config = small_config(pair->norm, pair->placement);
     unsigned char valid[SMALL_B * SMALL_T];
     for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % SMALL_T < 2 + n / SMALL_T;
@@ -100,15 +98,19 @@ ParameterizedTest(struct pair *pair, gradient_model, model_with_pads_in_its_stat
     check_model(&config, valid);
 }
 
-ParameterizedTestParameters(gradient_model, model_without_bias_or_affine) {
-    return every_row();
+Test(gradient_model, model_with_pads_in_its_statistics) {
+    every_row(check_model_with_pads_in_its_statistics);
 }
 
-ParameterizedTest(struct pair *pair, gradient_model, model_without_bias_or_affine) {
+static void check_model_without_bias_or_affine(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     config.bias = config.norms.affine = 0;
     config.final_norm = FINAL_NORM_OFF;
     check_model(&config, NULL);
+}
+
+Test(gradient_model, model_without_bias_or_affine) {
+    every_row(check_model_without_bias_or_affine);
 }
 
 /* A model of many tokens on several threads: one tensor at a time, along a random direction. */
@@ -161,7 +163,7 @@ static void check_many_tokens(struct model_config config) {
     double typical = 0;
     cr_assert(param->count <= 128);
     for (int pass = 0; pass < 2; pass++)
-        for (size_t k = 0; k < param->count; k += pass && SANITIZED ? 5 : 1) {
+        for (size_t k = 0; k < param->count; k += pass && (SANITIZED || !sweep()) ? 5 : 1) {
             c.tensor = param->tensor[k];
             c.along = random_reals(c.tensor.size, 100 + k);
             for (size_t i = 0; i < c.tensor.size; i++)
@@ -185,12 +187,12 @@ static void check_many_tokens(struct model_config config) {
     model_free(model);
 }
 
-ParameterizedTestParameters(gradient_model, model_of_many_tokens) {
-    return every_row();
+static void check_model_of_many_tokens(const struct pair *pair) {
+    check_many_tokens(pair_config(pair));
 }
 
-ParameterizedTest(struct pair *pair, gradient_model, model_of_many_tokens) {
-    check_many_tokens(pair_config(pair));
+Test(gradient_model, model_of_many_tokens) {
+    every_row(check_model_of_many_tokens);
 }
 
 /* An MLP that is narrower than the stream: values of both widths share the threads' scratch. */

@@ -43,7 +43,7 @@ static double size_of_gradient(const struct model *model, const char *name) {
     return largest(t->size, model->lists.param.grad + t->offset);
 }
 
-/* At first each layer is the identity, whatever its weights: only lambda has a gradient. */
+/* Initially each layer is the identity, whatever its weights: only lambda has a gradient. */
 Test(lambda, rezero_and_skipinit_start_as_the_identity) {
     static const char *const names[][4] = {
         {"rezero", "transformer.h.1.resweight", "transformer.h.1.resweight",

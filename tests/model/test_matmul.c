@@ -149,7 +149,7 @@ Test(matmul, nan_is_not_swallowed) {
     free(b);
 }
 
-/* A whole product against the same one in pieces of so many rows and columns. */
+/* A whole product against the same one in pieces of `down` rows and `across` columns. */
 static void check_pieces(bool a_transposed, enum start start, size_t down, size_t across) {
     enum { M = 205, N = 131, K = 601 };
     size_t a_row = a_transposed ? M : K;

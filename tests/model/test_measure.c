@@ -4,7 +4,6 @@
 #include "model/lab/measure.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -44,11 +43,7 @@ static double loss_by(const struct model *model, enum statistics_source source,
     return score.loss / (double)score.targets;
 }
 
-ParameterizedTestParameters(measure, every_source_of_statistics) {
-    return every_norm_and_placement();
-}
-
-ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
+static void check_every_source_of_statistics(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool present = model_has_norm(&config, kind); // not in placements without norms
@@ -97,6 +92,10 @@ ParameterizedTest(struct pair *pair, measure, every_source_of_statistics) {
     model_free(&model);
 }
 
+Test(measure, every_source_of_statistics) {
+    every_norm_and_placement(check_every_source_of_statistics);
+}
+
 /* A target counts as correct if no other character is likelier. A token without a target never
    counts. */
 Test(measure, accuracy) {
@@ -143,11 +142,7 @@ Test(measure, statistics_of_another_batch) {
     batch_free(&other);
 }
 
-ParameterizedTestParameters(measure, the_future_in_training_and_in_evaluation) {
-    return every_norm_and_placement();
-}
-
-ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_evaluation) {
+static void check_the_future_in_training_and_in_evaluation(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool mixes = kind_mixes_tokens(kind) && model_has_norm(&config, kind);
@@ -168,6 +163,10 @@ ParameterizedTest(struct pair *pair, measure, the_future_in_training_and_in_eval
     batch_free(&batch);
     model_free(&model);
     model_free(&own);
+}
+
+Test(measure, the_future_in_training_and_in_evaluation) {
+    every_norm_and_placement(check_the_future_in_training_and_in_evaluation);
 }
 
 Test(measure, positions_are_a_source_wherever_bn_is) {

@@ -1,7 +1,6 @@
 /* A batch that goes through the model in micro-batches: the same bits as at once, in less memory. */
 #include "model/lab/measure.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +81,7 @@ static size_t expect_same(struct model_config config, struct batch *batches, siz
     return got.rows;
 }
 
-ParameterizedTestParameters(micro_batch, the_same_bits) {
-    return every_norm_and_placement();
-}
-
-ParameterizedTest(struct pair *pair, micro_batch, the_same_bits) {
+static void check_the_same_bits(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
     config.block_size = T;
@@ -94,6 +89,10 @@ ParameterizedTest(struct pair *pair, micro_batch, the_same_bits) {
     put_pads(&batches[1]);
     const bool at_once = model_needs_batch(&config);
     cr_expect(expect_same(config, batches, B) == (at_once ? B * T : 256), "%s", pair_options(pair));
+}
+
+Test(micro_batch, the_same_bits) {
+    every_norm_and_placement(check_the_same_bits);
 }
 
 /* Norms inside the sub-layers, and a scale of the logits that is learned. */

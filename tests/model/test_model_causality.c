@@ -6,17 +6,12 @@
 #include "tests/model/fit.h"
 #include "tests/sanitizer.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-ParameterizedTestParameters(model, is_causal_in_evaluation) {
-    return every_norm_and_placement();
-}
-
-ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
+static void check_is_causal_in_evaluation(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     struct model model;
     fit_small(&model, &config, SMALL_B);
@@ -34,6 +29,10 @@ ParameterizedTest(struct pair *pair, model, is_causal_in_evaluation) {
     free(after);
     batch_free(&batch);
     model_free(&model);
+}
+
+Test(model, is_causal_in_evaluation) {
+    every_norm_and_placement(check_is_causal_in_evaluation);
 }
 
 /* The start of the window that a sampler sees before character i, from the description in its
@@ -72,12 +71,12 @@ static void check_generation(struct model_config config) {
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, generation_equals_the_full_forward) {
-    return every_norm_and_placement();
+static void check_generation_equals_the_full_forward(const struct pair *pair) {
+    check_generation(pair_config(pair));
 }
 
-ParameterizedTest(struct pair *pair, model, generation_equals_the_full_forward) {
-    check_generation(pair_config(pair));
+Test(model, generation_equals_the_full_forward) {
+    every_norm_and_placement(check_generation_equals_the_full_forward);
 }
 
 /* A text that grows by pieces of any length, across row blocks, on any number of threads. */
@@ -124,12 +123,12 @@ static void check_growth(struct model_config config) {
     model_free(&model);
 }
 
-ParameterizedTestParameters(model, a_text_grows_as_the_whole_of_it_would) {
-    return every_norm_and_placement();
+static void check_a_text_grows_as_the_whole_of_it_would(const struct pair *pair) {
+    check_growth(pair_config(pair));
 }
 
-ParameterizedTest(struct pair *pair, model, a_text_grows_as_the_whole_of_it_would) {
-    check_growth(pair_config(pair));
+Test(model, a_text_grows_as_the_whole_of_it_would) {
+    every_norm_and_placement(check_a_text_grows_as_the_whole_of_it_would);
 }
 
 /* The result of some updates on `threads` threads: weights, running statistics, and the loss in
@@ -151,7 +150,7 @@ static struct trained train_by(const struct model_config *config, size_t threads
     omp_set_num_threads(16);
     model.threads = threads;
     adamw_init(&adam, fit_options, &model.lists.param, model_team(&model));
-    fit_batch(&model, &adam, &batch, SANITIZED ? 2 : 5, 1e-2, 0);
+    fit_batch(&model, &adam, &batch, SANITIZED || !sweep() ? 2 : 5, 1e-2, 0);
     size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread use
     if (gain_present(&model.logit_gain)) piece *= 2;
     for (size_t thread = 0; threads && thread < (size_t)max_threads; thread++)
@@ -180,7 +179,8 @@ static void check_threads(struct model_config config, int64_t length) {
         size_t threads;
         int max_threads;
     } teams[] = {{3, 16}, {0, 8}, {2, 16}, {8, 8}, {16, 16}, {8, 3}}; // 0: as the work deserves
-    for (size_t i = 0; i < (SANITIZED ? 2 : sizeof teams / sizeof *teams); i++) {
+    const size_t all = sizeof teams / sizeof *teams;
+    for (size_t i = 0; i < (!sweep() ? 1 : SANITIZED ? 2 : all); i++) {
         struct trained many = train_by(&config, teams[i].threads, teams[i].max_threads);
         cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
                       one.loss == many.loss,
@@ -191,12 +191,12 @@ static void check_threads(struct model_config config, int64_t length) {
     free(one.values);
 }
 
-ParameterizedTestParameters(model, same_bits_for_any_number_of_threads) {
-    return every_row();
+static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
+    check_threads(pair_config(pair), 37);
 }
 
-ParameterizedTest(struct pair *pair, model, same_bits_for_any_number_of_threads) {
-    check_threads(pair_config(pair), 37);
+Test(model, same_bits_for_any_number_of_threads) {
+    (sweep() || !in_double() ? every_row : every_norm)(check_same_bits_for_any_number_of_threads);
 }
 
 /* Sequences of 64 tokens fit into the parts of 1 and 2 threads, not of 3, 8 and 16: some threads

@@ -1,7 +1,6 @@
 /* --decay-gamma: what weight decay does to the parameters of every norm. */
 #include "model/optimizer/optimizer.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,11 +48,7 @@ static void expect_decay(const struct model_config *config, double zero, double 
     model_free(&model);
 }
 
-ParameterizedTestParameters(norm_decay, gamma_decays_as_it_is_told) {
-    return every_norm();
-}
-
-ParameterizedTest(struct pair *pair, norm_decay, gamma_decays_as_it_is_told) {
+static void check_gamma_decays_as_it_is_told(const struct pair *pair) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
     struct model_config config = pair_config(pair);
     if (!kind->forward) return;
@@ -64,6 +59,10 @@ ParameterizedTest(struct pair *pair, norm_decay, gamma_decays_as_it_is_told) {
         config.norms.decay_gamma = choice;
         expect_decay(&config, less_one ? -1 : 0, one);
     }
+}
+
+Test(norm_decay, gamma_decays_as_it_is_told) {
+    every_norm(check_gamma_decays_as_it_is_told);
 }
 
 /* The loss after some updates. */

@@ -21,13 +21,12 @@ Test(norm_kinds, the_options_that_they_name_exist) {
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         for (size_t i = 0; (option = config_norm_option(*kind, i)); i++)
             expect_options(option, (*kind)->name);
+    cr_expect(!config_unknown_condition("schedule=wsd, !gamma, training"));
+    cr_expect_str_eq(config_unknown_condition("training, !schedul=wsd"), "schedul");
     for (const struct placement *p = placements; p->name; p++) expect_options(p->options, p->name);
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char name[64];
-        if (!o->needs) continue;
-        const char *from = o->needs + (*o->needs == '!');
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(from, "="), from);
-        cr_expect(options_find(config_options, name), "--%s needs --%s", o->name, name);
+        const char *unknown = config_unknown_condition(o->needs);
+        cr_expect(!unknown, "--%s needs %s, which is no option and no fact", o->name, unknown);
     }
 }
 

@@ -3,7 +3,6 @@
 #include "model/lab/config.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <string.h>
 
@@ -87,13 +86,9 @@ static double loss_by(const struct model *model, enum statistics_source source,
     return score.loss;
 }
 
-ParameterizedTestParameters(norm_options, measured_models_forget_their_run) {
-    return every_norm();
-}
-
 /* Statistics of one batch do not depend on the run before: on the running statistics and on how far
    it was. A kind that pools over tokens says by its options' `measured` how to get there. */
-ParameterizedTest(struct pair *pair, norm_options, measured_models_forget_their_run) {
+static void check_measured_models_forget_their_run(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7);
     struct batch other = make_batch(SMALL_B, SMALL_T, SMALL_V, 8);
@@ -122,4 +117,8 @@ ParameterizedTest(struct pair *pair, norm_options, measured_models_forget_their_
     batch_free(&other);
     model_free(&fresh);
     model_free(&old);
+}
+
+Test(norm_options, measured_models_forget_their_run) {
+    every_norm(check_measured_models_forget_their_run);
 }

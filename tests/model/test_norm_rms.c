@@ -1,5 +1,5 @@
-/* Norms made from RMSNorm: partial RMSNorm, SeeDNorm and BHyT against what their formulas
-   promise. */
+/* Norms made from RMSNorm: partial RMSNorm, SeeDNorm, BHyT and GatedNorm against what their
+   formulas promise. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -220,4 +220,34 @@ Test(bhyt, is_bounded_and_with_a_large_kappa_linear) {
     lone_norm_free(&bhyt);
     lone_norm_free(&rms);
     free(x);
+}
+
+/* While one of GatedNorm's two matrices is 0 every gate is 1/2, so y and dx are half of RMSNorm's to
+   the bit, and the other matrix has no gradient. Each matrix has a gradient where the other is not 0. */
+Test(gated, is_half_of_rms_without_one_of_its_matrices) {
+    enum { DOWN = 1, UP = 2 };
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
+    struct lone_norm gated, rms;
+    lone_norm_init(&rms, norm_find("rms"), B, T, C);
+    lone_norm_forward(&rms, want, x);
+    lone_norm_backward(&rms, dwant, dy, x);
+    for (int zero = DOWN; zero <= UP; zero++) {
+        lone_norm_init(&gated, norm_find("gated"), B, T, C);
+        const int other = DOWN + UP - zero;
+        const size_t size = norm_param_size(&gated.norm, zero);
+        cr_expect_eq(size, 2 * C, "--gated-rank of small_norms is 2");
+        randomize(&gated.norm, other);
+        memset(gated.norm.param[zero].value, 0, size * sizeof(real));
+        lone_norm_forward(&gated, y, x);
+        lone_norm_backward(&gated, dx, dy, x);
+        for (size_t i = 0; i < COUNT; i++) cr_expect(y[i] == want[i] / 2 && dx[i] == dwant[i] / 2);
+        cr_expect(largest(size, gated.norm.param[other].grad) == 0);
+        // U's gradient is 0 where D is, since silu(0) = 0
+        cr_expect((largest(size, gated.norm.param[zero].grad) > 0) == (zero == UP || other == UP));
+        lone_norm_free(&gated);
+    }
+    lone_norm_free(&rms);
+    free(x);
+    free(dy);
 }

@@ -3,7 +3,6 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,12 +88,12 @@ static void check_masked(struct model_config config) {
     made_free(&want);
 }
 
-ParameterizedTestParameters(pads, masked_ones_change_nothing) {
-    return every_norm_and_placement();
+static void check_masked_ones_change_nothing(const struct pair *pair) {
+    check_masked(pair_config(pair));
 }
 
-ParameterizedTest(struct pair *pair, pads, masked_ones_change_nothing) {
-    check_masked(pair_config(pair));
+Test(pads, masked_ones_change_nothing) {
+    every_norm_and_placement(check_masked_ones_change_nothing);
 }
 
 /* With statistics for each position and for parts of the batch, in norms of heads and inside the
@@ -113,11 +112,7 @@ Test(pads, masked_ones_change_nothing_by_position_and_in_penalties) {
     check_masked(config);
 }
 
-ParameterizedTestParameters(pads, included_ones_change_what_pools_over_tokens) {
-    return every_norm();
-}
-
-ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_tokens) {
+static void check_included_ones_change_what_pools_over_tokens(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
     norms_set(&config.norms, "prepbn-steps", 0); // bn alone from the first batch on
@@ -141,12 +136,12 @@ ParameterizedTest(struct pair *pair, pads, included_ones_change_what_pools_over_
     made_free(&many);
 }
 
-/* In evaluation both are the same to the bit: the statistics are the running ones. */
-ParameterizedTestParameters(pads, evaluation_knows_none) {
-    return every_row();
+Test(pads, included_ones_change_what_pools_over_tokens) {
+    every_norm(check_included_ones_change_what_pools_over_tokens);
 }
 
-ParameterizedTest(struct pair *pair, pads, evaluation_knows_none) {
+/* In evaluation both are the same to the bit: the statistics are the running ones. */
+static void check_evaluation_knows_none(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     struct model model;
     double loss[2], want = 0, part;
@@ -172,12 +167,12 @@ ParameterizedTest(struct pair *pair, pads, evaluation_knows_none) {
     cr_expect(loss[0] == loss[1] && fabs(loss[0] - want) < 1e-5 * want, "%.9g %.9g", loss[0], want);
 }
 
-/* Batches with different numbers of targets, each weighted by its number. */
-ParameterizedTestParameters(pads, every_target_weighs_the_same_in_accumulation) {
-    return every_row();
+Test(pads, evaluation_knows_none) {
+    every_row(check_evaluation_knows_none);
 }
 
-ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accumulation) {
+/* Batches with different numbers of targets, each weighted by its number. */
+static void check_every_target_weighs_the_same_in_accumulation(const struct pair *pair) {
     struct model_config config = pair_config(pair);
     if (kind_mixes_tokens(norm_kinds[pair->norm]))
         return; // pools over tokens: a part has other statistics
@@ -209,13 +204,13 @@ ParameterizedTest(struct pair *pair, pads, every_target_weighs_the_same_in_accum
     model_free(&model);
 }
 
-/* One item of one character: statistics of two tokens, or of one where the item is cut. The pads
-   are far from them, and must not become infinite through many layers. */
-ParameterizedTestParameters(pads, few_tokens_among_many_pads_stay_finite) {
-    return every_row();
+Test(pads, every_target_weighs_the_same_in_accumulation) {
+    every_row(check_every_target_weighs_the_same_in_accumulation);
 }
 
-ParameterizedTest(struct pair *pair, pads, few_tokens_among_many_pads_stay_finite) {
+/* One item of one character: statistics of two tokens, or of one where the item is cut. The pads
+   are far from them, and must not become infinite through many layers. */
+static void check_few_tokens_among_many_pads_stay_finite(const struct pair *pair) {
     enum { LENGTH = 16 };
     for (int stats = PAD_STATS_MASK; stats <= PAD_STATS_INCLUDE; stats++)
         for (size_t tokens = 1; tokens <= 2; tokens++) {
@@ -246,4 +241,8 @@ ParameterizedTest(struct pair *pair, pads, few_tokens_among_many_pads_stay_finit
             batch_free(&batch);
             model_free(&model);
         }
+}
+
+Test(pads, few_tokens_among_many_pads_stay_finite) {
+    (sweep() ? every_row : every_norm)(check_few_tokens_among_many_pads_stay_finite);
 }

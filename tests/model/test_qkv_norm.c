@@ -100,8 +100,8 @@ Test(qkv_norm, one_head_is_the_whole_width) {
     }
 }
 
-/* With as many groups as heads, gn over the width is ln of each head: at first, while all gammas are
-   1. A norm that pools over tokens is something else: by head it pools over the heads too. */
+/* With as many groups as heads, gn over the width is ln of each head: initially, while all gammas
+   are 1. A norm that pools over tokens is something else: by head it pools over the heads too. */
 Test(qkv_norm, groups_over_the_width_are_heads) {
     struct model_config ln = attention_config("ln", "ln", EXTENT_HEAD);
     struct model_config gn = attention_config("gn", "gn", EXTENT_WIDTH);

@@ -1,4 +1,4 @@
-"""What the tests in Python share: the program, the scripts, a way to run them, and a run to read."""
+"""Shared by the Python tests: the program, the scripts, a way to run them, and a run to read."""
 import os
 import subprocess
 import sys

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Kills the driver while two of four runs are under way, and gives the command again. The runs go
-   on only after the second driver has started, which must wait for them. */
+/* Kills the driver while two of four runs are under way, and gives the command again. The runs
+   continue only after the second driver has started, which must wait for them. */
 static void check_killed_driver(void) {
     static const char *const command[] = {
         "ablate.sh", "--norm=ln,rms", "--seeds=2", "--placement=pre",
@@ -177,7 +177,7 @@ Test(ablate, a_run_that_went_on_and_failed_keeps_its_checkpoint) {
                         "echo 'train: the disk is full' >&2\n"
                         "exit 1\n");
     setenv("TRAIN", "./full", 1);
-    const char *const run[] = {"ablate_run.sh", "--threads=1", "a", "1", NULL};
+    const char *const run[] = {"ablate/run.sh", "--threads=1", "a", "1", NULL};
     struct ending ending = process_end(script_start(run), 0);
     expect_status(&ending, 1);
     cr_expect_str_eq(file_text("begun", NULL), "--quiet --threads=1 --resume=a/runs/ln-pre-s1\n");

@@ -212,8 +212,8 @@ Test(ablate_grid, runs_that_are_done_say_how_long_others_take) {
 }
 
 Test(ablate_grid, an_old_bash_is_told) {
-    struct ending ending =
-        bash(". \"$SCRIPTS/need_bash.sh\"; need_bash a 3 2; need_bash b 99 0; echo goes on");
+    struct ending ending = bash(
+        ". \"$SCRIPTS/common/need_bash.sh\"; need_bash a 3 2; need_bash b 99 0; echo continues");
     cr_expect(ending.status == 1 && !*ending.out);
     expect_part(ending.err, "b: needs bash 99.0 or newer, and this is bash ");
     expect_part(ending.err, " (macOS: brew install bash)\n");

@@ -8,7 +8,7 @@ pytest.importorskip("numpy")
 pytest.importorskip("scipy")
 pytest.importorskip("matplotlib")
 
-from claims import headlines, texts
+from claims import headlines, tables, texts
 from claims.fact_table import Facts
 from claims.headlines import FINDINGS, FindingError
 
@@ -23,7 +23,7 @@ def series(facts, experiment, cell, metric, variant, mean):
         facts.add(experiment, *cell, variant, seed, metric, mean + noise * (1 + 0.1 * (len(variant) % 3)))
 
 
-GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "post": 0.5, "own": 0.01}
+GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "post": 0.5, "own": 0.01}
 
 
 def planted(**more):
@@ -33,12 +33,15 @@ def planted(**more):
         for size in SIZES:
             gaps = {"ln": 0, "rms": given["rms"], "bn": given["bn"][size], "none": given["none"]}
             for norm, gap in gaps.items():
-                series(facts, "E1", (text, size), "val_loss", f"norm={norm} rate=tuned", 2 + gap)
-                series(facts, "E1", (text, size), "val_loss", f"norm={norm} rate=default", 2 + gap + given["gain"])
-                facts.add("E1", text, size, f"norm={norm} rate=tuned", 1, "learning_rate", 0.01)
-                facts.add("E1", text, size, f"depth=base norm={norm}", 1, "rate_sensitivity", 0.1)
-                for rate in ("0.01", "0.03"):
-                    facts.add("E1", text, size, f"depth=base norm={norm} rate={rate}", 1, "val_loss", 2.1)
+                best = f"norm={norm} recipe=best"
+                series(facts, "E20", (text, size), "val_loss", best, 2 + gap)
+                series(facts, "E20", (text, size), "val_loss", f"norm={norm} rate=default",
+                       2 + given["gain"] + (given["none_default"] if norm == "none" else gap))
+                facts.add("E20", text, size, best, 1, "learning_rate", 0.01)
+                facts.add("E20", text, size, best, 1, "init_std", 0.08)
+                for start in ("0.02", "best"):
+                    for rate in ("0.01", "0.03"):
+                        facts.add("E20", text, size, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
     for size in SIZES[:2]:
         cell = "tinyshakespeare", size
         for batch, gap in (1, given["one"]), (4, 0.0), (32, -0.1):
@@ -63,7 +66,7 @@ def test_every_finding_holds_where_it_was_planted():
 
 
 @pytest.mark.parametrize("finding, wrong", [
-    ("size", {"bn": dict.fromkeys(SIZES, 0.03)}), ("size", {"bn": {"XS": 0.06, "S": 0.02, "M": -0.02}}),
+    ("no-norm", {"none": 0.15}), ("no-norm", {"none_default": 0.05}),
     ("recipe", {"gain": 0.05}), ("batch", {"one": 0.05}), ("batch", {"leak": 0.01}), ("outlier", {"cost": 0.05}),
     ("rms", {"rms": 0.05}), ("deep", {"post": 0.05}), ("running", {"own": 0.3})])
 def test_a_finding_whose_rule_fails_is_named(finding, wrong):
@@ -73,17 +76,17 @@ def test_a_finding_whose_rule_fails_is_named(finding, wrong):
 
 def test_a_finding_needs_its_facts():
     assert not any(headlines.is_measured(finding, Facts()) for finding in FINDINGS)
-    with pytest.raises(FindingError, match="finding 'size' does not hold: "):
+    with pytest.raises(FindingError, match="finding 'recipe' does not hold: "):
         headlines.expect(FINDINGS[0], Facts())
 
 
 def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
-    assert "1234 models" in text and "is −0.020 nats in the smallest models (XS) and +0.060 in the largest (M)" in text
+    assert "1234 models" in text and "At their best recipes the difference is +0.050" in text
     assert "gains 0.20 nats" in text and "0.60 nats and BatchNorm's by 0.000" in text
     assert "the loss of Post-LN models is 0.50 nats above that of Pre-LN models" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
-    assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.02 (not tuned) | 0.01 |" in text
+    assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
     assert texts.findings_text(planted(cost=0.7), 1234) != text
 
 
@@ -149,3 +152,26 @@ def test_committed_texts_follow_from_the_published_facts():
     assert (claims / "FINDINGS.md").read_text() == texts.findings_text(facts, runs)
     assert texts.readme_text(facts, runs) in Path(texts.README).read_text()
     assert {path.name for path in (claims / "published/figures").iterdir()} == {f"{one.id}.svg" for one in FINDINGS}
+    for path, text in tables.texts().items():
+        assert Path(path).read_text() == text, f"{path}: scripts/report.py --texts writes its tables"
+
+
+def test_a_table_without_its_marks_is_refused():
+    with pytest.raises(ValueError, match="<!-- table norms -->"):
+        tables.with_tables("nothing", {"norms": lambda: ""})
+
+
+def test_tables_come_from_the_rows(monkeypatch):
+    head = "norm,init-std,lr,place,at_end,unstable,seed,val_loss".split(",")
+    planted = [dict(zip(head, row)) for norm, loss in (("ln", 2.0), ("bn", 1.9)) for place in ("1", "2")
+               for row in ([norm, "0.08", "0.01", place, "lr" if norm == "bn" else "", "0", str(seed),
+                            str(loss + 0.1 * (place == "2") + 0.01 * seed)] for seed in (1, 2, 3))]
+    monkeypatch.setattr(tables, "rows_of", lambda name: planted)
+    lines = tables.tuned_table("norms.csv", "norm", "ln").splitlines()[2:]
+    assert lines == ["| `bn` | 0.08 | 0.01 (end) | 1.920 | 2.020 | −0.100 [−0.100, −0.100] |",
+                     "| `ln` | 0.08 | 0.01 | 2.020 | 2.120 |  |"]
+    recipes = [{"text": "kjv", "options": recipe, "seed": str(seed), "val_loss": str(loss + 0.01 * seed), "seconds": time}
+               for recipe, loss, time in (("--recipe=nanogpt", 1.9, "50"), ("--recipe=best", 1.5, "80")) for seed in (1, 2)]
+    monkeypatch.setattr(tables, "rows_of", lambda name: recipes)
+    assert tables.recipes_table().splitlines()[2:] == \
+        ["| the King James Bible | 2 | 1.915 | 1.515 | −0.400 [−0.400, −0.400] | 1.60 |"]

@@ -5,7 +5,7 @@ import shutil
 import numpy
 import pytest
 
-import model_file
+from pytorch import model_file
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 import html.parser
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -94,6 +95,7 @@ def test_what_was_measured_and_written_is_there(page, two_runs):
             assert f'<td class="n">{step}</td><td class="text">{shown}</td>' in page
     assert "Options that differ" in page and page.count('id="attention-0"') == 1
     assert re.search(r"--norm</th><td>ln</td><td>none</td>", page)
+    assert re.search(r'id="attention-0"[^>]*><figcaption>ln: ', page), "whose attention it is stands above it"
 
 
 def test_names_and_texts_are_escaped(run, tiny_run, tmp_path):
@@ -119,8 +121,8 @@ def test_a_single_run_without_extras(run, tiny_run, tmp_path):
 
 def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
     """The weights times the values give attention's output in the dump."""
-    import model_file
-    import page_texts
+    from pytorch import model_file
+    from plots import page_texts
     (tmp_path / "prompt.txt").write_text("the cat ")
     ended = command("train", f"--evaluate={two_runs / 'ln'}", "prompt.txt", "--batch-size=1", "--dump=d.st",
                     cwd=tmp_path)
@@ -136,7 +138,7 @@ def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
 
 
 def test_rows_of_samples_are_thinned_and_their_escapes_undone(tmp_path):
-    import page_texts
+    from plots import page_texts
     assert page_texts.unescaped(r"a\nb\\n\tc") == "a⏎b\\n⇥c"
     (tmp_path / "samples.txt").write_text("step\ttext\n" + "".join(f"{i}\tt{i}\n" for i in range(50)) + "50\tcut")
     lines = page_texts.lines_of(type("Run", (), {"folder": tmp_path}))
@@ -157,22 +159,23 @@ def test_wrong_calls_say_so_in_a_line(run, tiny_run, tmp_path):
 
 
 def test_watch_writes_again_until_the_run_ends(tmp_path):
-    """While the run goes on the page loads itself again; the last one does not."""
+    """While the run continues, the page loads itself again; the last one does not."""
     (tmp_path / "text.txt").write_text(TEXT)
-    run = subprocess.Popen([str(TRAIN), *TINY, "--quiet", "--max-iters=1000000", "--max-seconds=8", "--eval-interval=1000",
-                            "--log-interval=1000", "--out=out", "text.txt"], cwd=tmp_path)
+    run = subprocess.Popen([str(TRAIN), *TINY, "--quiet", "--max-iters=1000000000", "--eval-interval=100000",
+                            "--log-interval=100000", "--out=out", "text.txt"], cwd=tmp_path)
+    page, watcher = tmp_path / "out/page.html", None
     try:
         while not (tmp_path / "out/log.csv").exists():
             time.sleep(0.05)
         watcher = subprocess.Popen([sys.executable, str(SCRIPTS / "page.py"), "--watch", "out"], cwd=tmp_path,
                                    stdout=subprocess.DEVNULL)
-        refreshed = False
-        while watcher.poll() is None:
-            page = tmp_path / "out/page.html"
-            refreshed |= page.exists() and 'http-equiv="refresh"' in page.read_text()
+        while watcher.poll() is None and not page.exists():
             time.sleep(0.1)
-        assert watcher.returncode == 0 and refreshed
-        assert 'http-equiv="refresh"' not in (tmp_path / "out/page.html").read_text()
+        assert 'http-equiv="refresh"' in page.read_text()
+        run.send_signal(signal.SIGINT)
+        assert watcher.wait(timeout=100) == 0
+        assert 'http-equiv="refresh"' not in page.read_text()
     finally:
-        run.kill()
-        run.wait()
+        for process in filter(None, (run, watcher)):
+            process.kill()
+            process.wait()

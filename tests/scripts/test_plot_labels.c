@@ -17,7 +17,7 @@ TestSuite(plot_labels, .init = folder_enter, .fini = folder_leave);
    length. */
 Test(plot_labels, the_list_of_watching_options_is_whole) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/run_options.py", getenv("SCRIPTS"));
+    snprintf(path, sizeof path, "%s/common/run_options.py", getenv("SCRIPTS"));
     const char *begin = file_text(path, NULL);
     cr_assert(begin && (begin = strstr(begin, "\nWATCHING = {")), "%s", path);
     const char *end = strchr(begin, '}');
@@ -30,7 +30,7 @@ Test(plot_labels, the_list_of_watching_options_is_whole) {
         char quoted[64];
         snprintf(quoted, sizeof quoted, "\"%s\"", option->name);
         const char *at = strstr(begin, quoted);
-        cr_expect(at && at < end, "--%s is not in WATCHING of scripts/run_options.py",
+        cr_expect(at && at < end, "--%s is not in WATCHING of scripts/common/run_options.py",
                   option->name);
         found++;
     }
@@ -108,7 +108,7 @@ Test(plot_labels, updates_that_equal_tokens_ask_for_make_no_variant) {
     }
 }
 
-/* ---- the loss of the training part ---- */
+/* ---- the loss of the training split ---- */
 
 Test(plot_labels, the_training_part_is_drawn_where_it_was_measured) {
     run_put("old", "ln", 0.01, 1, 3), run_put("new", "bn", 0.01, 1, 2.5);
@@ -118,17 +118,17 @@ Test(plot_labels, the_training_part_is_drawn_where_it_was_measured) {
         "0,0,0,0.01,4,4,1,960,3.5\n5,0.5,480,0.01,3,,1,960,\n10,1,960,0.01,,2.5,1,960,2.25\n");
     struct ending ending = script("plot.py old new -o a.svg --table=-");
     expect_success(&ending);
-    expect_line(ending.out, "curves,new,training part,0,3.5,,,1");
-    expect_line(ending.out, "curves,new,training part,10,2.25,,,1");
-    cr_expect(!strstr(ending.out, "old,training part") && !strstr(ending.out, "training part,5"));
-    expect_part(file_text("a.svg", NULL), ">training part, evaluated<");
+    expect_line(ending.out, "curves,new,training split,0,3.5,,,1");
+    expect_line(ending.out, "curves,new,training split,10,2.25,,,1");
+    cr_expect(!strstr(ending.out, "old,training split") && !strstr(ending.out, "training split,5"));
+    expect_part(file_text("a.svg", NULL), ">training split, evaluated<");
     ending = script("plot.py old new -o a.svg --table=- --lines=val,train");
     expect_success(&ending);
-    cr_expect(!strstr(ending.out, "training part"));
-    cr_expect(!strstr(file_text("a.svg", NULL), "training part"));
+    cr_expect(!strstr(ending.out, "training split"));
+    cr_expect(!strstr(file_text("a.svg", NULL), "training split"));
     ending = script("plot.py old -o a.svg");
     expect_success(&ending);
-    cr_expect(!strstr(file_text("a.svg", NULL), "training part"));
+    cr_expect(!strstr(file_text("a.svg", NULL), "training split"));
 }
 
 /* ---- the table ---- */

@@ -6,9 +6,10 @@ from planted import put_run
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
 import plot
-from plot_options import read_command
-from runs import number_text
-from series import Table
+from plots import looks
+from plots.plot_options import read_command
+from common.runs import number_text
+from plots.series import Table
 
 
 def compose(*words):
@@ -67,3 +68,12 @@ def test_a_rate_in_a_picture(grid, run):
     assert ending.status == 0, ending.err
     picture = open("a.svg", encoding="utf-8").read()
     assert ">3e-4<" in picture and "at 3e-4<" in picture and "0.0003" not in picture
+
+
+@pytest.mark.parametrize("last, ticks", [(4, [0, 1, 2, 3, 4]), (300, [0, 100, 200, 300]),
+                                         (2000, [0, 500, 1000, 1500, 2000])])
+def test_ticks_of_steps_are_round_numbers(last, ticks):
+    axes = looks.new_figure(False).subplots()
+    axes.plot([0, last], [1, 1])
+    looks.step_ticks(axes, 5)
+    assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks

@@ -23,6 +23,16 @@ def test_each_claim_is_listed_with_its_cost(run):
     assert len(lines) > 60
 
 
+def test_the_list_of_a_claims_runs_starts_with_the_same_cost(run, tmp_path):
+    claims = run("report.py", "--size=mini", "--list-claims", "--jobs=2").out.splitlines()
+    line, = (line for line in claims if line.startswith("A17"))
+    ending = run("report.py", "--size=mini", "--claim=A17", "--list", "--jobs=2", "--out=r")
+    assert ending.status == 0 and f" {ending.err.removeprefix('report: ').strip()} " in line, ending.err
+    listed = len((tmp_path / "r/wanted.txt").read_text().splitlines())
+    assert ending.out.startswith(f"r/wanted.txt: {listed} runs; runs at tuned learning rates are listed once")
+    assert listed < int(ending.err.split()[2])
+
+
 @pytest.mark.parametrize("words", [["--list"], []])
 def test_a_claim_without_runs_in_a_fresh_folder(run, tmp_path, words):
     ending = run("report.py", "--size=mini", "--claim=D9", "--out=r", *words)

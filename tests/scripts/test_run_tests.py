@@ -11,16 +11,16 @@ SKIPPED = "import pytest\ndef test_skipped(): pytest.skip('not here')\n"
 @pytest.fixture
 def count(run, scripts, tmp_path):
     """Puts test_NAME.py files into a tree, runs run_tests.sh there, and returns its ending."""
-    for folder in "scripts", "tests/scripts":
+    for folder in "scripts/upkeep", "tests/scripts":
         (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(scripts / "run_tests.sh", "scripts")
+    shutil.copy(scripts / "upkeep" / "run_tests.sh", "scripts/upkeep")
     (tmp_path / "criterion").write_text("#!/bin/sh\necho '[====] Synthesis: Tested: 2 | Passing: 2 | Failing: 0'\n")
     (tmp_path / "criterion").chmod(0o755)
 
     def counted(pattern="", **texts):
         for name, text in texts.items():
             (tmp_path / f"tests/scripts/test_{name}.py").write_text(text)
-        return run("scripts/run_tests.sh", tmp_path / "criterion", tmp_path / "pytest",
+        return run("scripts/upkeep/run_tests.sh", tmp_path / "criterion", tmp_path / "pytest",
                    env={"FILTER": pattern, "CRITERION_JOBS": "1"})
 
     return counted

@@ -1,22 +1,25 @@
 """Against PyTorch itself, where it is installed (scripts/deps.sh golden): the losses of ./train and of normlab.py for
 every norm in every placement, the golden numbers, and the notebook."""
 import json
+import os
+import sys
 
 import pytest
 
 pytest.importorskip("torch", reason="scripts/deps.sh golden installs it")
 
-PARTS = 4  # of the variants
+# Parts of the variants: all with make check-all, else a sample.
+PARTS = [f"{part}/4" for part in range(1, 5)] if "SWEEP" in os.environ else ["1/20"]
 
 
-@pytest.mark.parametrize("part", range(1, PARTS + 1))
+@pytest.mark.parametrize("part", PARTS)
 def test_every_norm_in_every_placement(run, part):
-    ending = run("check_normlab.py", f"--part={part}/{PARTS}")
+    ending = run("pytorch/check_normlab.py", f"--part={part}")
     assert ending.status == 0 and "variants in 2 modes: 0 differ" in ending.out, ending.out + ending.err
 
 
 def test_golden_numbers(run):
-    ending = run("make_golden.py", "--check")
+    ending = run("pytorch/make_golden.py", "--check")
     assert ending.status == 0 and "files agree with PyTorch" in ending.out, ending.out + ending.err
 
 
@@ -46,3 +49,8 @@ def test_the_notebook_shows_what_came_out(scripts):
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
     assert not any(output["output_type"] == "error" for output in outputs)
+
+
+def test_the_model_that_is_timed_has_the_same_gradients(run, scripts):
+    ending = run(sys.executable, scripts / "bench_pytorch.py", "--check")
+    assert ending.status == 0 and "largest difference of a gradient" in ending.out, ending.err

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from arguments import UsageError
-from selection import (BEST, HIGH, LOW, Axis, beats, ends_of, fill, neighbours, ordered_cells, unstable_seeds,
+from common.command_line import UsageError
+from ablate.selection import (BEST, HIGH, LOW, Axis, beats, ends_of, fill, neighbours, ordered_cells, unstable_seeds,
                        wished_cells)
 from tune import read_command
-from tune_search import Search
+from ablate.tune_search import Search
 
 SEEDS = [101, 102, 103, 104]
 SPREAD = {101: 0.0, 102: 0.03, 103: -0.02, 104: 0.01}  # what a seed adds to every loss
@@ -236,7 +236,7 @@ def text(tmp_path):
 
 def test_a_search_by_train(run, text, tmp_path):
     words = ["tune.py", "--norm=ln,none", "--lr=1e-2,3e-2", "--seeds=2", "--trials=4", "--judge-seeds=2", "--out=out",
-             "--", *SMALL]
+             "--csv=judged.csv", "--", *SMALL]
     ended = run(*words)
     assert ended.status == 0, ended.err
     trials = int(re.match(r"(\d+) trials for each of 2 variants", ended.out)[1])
@@ -248,6 +248,12 @@ def test_a_search_by_train(run, text, tmp_path):
     recipes = re.findall(r"(best|second): \./train (--norm=\w+) --lr=[0-9.e-]+ (.*)\n    loss (.*)", ended.out)
     assert [recipe[:3] for recipe in recipes] == \
         [(place, f"--norm={norm}", " ".join(SMALL)) for norm in ("ln", "none") for place in ("best", "second")]
+
+    head, *rows = (tmp_path / "judged.csv").read_text().splitlines()
+    assert head == "norm,lr,place,at_end,unstable,seed,val_loss" and len(rows) == 8
+    assert [row.split(",")[0] for row in rows] == 4 * ["ln"] + 4 * ["none"]
+    assert math.isclose(sum(float(row.split(",")[-1]) for row in rows[:2]) / 2, float(recipes[0][3].split()[0]),
+                        abs_tol=1e-4)
 
     times = {name: path.stat().st_mtime_ns for name, path in summaries.items()}
     removed = sorted(summaries)[::3]  # as if they had not ended when it was killed

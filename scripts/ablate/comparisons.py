@@ -1,0 +1,224 @@
+"""Comparisons of variants by their common seeds, for compare.py and for pictures: which pairs, and what the
+seeds decide.
+
+The interval is that of the paired differences of all seeds whose two runs have a final loss. If all runs of
+the common seeds trained, it decides. If some diverged, failed or are stuck, the fractions of runs that
+trained decide, by their Clopper-Pearson intervals, and medians are shown in which a run without a loss is
+the worst.
+
+A variant's baseline has the values that the user names, and
+agrees with it in every other option that has an effect in both. A group here is anything with a label
+and a key, the values of the options `names`.
+"""
+from collections import Counter, namedtuple
+import functools
+import math
+import os
+import re
+import subprocess
+
+import numpy as np
+
+from ablate.outcomes import by_seed, value_of
+from claims.inference import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
+                              sign_flip_p, t_interval)
+from common.runs import ENDED, FIRST, INACTIVE, RunError, label_of, value_text, variants
+
+TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "train")
+
+
+@functools.lru_cache(maxsize=None)
+def short_names(topic):
+    """{full name: short name} of the norms or the placements, as ./train lists them; empty without it."""
+    try:
+        listed = subprocess.run([os.environ.get("TRAIN", TRAIN), f"--help={topic}"], capture_output=True, text=True,
+                                stdin=subprocess.DEVNULL, check=False).stdout
+    except OSError:
+        return {}
+    return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", listed, re.MULTILINE)}
+
+
+def short_name(name, text):
+    """The short name of a norm or a placement; any other option's value as it is."""
+    topic = next((topic for topic in ("norm", "placement") if topic in name.split("-")), None)
+    return short_names(topic).get(text, text) if topic else text
+
+
+def same_value(value, text):
+    """Whether an option's value is what the user wrote."""
+    try:
+        return float(value) == float(text)
+    except (TypeError, ValueError):
+        return text in (str(value), value_text(value))
+
+
+def wanted_of(groups, names, given, option="--baseline"):
+    """{name: the variants' value} of what --baseline or another option gives as {name: text}. Refuses a
+    name or a value that these variants do not have."""
+    wanted = {}
+    for name, text in given.items():
+        if name not in names:
+            what = f"they differ in {', '.join(names)}" if names else "they differ in no option"
+            raise RunError(f"{option}={name}={text}: these runs do not differ in {name} ({what})")
+        values = list(dict.fromkeys(group.key[names.index(name)] for group in groups))
+        same = [value for value in values if same_value(value, text)] or \
+            [value for value in values if same_value(value, short_name(name, text))]
+        if not same:
+            raise RunError(f"{option}={name}={text}: no such run (there are "
+                           f"{', '.join(value_text(value) for value in values if value != INACTIVE)})")
+        wanted[name] = same[0]
+    return wanted
+
+
+def has_values(group, names, wanted):
+    return all(group.key[names.index(name)] == value for name, value in wanted.items())
+
+
+def baseline_of(group, groups, names, wanted, option="--baseline"):
+    """The group's baseline, or None."""
+    def fits(other):
+        return all(there == wanted[name] if name in wanted else
+                   here == there or INACTIVE in (here, there)
+                   for name, here, there in zip(names, group.key, other.key))
+
+    found = [other for other in groups if fits(other)]
+    if len(found) > 1:
+        raise RunError(f"{option}: {found[0].label} and {found[1].label} could both be the baseline "
+                       f"of {group.label} (name more options: {option}=NAME=VALUE,NAME=VALUE)")
+    return found[0] if found else None
+
+
+HIGHER_IS_BETTER = ("val_accuracy", "tokens_per_second")  # of the numbers in summary.json
+
+# A variant's runs. label and key as pairs.py wants them.
+Variant = namedtuple("Variant", "label key members")
+
+# A side's runs of the common seeds: how many trained, how the others ended, and the median, which is
+# infinite if half of the runs did not train.
+Side = namedtuple("Side", "trained other median interval")
+
+# seeds: the common ones. differences: {seed: difference} of those whose two runs have a final loss.
+# p: of the signs, if all runs trained; holm: adjusted for all comparisons shown; NaN if there is none.
+# verdict: lower, higher, equal, less often, more often, or None. more: the seeds still needed, or None.
+Comparison = namedtuple("Comparison", "a b seeds differences interval p holm sides verdict more")
+
+
+def variants_of(outcomes, names):
+    named = names or [name for name in FIRST if name in outcomes[0].options]
+    return [Variant(label_of(members[0], named) or "all runs", key, members)
+            for key, members in variants(outcomes, names)]
+
+
+# ---- which pairs ---------------------------------------------------------------------------------
+
+def pairs_of(found, names, options):
+    """[(variant, the variant that it is compared with)]."""
+    if options.baseline:
+        option, first, second = "--baseline", {}, wanted_of(found, names, options.baseline)
+    else:
+        option = "--b"
+        first = wanted_of(found, names, options.a, "--a")
+        second = wanted_of(found, names, options.b, "--b")
+        if first == second:
+            raise RunError("--a and --b: name the same variant")
+    chosen = [variant for variant in found if has_values(variant, names, first)
+              and not has_values(variant, names, second)]
+    pairs = [(variant, baseline_of(variant, found, names, second, option)) for variant in chosen]
+    pairs = [pair for pair in pairs if pair[1] is not None]
+    if not pairs:
+        raise RunError(f"{option}: no variant has a counterpart there that agrees in all other options (they "
+                       f"differ in {', '.join(names)}; several may be named)")
+    return pairs
+
+
+# ---- runs that may be compared -------------------------------------------------------------------
+
+def build_of(summary):
+    """What trained the run, in words; None if its summary does not say."""
+    if "compiler" not in summary:
+        return None
+    return (f"{summary.get('version', '')} {summary['compiler']}, vectors of "
+            f"{summary.get('vector_bits', '?')} bits, numbers of {summary.get('real_bits', '?')}").strip()
+
+
+def refuse_mixed(one, other, any_build):
+    """Refuses runs of different texts, and of different builds unless any_build."""
+    crcs = {run.summary.get("corpus_crc32") for run in (one, other)} - {None}
+    if len(crcs) > 1:
+        raise RunError(f"{one.folder} and {other.folder}: trained on different texts; their losses cannot "
+                       "be compared")
+    builds = [build_of(run.summary) for run in (one, other)]
+    if not any_build and None not in builds and builds[0] != builds[1]:
+        raise RunError(f"{one.folder} and {other.folder}: trained by different builds ({builds[0]}; "
+                       f"{builds[1]}): the difference is not the options' alone (--any-build compares "
+                       "them)")
+
+
+# ---- what the seeds decide -----------------------------------------------------------------------
+
+def side_of(runs, metric, best):
+    """best: min if lower values are better, else max; what did not train is the worst."""
+    statuses = Counter(run.status for run in runs)
+    worst = math.inf if best is min else -math.inf
+    values = [value_of(run, metric) for run in runs]
+    trained = statuses.pop("done", 0)
+    median = float(np.median([value if math.isfinite(value) else worst for value in values])) \
+        if runs else math.nan
+    return Side(trained, dict(sorted(statuses.items())), median, clopper_pearson(trained, len(runs)))
+
+
+def shares_verdict(a, b):
+    """Which side trains more often, if the intervals of the fractions do not overlap."""
+    if a.interval.high < b.interval.low:
+        return "less often"
+    return "more often" if a.interval.low > b.interval.high else None
+
+
+def compare(a, b, options):
+    own, theirs = by_seed(a.members, a.label), by_seed(b.members, b.label)
+    seeds = sorted(own.keys() & theirs.keys())
+    for seed in seeds:
+        refuse_mixed(own[seed], theirs[seed], options.any_build)
+    best = max if options.metric in HIGHER_IS_BETTER else min
+    sides = [side_of([runs[seed] for seed in seeds], options.metric, best) for runs in (own, theirs)]
+    values = [{seed: value_of(runs[seed], options.metric) for seed in seeds if runs[seed].status in ENDED}
+              for runs in (own, theirs)]
+    measured, differences = paired(*values)
+    result = Comparison(a, b, seeds, dict(zip(measured, differences)), t_interval(differences), math.nan, math.nan,
+                        sides, None, None)
+    if any(side.other for side in sides):
+        return result._replace(verdict=shares_verdict(*sides))
+    if len(seeds) < 2:
+        return result
+    verdict, needed = decision(result.interval, options.margin), None
+    if verdict is None:
+        needed = seeds_needed(result.interval.mean, float(differences.std(ddof=1)), options.margin)
+    p = sign_flip_p(differences) if len(seeds) <= FLIPS_MAX else math.nan
+    return result._replace(p=p, verdict=verdict,
+                           more=None if needed is None else max(1, needed - len(seeds)))
+
+
+def compare_all(pairs, options):
+    """The comparisons, with Holm's p over all of them."""
+    found = [compare(a, b, options) for a, b in pairs]
+    return [comparison._replace(holm=float(p))
+            for comparison, p in zip(found, holm([comparison.p for comparison in found]))]
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+def verdict_text(comparison, margin):
+    """The verdict in words, and after a colon what is missing for one, or how many runs trained."""
+    count = len(comparison.seeds)
+    if comparison.verdict == "equal":
+        return f"equal within {margin:g}"
+    if comparison.verdict in ("lower", "higher"):
+        return comparison.verdict
+    if any(side.other for side in comparison.sides):
+        often = f"trains {comparison.verdict}" if comparison.verdict else "not decided"
+        return f"{often}: {' and '.join(str(side.trained) for side in comparison.sides)} of {count} trained"
+    if count < 2:
+        return f"not decided: {'one' if count else 'no'} common seed"
+    if comparison.more is None:
+        return "not decided: not even 100,000 seeds would decide"
+    return f"not decided: about {comparison.more} more seed{'s' * (comparison.more > 1)} needed"

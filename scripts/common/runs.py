@@ -1,0 +1,339 @@
+"""Reads run folders: logs, options, how a run ended, and which runs are one variant.
+
+A run is a folder that ./train --out makes. A variant is the runs that differ in their seed only;
+run_options.py says which options make no difference. A run may be under way: summary.json may be
+missing, and an incomplete last line of log.csv is left out.
+
+check_table() checks log.csv, probes.csv or samples.txt against log.crc32. ./train writes log.crc32 with each
+checkpoint (data/files/table_checksum.h): for each of these files a line NAME BYTES CRC32, the checksum of its
+first BYTES bytes. Rows that were added later are not covered. A run without checkpoints has no log.crc32.
+"""
+import csv
+import json
+import math
+import os
+import re
+import zlib
+
+from common.run_options import ABSENT, differing, is_active
+
+CHECKSUM_LINE = re.compile(rb"(log\.csv|probes\.csv|samples\.txt) (\d+) ([0-9a-f]{8})\n")
+
+
+def read_bytes(path, size=-1):
+    """At most `size` bytes of a file, or None if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(size)
+    except OSError:
+        return None
+
+
+def check_table(folder, name, say):
+    """Warns by say(text) if FOLDER/NAME does not match its checksum. A file that is missing is not
+    reported here."""
+    path = os.path.join(folder, "log.crc32")
+    text = read_bytes(path)
+    if text is None:
+        return
+    if CHECKSUM_LINE.sub(b"", text):
+        say(f"{path}: is damaged: a change of {name} would not be found")
+        return
+    for known, size, crc in CHECKSUM_LINE.findall(text):
+        data = read_bytes(os.path.join(folder, name), int(size)) if known.decode() == name else None
+        if data is not None and (len(data) < int(size) or zlib.crc32(data) != int(crc, 16)):
+            say(f"{os.path.join(folder, name)}: was changed or damaged after the last checkpoint (its "
+                "checksum differs from log.crc32)")
+
+
+NEEDED = ("step", "seconds", "tokens", "train_loss", "val_loss")
+FILES = ("log.csv", "config.ini", "summary.json")
+FIRST = ("norm", "placement")
+ENDED = ("done", "stuck")  # a run with a final loss
+INACTIVE = ""  # in a key: the option has no effect in this variant
+
+
+class RunError(Exception):
+    """What is wrong with a run's folder, as one line for the user."""
+
+
+class NotStarted(RunError):
+    """The run has logged nothing yet."""
+
+
+class Run:
+    """A run's folder as it is now.
+
+    columns      {name: [number]} of log.csv: NaN for an empty cell; infinity for a NaN or an infinity
+                 of the log, both of which mean that training diverged
+    options      {name: number or text}; empty if the folder has neither summary.json nor config.ini
+    status       done, stuck (done, but the validation loss did not fall from its start), diverged,
+                 interrupted or running
+    summary      {name: value} of summary.json; empty while there is none
+    diverged_at  the step, or None
+    entropy      of the built-in grammar, or None
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = os.path.basename(os.path.abspath(folder))
+        if not os.path.isdir(folder):
+            what = "not a folder" if os.path.exists(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (a RUN is a folder that ./train --out made)")
+        summary = self.summary = read_summary(os.path.join(folder, "summary.json"))
+        self.columns = read_log(os.path.join(folder, "log.csv"))
+        self.options = read_options(folder, summary)
+        self.entropy = summary.get("grammar_entropy")
+        self.status = summary.get("exit_reason", "running")
+        watched = [self.columns[name]
+                   for name in ("train_loss", "val_loss", "grad_norm", "eval_train_loss")
+                   if name in self.columns]
+        bad = [row for row, values in enumerate(zip(*watched)) if math.inf in values]
+        if bad:
+            self.status = "diverged"
+        self.diverged_at = None
+        if self.status == "diverged":
+            self.diverged_at = self.columns["step"][bad[0] if bad else -1]
+        losses = self.losses()
+        if self.status == "done" and len(losses) > 1 and losses[-1] >= losses[0]:
+            self.status = "stuck"
+
+    def measured(self, column):
+        """The rows where the column holds a finite number; none if the log has no such column."""
+        return [row for row, value in enumerate(self.columns.get(column, []))
+                if math.isfinite(value)]
+
+    def losses(self):
+        """The validation losses in order, without those that are not finite."""
+        return [self.columns["val_loss"][row] for row in self.measured("val_loss")]
+
+
+def read_text(path):
+    """The file's text, or None if there is no such file."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise RunError(f"{path}: damaged: not a text file")
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}")
+
+
+def read_log(path):
+    text = read_text(path)
+    if text is None:
+        raise NotStarted(f"{path}: No such file or directory (a RUN is a folder that ./train --out "
+                         "made)")
+    if "\n" not in text:
+        raise NotStarted(f"{path}: empty (has the run started?)")
+    try:
+        lines = list(csv.reader(text[:text.rfind("\n")].split("\n")))
+    except csv.Error as error:
+        raise RunError(f"{path}: damaged: {error}")
+    header = lines[0]
+    absent = [name for name in NEEDED if name not in header]
+    if absent:
+        raise RunError(f"{path}: damaged: line 1 names no column {', '.join(absent)}")
+    rows = []
+    step = header.index("step")
+    for number, cells in enumerate(lines[1:], 2):
+        if len(cells) != len(header):
+            raise RunError(f"{path}: damaged: line {number} has {len(cells)} cells, "
+                           f"but there are {len(header)} columns")
+        try:
+            row = [float(cell) if cell else None for cell in cells]
+        except ValueError as error:
+            raise RunError(f"{path}: damaged: line {number}: {error}")
+        row = [math.nan if value is None else value if math.isfinite(value) else math.inf
+               for value in row]
+        if not math.isfinite(row[step]):
+            raise RunError(f"{path}: damaged: line {number} has no step")
+        # A resumed run repeats the steps after its checkpoint.
+        while rows and rows[-1][step] >= row[step]:
+            rows.pop()
+        rows.append(row)
+    if not rows:
+        raise NotStarted(f"{path}: only the header: no step is logged yet")
+    return dict(zip(header, map(list, zip(*rows))))
+
+
+def read_summary(path):
+    text = read_text(path)
+    try:
+        summary = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path}: damaged: {error}")
+    if not isinstance(summary, dict):
+        raise RunError(f"{path}: damaged: not a summary")
+    return summary
+
+
+def plain(value):
+    """An option's value in the form that config.ini and summary.json share."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    return value if isinstance(value, (int, type(None))) else str(value)
+
+
+def read_options(folder, summary):
+    """From summary.json, or from config.ini while the run has none."""
+    stored = summary.get("options")
+    options = dict.fromkeys(ABSENT)
+    if isinstance(stored, dict):
+        return stored and options | {name: plain(value) for name, value in stored.items()}
+    path = os.path.join(folder, "config.ini")
+    for number, line in enumerate((read_text(path) or "").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals:
+            raise RunError(f"{path}: damaged: line {number} is not NAME = VALUE")
+        try:  # numbers and quoted texts are JSON's, the other values are words
+            options[name] = plain(json.loads(value))
+        except (ValueError, RecursionError):
+            options[name] = value
+    return options if len(options) > len(ABSENT) else {}
+
+
+def natural(text):
+    """A key that sorts the numbers in names as numbers."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part)
+            for part in re.split(r"(\d+)", text) if part]
+
+
+def is_run(folder):
+    return any(os.path.isfile(os.path.join(folder, name)) for name in FILES)
+
+
+def runs_inside(folder):
+    """The run folders in FOLDER/runs, or in FOLDER itself if there are none; not those deeper down."""
+    for parent in (os.path.join(folder, "runs"), folder):
+        try:
+            names = sorted(os.listdir(parent), key=natural)
+        except OSError:
+            continue
+        found = [path for path in (os.path.join(parent, name) for name in names) if is_run(path)]
+        if found:
+            return found
+    return []
+
+
+def read_runs(folders, say):
+    """The runs in these run folders and folders of runs, and whether some could not be read; say(text)
+    reports those. In a folder of runs, a run that has not started is no failure."""
+    runs, failed, waiting = [], False, []
+    for folder in folders:
+        inside = [] if is_run(folder) else runs_inside(folder)
+        if os.path.isdir(folder) and not is_run(folder) and not inside:
+            say(f"{folder}: no run in it (a RUN is a folder that ./train --out made, or one of runs)")
+            failed = True
+            continue
+        for path in inside or [folder]:
+            try:
+                runs.append(Run(path))
+                check_table(path, "log.csv", say)
+            except NotStarted as error:
+                waiting.append(str(error))
+                failed |= not inside
+            except RunError as error:
+                say(str(error))
+                failed = True
+    for text in waiting:
+        say(text)
+    return runs, failed
+
+
+def varying(runs, seed=False):
+    """The options that differ among the runs and matter, norm and placement first."""
+    names = [name for name in differing([run.options for run in runs]) if seed or name != "seed"]
+    return [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
+
+
+def number_text(value):
+    """A number as people write it: the shorter one of 0.03 and 3e-2, of 0.0003 and 3e-4."""
+    plain_text = f"{value:.6g}"
+    mantissa, _, exponent = f"{value:.5e}".partition("e")
+    short = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return short if abs(value) < 1 and len(short) < len(plain_text) else plain_text
+
+
+def value_text(value, name="corpus"):
+    """An option's value for a label."""
+    if isinstance(value, (int, float)):
+        return number_text(value) if isinstance(value, float) else str(value)
+    return ABSENT.get(name, "none") if value is None else os.path.basename(value) or value
+
+
+def key_of(run, names):
+    return tuple(run.options[name] if is_active(name, run.options) else INACTIVE for name in names)
+
+
+def order(value):
+    """Sorts numbers as numbers, before texts."""
+    if isinstance(value, (int, float)):
+        return 0, value, ""
+    return 1, 0, str(value)
+
+
+def label_of(run, names):
+    """The values of these options, without those that have no effect. Values other than those of norm,
+    placement and corpus follow the option's name."""
+    names = [name for name, value in zip(names, key_of(run, names)) if value != INACTIVE]
+    return ", ".join(value_text(run.options[name]) if name in (*FIRST, "corpus")
+                     else f"{name} {value_text(run.options[name], name)}" for name in names)
+
+
+def in_ablation(run):
+    """Whether the run is in the folder of an ablation (scripts/ablate.sh)."""
+    return os.path.isfile(os.path.join(os.path.abspath(run.folder), "..", "..", "grid.txt"))
+
+
+def folder_label(runs):
+    """The folder's name of one run. For several runs: their common name without the seed at the end,
+    or None."""
+    names = {re.sub(f"[-_.]?(s|seed)?[-_=]?{run.options.get('seed')}$", "", run.name)
+             for run in runs} if len(runs) > 1 else {runs[0].name}
+    name = names.pop()
+    return name if name and not names else None
+
+
+def variants(runs, names):
+    """[(values, runs)] of runs with the same values of these options, in the order of the values."""
+    groups = {}
+    for run in runs:
+        groups.setdefault(key_of(run, names), []).append(run)
+    return sorted(groups.items(), key=lambda item: [order(value) for value in item[0]])
+
+
+def twins(runs):
+    """Two runs of the same effective options and seed, or None."""
+    names = varying(runs, seed=True)
+    seen = {}
+    for run in runs:
+        other = seen.setdefault(key_of(run, names), run)
+        if other is not run:
+            return other, run
+    return None
+
+
+def without_copies(runs, say):
+    """The runs without copies: runs that differ from another one only in options that have no effect
+    there. say(text) reports them."""
+    if not all(run.options for run in runs):
+        return runs
+    names = varying(runs, seed=True)
+    unused = [name for name in names if any(not is_active(name, run.options) for run in runs)]
+    seen, kept = {}, []
+    for run in runs:
+        other = seen.setdefault(key_of(run, names), run)
+        different = [name for name in unused if other.options[name] != run.options[name]]
+        if different:
+            say(f"{run.folder} is left out: it differs from {other.folder} only in {different[0]}, which "
+                "has no effect there")
+        else:
+            kept.append(run)
+    return kept

@@ -1,0 +1,108 @@
+"""The pictures of losses that scripts/plot.py draws: which charts there are, and their places in a figure.
+
+A chart draws facets, a panel for each. A facet is a list of groups, and a group is a variant with its
+seeds or one run. The chart writes what it draws into a table and returns its legend, which is placed here.
+"""
+from collections import namedtuple
+
+from plots.curves import draw_curves
+from plots.differences import draw_differences
+from plots.sweep import draw_dots
+from plots.legends import put_above, put_below, put_beside, put_inside
+from plots.looks import fit_labels, set_font
+from plots.sweep import draw_sweep
+
+# `width` in inches; `rows`: whether it has a row for each group.
+Chart = namedtuple("Chart", "draw width rows")
+CHARTS = {"curves": Chart(draw_curves, 6.4, False), "dots": Chart(draw_dots, 4.6, True),
+          "sweep": Chart(draw_sweep, 6.4, False), "differences": Chart(draw_differences, 6.4, True)}
+COLUMN = 3.2           # inches of a panel, where there are several columns
+NARROW = 5.0           # inches: in a narrower picture the charts are below each other
+ROOM = (4.2, 3.2)      # inches of a panel that has room for a legend inside
+PAD = 0.03             # inches around a chart, in a picture with --size
+LETTER = 1 / 72        # inches of a point
+DOT, DOT_MIN = 0.45, 2.5  # the size of a dot in heights of its row, and its minimum in points
+LINE = 1.15            # from a line of text to the next, in font sizes
+
+# A chart and the panels that it draws.
+Panel = namedtuple("Panel", "chart facets")
+
+
+def natural_size(panels):
+    """The widths of the panels and the size of the picture without legends, if --size is not given."""
+    rows = [group.label for panel in panels if CHARTS[panel.chart].rows
+            for facet in panel.facets for group in facet.parts]
+    widths = [COLUMN if len(panel.facets) > 1 else CHARTS[panel.chart].width
+              for panel in panels for _ in panel.facets]
+    width = sum(widths) + 0.07 * max(0, max(map(len, rows), default=0) - 12)
+    return widths, (width, max(4.0, 1.2 + 0.24 * len(rows)))
+
+
+def make_axes(figure, panels, widths):
+    """[the axes of each panel's facets]"""
+    count = len(widths)
+    narrow = figure.get_figwidth() < NARROW and len(panels) == count
+    shape = (count, 1) if narrow else (1, count)
+    ratios = {} if narrow else {"width_ratios": widths}
+    axes = iter(figure.subplots(*shape, squeeze=False, **ratios).ravel())
+    return [[next(axes) for _ in panel.facets] for panel in panels]
+
+
+def draw_charts(figure, panels, options, table):
+    set_font(options.size)
+    widths, size = natural_size(panels)
+    figure.set_size_inches(options.size or size)
+    if options.size:
+        figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
+    rows = make_axes(figure, panels, widths)
+    legends = [CHARTS[panel.chart].draw(row, panel.facets, options, table)
+               for row, panel in zip(rows, panels)]
+    roomy = len(widths) == len(panels) and (not options.size or (
+        options.size[0] / len(widths) >= ROOM[0] and options.size[1] >= ROOM[1]))
+    below, inside = [], []
+    for row, panel, legend in zip(rows, panels, legends):
+        if not legend.handles:
+            continue
+        if CHARTS[panel.chart].rows and not options.size:
+            put_above(row[0], legend)
+        elif CHARTS[panel.chart].rows or not roomy or not put_inside(row[0], legend):
+            if options.size or len(row) > 1:
+                below.append(legend)
+            else:
+                size = make_room(figure, row[0], put_beside(row[0], legend), size)
+        else:
+            inside += legend.handles
+    figure.set_size_inches(options.size or size)
+    if below:
+        put_below(figure, below, inside, grow=not options.size)
+    fit_texts(figure, rows, panels)
+
+
+def make_room(figure, axes, legend, size):
+    """The size of the picture with the legend beside its chart."""
+    renderer = figure.canvas.get_renderer()
+    box = legend.get_window_extent(renderer)
+    above = axes.get_tightbbox(renderer).y1 - axes.bbox.y1  # rows of crosses
+    return (size[0] + box.width / figure.dpi,
+            max(size[1], box.height / figure.dpi * (1 + above / axes.bbox.height) + 0.3))
+
+
+def fit_texts(figure, rows, panels):
+    """Makes the labels of rows and axes small enough to fit."""
+    figure.get_layout_engine().execute(figure)
+    for row, panel in zip(rows, panels):
+        for axes in row:
+            if CHARTS[panel.chart].rows:
+                fit_rows(axes)
+            fit_labels(axes)
+
+
+def fit_rows(axes):
+    labels = axes.get_yticklabels()
+    low, high = sorted(axes.get_ylim())
+    step = axes.bbox.height / axes.figure.dpi / (high - low)
+    for label in labels:
+        lines = label.get_text().count("\n") + 1
+        label.set_fontsize(min(label.get_fontsize(), step / (LETTER * LINE * lines)))
+    for line in axes.lines:
+        line.set_markersize(min(line.get_markersize(), max(DOT_MIN, DOT * step / LETTER)))

@@ -1,0 +1,218 @@
+"""How lines, dots and labels look in every chart. A Look is a group's colour, line style and marker.
+
+Lines that lie on each other must stay distinguishable, also with colour blindness: different colours have
+different dashes or, where there are enough, different markers. All lines have the same width: a wider one
+would look more important.
+
+The last two functions make figures, in a window or not, and write them to files.
+"""
+from collections import namedtuple
+import os
+import textwrap
+
+from matplotlib import colors, ticker
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from common.runs import RunError, order
+
+matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+                            "legend.frameon": False, "pdf.fonttype": 42, "svg.fonttype": "none",
+                            "svg.hashsalt": "normlab"})
+
+# Okabe and Ito 2008, distinguishable with colour blindness; grey replaces their yellow, which is too
+# faint on white.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
+LINES = ["-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (5, 1, 1, 1, 1, 1))]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "H"]
+GREY = {"color": "0.3"}
+PALE = 0.4  # opacity of means of fewer seeds, and of unfinished runs
+FONT = 9      # points, in pictures without --size
+SMALLEST = 7  # points, in the smallest pictures
+SHRUNK = 0.75  # the smallest scale of a long label, before it is broken into lines
+OVER = 1.1    # the maximum length of a label, in lengths of its axis
+
+X_LABELS = {"step": "training step", "tokens": "{unit}s seen in training",
+            "seconds": "time since the start (s)"}
+OPTION_LABELS = {"learning-rate": "learning rate", "warmup-iters": "warm-up (updates)",
+                 "max-iters": "updates", "batch-size": "batch size (sequences)",
+                 "block-size": "context ({unit}s)", "n-layer": "layers", "n-head": "attention heads",
+                 "n-embd": "channels"}
+
+Look = namedtuple("Look", "color linestyle marker hollow")
+
+
+def set_font(size):
+    """Sets the font size for a picture of this (width, height) in inches, or None. Lines scale with
+    it."""
+    points = FONT
+    if size:
+        extent = min(size[0], 1.6 * size[1])
+        points = min(FONT, max(SMALLEST, 4.9 + 0.64 * extent))
+    matplotlib.rcParams["font.size"] = points
+
+
+def scale():
+    """The scale of lines and markers in this picture, relative to a picture without --size."""
+    return matplotlib.rcParams["font.size"] / FONT
+
+
+def shade(rank, count):
+    """A colour from dark to bright, for ordered values; it stops before a yellow too faint on white."""
+    return colors.to_hex(matplotlib.colormaps["viridis"](0.87 * rank / max(count - 1, 1)))
+
+
+def looks(names, keys):
+    """A look for each key, which holds the values of the named options.
+
+    The first option (the norm) sets the colour, the second (the placement) the line
+    style and the filling, a third the marker. Dots show no line style, so a second option of more
+    than two values sets the marker too. If neither does, the first sets it. A single option sets the
+    line style too. A number with many values, other than the seed, becomes the first option; its
+    colours go from dark to bright."""
+    positions = [sorted(set(values), key=order) for values in zip(*keys)]
+    scales = [i for i, values in enumerate(positions)
+              if names[i] != "seed" and len(values) > 4
+              and isinstance(values[-1], (int, float))][:1]
+    ordered = scales + [i for i in range(len(positions)) if i not in scales]
+    counts = [len(positions[i]) for i in ordered] or [1]
+    dashed = min(1, len(counts) - 1)
+    marked = [rank for rank in (1, 2) if rank < len(counts) and (rank == 2 or counts[1] > 2)] or [0]
+    found = []
+    for key in keys:
+        ranks = [positions[i].index(key[i]) for i in ordered] or [0]
+        marker = 0
+        for rank in marked:
+            marker = marker * counts[rank] + ranks[rank]
+        colour = shade(ranks[0], counts[0]) if scales else COLOURS[ranks[0] % len(COLOURS)]
+        found.append(Look(colour, LINES[ranks[dashed] % len(LINES)], MARKERS[marker % len(MARKERS)],
+                          dashed > 0 and (ranks[dashed] + ranks[dashed] // len(MARKERS)) % 2 == 1))
+    if len(set(found)) == len(found) and len(names) <= 3:
+        return found
+    return [Look(COLOURS[i % len(COLOURS)], LINES[i % len(LINES)], MARKERS[i % len(MARKERS)],
+                 i // len(COLOURS) % 2 == 1) for i in range(len(keys))]
+
+
+def line_of(look, **more):
+    """The style of a line. Its width and the size of its markers scale with the picture."""
+    face = {"markerfacecolor": "white"} if look.hollow else {}
+    sized = {name: value * scale() for name, value in more.items() if name in ("linewidth", "markersize")}
+    return {"color": look.color, "linestyle": look.linestyle, "marker": look.marker, **face, **more,
+            **sized}
+
+
+def dot_of(look, **more):
+    return line_of(look, **{"linestyle": "none", "markersize": 5, **more})
+
+
+CROSS = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.5}
+
+
+def literal(text):
+    """The text for matplotlib, which reads text between $ as mathematics and hides labels that start
+    with _. Names of runs and corpora may have both."""
+    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
+
+
+def note(text, brief=None, **style):
+    """An entry of a legend; `brief` is its text where there is little room."""
+    handle = Line2D([], [], **{"label": literal(text), **GREY, **style})
+    handle.brief = literal(brief or text)
+    return handle
+
+
+def unit_of(runs):
+    levels = {run.options.get("level", "char") for run in runs}
+    return "byte" if levels == {"byte"} else "character"
+
+
+def option_label(option, unit):
+    return OPTION_LABELS.get(option, option.replace("-", " ")).format(unit=unit)
+
+
+def status_of(runs):
+    """For a line's label: how many of its runs are not done, and why. "" if all are done."""
+    parts = []
+    for status in ("stuck", "diverged", "interrupted", "running"):
+        steps = [f"{run.columns['step'][-1]:.0f}" for run in runs if run.status == status]
+        if steps:
+            parts.append(f"{status} at step {steps[0]}" if len(runs) == 1 else
+                         f"{len(steps)} of {len(runs)} {status}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def shorten(names, length):
+    """Long names with their middles left out, but still different from each other."""
+    while True:
+        cut = [name if len(name) <= length else f"{name[:length // 2]}…{name[-(length // 2):]}"
+               for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+        length += 10
+
+
+def loss_ticks(axis, logarithmic):
+    """Readable ticks on a logarithmic loss axis."""
+    if logarithmic:
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 7)))
+        axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def step_ticks(axes, N):
+    """At most N ticks on an axis of steps or depths, at round numbers: 100, not 80."""
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(N, integer=True, steps=[1, 2, 2.5, 5, 10]))
+
+
+def fit_labels(axes):
+    """Makes the title and the labels fit their axes and the picture: smaller, or in more lines. Call it when
+    the layout is known."""
+    renderer, whole = axes.figure.canvas.get_renderer(), axes.figure.bbox
+    for label in (axes.title, axes.xaxis.label, axes.yaxis.label):
+        side = "height" if label is axes.yaxis.label else "width"
+        low, high = axes.bbox.intervaly if side == "height" else axes.bbox.intervalx
+        room = min(OVER * (high - low), low + high, 2 * getattr(whole, side) - low - high)  # it is centred
+
+        def excess():
+            return getattr(label.get_window_extent(renderer), side) / room
+
+        if excess() > 1:
+            label.set_fontsize(label.get_fontsize() * max(SHRUNK, 0.97 / excess()))
+        if excess() > 1:
+            text = label.get_text()
+            longest = max(map(len, text.split("\n")))
+            label.set_text(textwrap.fill(text, max(10, int(longest / excess()))))
+
+
+def new_figure(show):
+    if not show:
+        figure = Figure(layout="constrained")
+        FigureCanvasAgg(figure)
+        return figure
+    try:
+        from matplotlib import pyplot, rcsetup
+        figure = pyplot.figure(layout="constrained")
+    except ImportError as error:
+        raise RunError(f"--show: no window: {error} (-o writes a file)")
+    if pyplot.get_backend().lower() not in [name.lower() for name in rcsetup.interactive_bk]:
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        why = "matplotlib has no toolkit (python3-tk is one)" if display else "there is no display"
+        raise RunError(f"--show: no window: {why} (-o writes a file)")
+    return figure
+
+
+def write_picture(figure, output, dpi):
+    """Writes the picture. A viewer sees the old file or the new one."""
+    ending = os.path.splitext(output)[1][1:].lower()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    temporary = f"{output}.tmp"
+    try:
+        figure.savefig(temporary, dpi=dpi, format=ending, metadata=metadata)
+        os.replace(temporary, output)
+    except OSError as error:
+        raise RunError(f"{output}: {error.strerror}")
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)

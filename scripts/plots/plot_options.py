@@ -1,0 +1,166 @@
+"""The command line of scripts/plot.py."""
+import argparse
+import math
+import os
+
+from common.command_line import PICTURES, Parser, UsageError, settings, whole_numbers, words
+from plots.charts import CHARTS
+from plots.probe_charts import KINDS
+
+LINES = ("train", "val", "eval-train")
+
+
+def some_of(*names):
+    """A parser of comma lists of these names."""
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [name for name in chosen if name not in names]
+        if unknown or len(set(chosen)) < len(chosen):
+            raise argparse.ArgumentTypeError(f"'{text}' is not one or more of {', '.join(names)}")
+        return chosen
+    return parse
+
+
+def span(text):
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise argparse.ArgumentTypeError(f"'{text}' is not LOW:HIGH")
+    return low, high
+
+
+def odd(text):
+    width = int(text) if text.isdigit() else 0
+    if width % 2 == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not an odd number of values")
+    return width
+
+
+def size(text):
+    try:
+        width, height = map(float, text.split("x"))
+    except ValueError:
+        width = height = 0
+    if not (1 <= width <= 100 and 1 <= height <= 100):
+        raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
+    return width, height
+
+
+def check_probes(options, parser):
+    """Refuses options that cannot be used with --probes, and those that need it."""
+    kinds, draws = options.probes, {KINDS[kind].draw for kind in options.probes or []}
+    given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
+    excluded = {"chart", "sweep", "baseline", "lines", "x", "log_y", "watch"} if kinds else \
+        {"metrics", "sites", "steps"}
+    if excluded & given:
+        name = min(excluded & given).replace("_", "-")
+        raise UsageError(f"--{name}: {'not' if kinds else 'goes'} with --probes")
+    if len(draws) > 1:
+        raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
+    if options.columns and (kinds and "layers" not in kinds or
+                            not kinds and (options.chart or ["curves"]) != ["curves"]):
+        raise UsageError("--columns: goes with --probes=layers and --chart=curves")
+
+
+def check_differences(options):
+    """Refuses a baseline without the chart of differences, and the chart without one."""
+    named = options.chart and "differences" in options.chart
+    if named and not options.baseline:
+        raise UsageError("--chart=differences: needs the variant to compare with "
+                         "(--baseline=NAME=VALUE, such as --baseline=norm=ln)")
+    if options.baseline and (options.chart and not named or options.sweep or options.columns):
+        raise UsageError("--baseline: goes with --chart=differences")
+
+
+def check_together(options):
+    """Refuses other combinations of options."""
+    if options.watch and (options.show or options.each or options.table):
+        raise UsageError("--watch: not with --show, --each or --table (look at the picture with a "
+                         "viewer that reloads it)")
+    if options.each and (options.output or options.table or options.show):
+        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+    if (options.log_x and options.xlim and options.xlim[0] <= 0 or
+            options.log_y and options.ylim and options.ylim[0] <= 0):
+        raise UsageError("--xlim, --ylim: a logarithmic axis starts above 0")
+    if not 20 <= options.dpi <= 2000:
+        raise UsageError(f"--dpi: {options.dpi:g} is not in 20 to 2000")
+
+
+def add_options(add):
+    """Declares the options; `add` is the parser's add_argument."""
+    add("run", nargs="+", metavar="RUN", help="a run's folder, or a folder of runs")
+    add("-o", "--output", metavar="FILE", help="write the picture to FILE, a .png, .svg or .pdf (default: loss.png, "
+        "or with --probes its name; in RUN, or in this folder for several RUNs)")
+    add("--title", help="title of the picture")
+    add("--size", type=size, metavar="WxH", help="size in inches (default: as the charts need)")
+    add("--dpi", type=float, default=200, help="dots per inch of a .png (default: 200)")
+    add("--table", metavar="FILE", help="also write the plotted numbers to FILE, as CSV; - is standard output")
+    add("--show", action="store_true", help="show a window; a picture is written only with -o")
+    add("--watch", action="store_true", help="redraw as the logs grow, until the runs have ended")
+    add("--each", action="store_true",
+        help="draw one picture per folder of runs (RUN and the folders in it), into that folder")
+
+
+def add_chart_options(add):
+    """Declares the options that choose what is drawn."""
+    add("--chart", type=some_of(*CHARTS), metavar="CHART,...",
+        help="charts to draw: curves (losses over time), dots (final losses, every seed), sweep (final loss "
+             "against an option), differences (final losses minus those of --baseline, paired by seed). Several "
+             "are side by side, or below each other in a narrow picture (default: sweep if a numeric option has "
+             "at least three values, else curves, with dots if variants have several seeds)")
+    add("--baseline", type=settings, metavar="NAME=VALUE,...",
+        help="baseline of --chart=differences, such as norm=ln; each variant is compared with the one that has "
+             "these values and agrees in all other options")
+    add("--sweep", metavar="OPTION", help="draw final losses against this option of ./train, such as learning-rate")
+    add("--probes", type=some_of(*KINDS), metavar="KIND,...",
+        help="draw what ./train --probe-interval measured, a column per variant. Over steps: distance (between "
+             "batch and running statistics), discrepancy (this distance in standard deviations), terms (gradient "
+             "terms through the statistics), updates (relative to weights). Over depth: layers (stream, "
+             "sub-layers, gradients). Per head: attention")
+    add("--metrics", type=words, metavar="NAME,...", help="draw only these metrics (model/lab/probe.h)")
+    add("--sites", type=words, metavar="NAME,...", help="draw only these norms or weights, such as ln_1")
+    add("--steps", type=whole_numbers, metavar="N,...",
+        help="draw these probed steps, in layers (default: first and last) and attention (default: last)")
+    add("--columns", type=words, metavar="OPTION,...",
+        help="draw a column for each value of these options of ./train, in curves and --probes=layers; other "
+             "options become lines")
+
+
+def add_line_options(add):
+    """Declares the options of lines and axes."""
+    add("--by", choices=["variant", "run"], help="draw a line per variant or per run (default: variant, if no two "
+        "runs have the same options and seed)")
+    add("--center", choices=["mean", "median"], default="mean", help="center of the seeds (default: mean)")
+    add("--band", choices=["range", "sd", "none"], default="range",
+        help="band over seeds: range (lowest to highest, default), sd (one standard deviation) or none")
+    add("--lines", type=some_of(*LINES), default=list(LINES), metavar=",".join(LINES),
+        help="losses in curves: train (of training batches), val (of the validation split), eval-train (of the "
+             "training split, from ./train --eval-train) (default: all that exist)")
+    add("--smooth", type=odd, metavar="N", help="smooth training losses by running means over N logged values "
+        "(default: a fiftieth of all; 1: as logged)")
+    add("--x", choices=["step", "tokens", "seconds"], default="step",
+        help="horizontal axis of curves (default: step)")
+    add("--log-x", action="store_true", help="use a logarithmic horizontal axis")
+    add("--log-y", action="store_true", help="use a logarithmic loss axis")
+    add("--xlim", type=span, metavar="LOW:HIGH", help="range of the horizontal axis in curves")
+    add("--ylim", type=span, metavar="LOW:HIGH", help="range of losses in curves and sweep")
+
+
+def read_command(arguments):
+    parser = Parser(prog="plot.py", allow_abbrev=False, usage="scripts/plot.py [OPTION]... RUN...",
+                    description="Draw the losses of runs, or their probes.")
+    add_options(parser.add_argument)
+    add_chart_options(parser.add_argument_group("what is drawn").add_argument)
+    add_line_options(parser.add_argument_group("lines and axes").add_argument)
+    options = parser.parse_args(arguments)
+    options.sweep = options.sweep and options.sweep.removeprefix("--")
+    check_probes(options, parser)
+    check_differences(options)
+    if options.output and not os.path.splitext(options.output)[1]:
+        options.output += ".png"
+    if options.output and not options.output.lower().endswith(PICTURES):
+        raise UsageError(f"-o {options.output}: not a kind of picture ({', '.join(PICTURES)})")
+    check_together(options)
+    return options

@@ -1,0 +1,354 @@
+"""The pictures of scripts/plot.py --probes: probes over steps, over layers at some steps, or by head.
+
+A picture is a grid: a row for each metric, a column for each facet (a variant, a run, or what --columns
+makes). The panels of a row have the same axes. Values over seeds are means with bands.
+"""
+from collections import namedtuple
+import itertools
+import math
+import textwrap
+
+import numpy as np
+from matplotlib import ticker
+from matplotlib.patches import Patch
+
+from plots.groups import BANDS, draw_line, runs_of, seeds_of
+from plots.legends import Legend, put_below
+from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, set_font, shade,
+                   status_of, step_ticks)
+from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
+from common.runs import RunError
+from plots.series import Point, sound
+
+ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
+MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")
+EMBEDDINGS = ("wte.weight", "wpe.weight")
+
+METRICS = {
+    "dist_mean": "means: batch to running,\n‖difference‖ / C",
+    "dist_var": "variances: batch to\nrunning, ‖difference‖ / C",
+    "tid_mean": "discrepancy of means /\nrunning deviation",
+    "tid_var": "discrepancy of deviations /\nrunning deviation",
+    "g_mean": "gradient term of the\nmean, ‖g_mean‖",
+    "g_var": "gradient term of the\nvariance, ‖g_var‖",
+    "update_ratio": "‖update‖ / ‖weights‖",
+    "stream_rms": "residual stream\n(root mean square)",
+    "output_rms": "output of a sub-layer\n(root mean square)",
+    "stream_grad": "gradient of the stream\n(L2 norm)",
+    "grad_norm": "gradient of the weights\n(L2 norm)",
+    "entropy": "entropy (nats)",
+    "logit_max": "largest logit",
+    "saturated": "fraction of queries with\na weight above 0.99",
+}
+
+# A row of panels. `sites`: () for all sites of the metric; `part`: the part of the model, for the label.
+Row = namedtuple("Row", "metric sites part", defaults=((), ""))
+Kind = namedtuple("Kind", "draw rows")
+
+CHART = "probes"    # in the table
+PANEL = (2.6, 2.1)  # inches
+SHOWN = 8           # entries of layers in the legend
+CELLS = 72          # a heat map with more cells shows no numbers in them
+
+
+# ---- parts of every panel ------------------------------------------------------------------------
+
+def title_of(facet, more=""):
+    group = facet.group
+    seeds = f", {len(group.runs)} seeds" if len(group.runs) > 1 and len(facet.parts) == 1 else ""
+    text = literal(group.label + seeds + status_of(group.runs) + more)
+    return textwrap.fill(text, 34)
+
+
+def positive(curve):
+    """The curve for a logarithmic axis, which has no zero: a band that reaches zero ends at the lowest
+    point of the curve."""
+    lowest = min(curve.y[curve.y > 0], default=np.nan)
+    return curve._replace(y=np.where(curve.y > 0, curve.y, np.nan),
+                          low=np.where(curve.low > 0, curve.low, np.minimum(lowest, curve.high)))
+
+
+def magnitude_axis(row):
+    """Gives a row of panels a logarithmic axis with readable numbers."""
+    axis = row[0].yaxis
+    row[0].set_yscale("log")
+    low, high = row[0].get_ylim()
+    if low <= 0:  # no value is above zero
+        low, high = row[0].set_ylim(0.1, 1)
+    decades = math.log10(high / low)
+    few = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)
+    axis.set_major_locator(ticker.LogLocator(subs=few, numticks=30 if decades < 8 else 8))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: magnitude(value)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def magnitude(value):
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    exponent = math.floor(math.log10(value) + 1e-9)
+    digit = round(value / 10 ** exponent)
+    power = f"10^{{{exponent}}}"
+    return f"${power}$" if digit == 1 else rf"${digit}\cdot{power}$"
+
+
+def seed_notes(facets, options):
+    groups = [part for facet in facets for part in facet.parts]
+    seeds = seeds_of(groups)
+    if not seeds:
+        return []
+    notes = [note(f"{options.center} of {seeds}", linewidth=1.4)]
+    if options.band in BANDS:
+        notes.append(Patch(alpha=0.25, linewidth=0, label=f"band: {BANDS[options.band]}", **GREY))
+    return notes
+
+
+def nothing_there(axes):
+    axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center", **GREY)
+
+
+def put_curve(axes, curve, style):
+    return draw_line(axes, positive(curve), style, band_below=np.inf)
+
+
+def label_grid(grid, facets, rows, x_label):
+    for axes, facet in zip(grid[0], facets):
+        axes.set_title(title_of(facet), fontsize="medium")
+    for axes, row in zip(grid[:, 0], rows):
+        axes.set_ylabel(METRICS[row.metric] + (f"\n{row.part}" if row.part else ""))
+    for axes in grid[-1]:
+        axes.set_xlabel(x_label)
+
+
+# ---- over steps, by layer ------------------------------------------------------------------------
+
+def place_text(layer, site):
+    return site if layer is None else f"{site} layer {layer}"
+
+
+def styles_of(places):
+    """A style for each (layer, site), and the legend's entries. The colour follows the layer, from
+    dark to bright, black outside of the layers; the line style follows the site."""
+    layers = sorted({layer for layer, _ in places if layer is not None})
+    inside = sorted({site for layer, site in places if layer is not None})
+    outside = sorted({site for layer, site in places if layer is None})
+    kinds = {site: {"linestyle": LINES[i % len(LINES)], "linewidth": 1.3 + i // len(LINES)}
+             for sites in (inside, outside) for i, site in enumerate(sites)}
+    colour = {layer: shade(i, len(layers)) for i, layer in enumerate(layers)}
+    colour[None] = "black"
+    shown = {layers[round(i)] for i in np.linspace(0, len(layers) - 1, min(SHOWN, len(layers)))}
+    notes = [note(f"layer {layer}", color=colour[layer], linewidth=1.6) for layer in sorted(shown)]
+    notes += [note(site, **(kinds[site] if len(inside) > 1 else {"linestyle": "none"}))
+              for site in inside]
+    notes += [note(site, **{**kinds[site], "color": "black"}) for site in outside]
+    return {(layer, site): {"color": colour[layer], **kinds[site]} for layer, site in places}, notes
+
+
+def over_steps(grid, facets, rows, options, table):
+    """Returns the legend's entries."""
+    runs = runs_of([facet.group for facet in facets])
+    width = options.smooth or max(len(run.probes.steps) for run in runs) // 50 | 1
+    lines = {(i, j): lines_over_steps(facet.group.runs, row, options, width)
+             for i, row in enumerate(rows) for j, facet in enumerate(facets)}
+    styles, notes = styles_of({place for panel in lines.values() for place in panel})
+    paler = False
+    for (i, j), panel in lines.items():
+        for place in sorted(panel, key=lambda place: (place[0] is None, place[0] or 0, place[1])):
+            table.add_curve(CHART, facets[j].group.label,
+                            f"{rows[i].metric} {place_text(*place)}", panel[place])
+            paler |= put_curve(grid[i][j], panel[place], styles[place])
+        if not panel:
+            nothing_there(grid[i][j])
+    label_grid(grid, facets, rows, "training step")
+    for axes in grid[0]:
+        step_ticks(axes, 4)
+        if options.log_x:
+            axes.set_xscale("symlog", linthresh=1)
+        if options.xlim:
+            axes.set_xlim(options.xlim)
+    if width > 1:
+        notes.append(note(f"running mean of {width} probes", linestyle="none"))
+    if paler:
+        notes.append(note("paler: fewer seeds", linewidth=1.4, alpha=PALE))
+    return notes + seed_notes(facets, options)
+
+
+# ---- by layer, at some steps ---------------------------------------------------------------------
+
+def chosen_steps(runs, options, default):
+    common = sorted(set.intersection(*(set(run.probes.steps) for run in runs)))
+    for step in options.steps or []:
+        for run in runs:
+            if step not in run.probes.steps:
+                raise RunError(f"--steps={step}: not probed in {run.folder} ("
+                               f"{', '.join(shorter(run.probes.steps))} are)")
+    if not options.steps and not common:
+        raise RunError("these runs have no probed step in common (choose some with --steps)")
+    return options.steps or sorted({common[i] for i in default})
+
+
+def shorter(steps):
+    texts = [str(step) for step in steps]
+    return texts if len(texts) <= 6 else [*texts[:4], "...", texts[-1]]
+
+
+def over_layers(grid, facets, rows, options, table):
+    """Returns the legend's entries."""
+    runs = runs_of([facet.group for facet in facets])
+    steps = chosen_steps(runs, options, (0, -1))
+    lines = {}
+    for (i, row), (j, facet), step in itertools.product(enumerate(rows), enumerate(facets), steps):
+        for part in facet.parts:
+            name = "" if part is facet.group else part.label
+            whose = ", ".join(filter(None, [facet.group.label, name]))
+            for site, curve in lines_over_layers(part.runs, row, step, options).items():
+                lines[i, j, name, step, site] = curve
+                table.add_curve(CHART, whose, f"{row.metric} {site} step {step}", curve)
+    names = list(dict.fromkeys(key[2] for key in lines))
+    sites = sorted({key[-1] for key in lines} - {STREAM}) or [STREAM]
+    # The kind with the most values sets the colour, the next the line style, the last the marker.
+    ways = [("line", names), ("step", steps), ("site", sites)]
+    ways = sorted((way for way in ways if len(way[1]) > 1), key=lambda way: -len(way[1]))
+    ranks = [[str(i) if name == "site" and len(values) <= len(COLOURS) else i
+              for i in range(len(values))] for name, values in ways]
+    keys = list(itertools.product(*ranks))
+    look = dict(zip(keys, looks([name for name, _ in ways], keys)))
+
+    def look_of(**of):
+        return look[tuple(rank[values.index(of[name]) if of.get(name) in values else 0]
+                          for (name, values), rank in zip(ways, ranks))]
+
+    for (i, j, name, step, site), curve in lines.items():
+        style = line_of(look_of(line=name, step=step, site=site), linewidth=1.4, markersize=3.5)
+        put_curve(grid[i][j], curve, {**style, **GREY} if site not in sites else style)
+    for i, j in np.ndindex(grid.shape):
+        if not any(key[:2] == (i, j) for key in lines):
+            nothing_there(grid[i][j])
+    notes = []
+    for number, (name, values) in enumerate(ways):
+        for value in values:
+            style = line_of(look_of(**{name: value}), linewidth=1.4, markersize=3.5)
+            text = f"step {value}" if name == "step" else value
+            notes.append(note(text, **(style if number == 0 else {**style, **GREY})))
+    if len(steps) == 1:
+        notes.append(note(f"at step {steps[0]}", linestyle="none"))
+    if len(sites) == 1 and sites != [STREAM]:
+        notes.append(note(sites[0], linestyle="none"))
+    label_grid(grid, facets, rows, "depth (layers)")
+    for axes in grid[0]:
+        step_ticks(axes, 6)
+    return notes + seed_notes(facets, options)
+
+
+# ---- by layer and head ---------------------------------------------------------------------------
+
+def heat(grid, facets, rows, options, table):
+    """Draws maps of layers and heads, with the same colour scale along a row."""
+    runs = runs_of([facet.group for facet in facets])
+    steps = chosen_steps(runs, options, (-1,))
+    columns = list(itertools.product(facets, steps))
+    for i, row in enumerate(rows):
+        maps = [head_map(facet.group.runs, row.metric, step, options) for facet, step in columns]
+        values = np.concatenate([[np.nan]] + [cells.ravel() for cells in maps if cells is not None])
+        low = np.nanmin(values) if row.metric == "logit_max" else 0
+        high = np.nanmax(values)
+        high = high if high > low else low + 1
+        image = None
+        for axes, (facet, step), cells in zip(grid[i], columns, maps):
+            if cells is None:
+                nothing_there(axes)
+                continue
+            image = axes.imshow(cells, origin="lower", aspect="auto", cmap="viridis", vmin=low,
+                                vmax=high)
+            for (layer, head), value in np.ndenumerate(cells):
+                table.add(CHART, facet.group.label,
+                          f"{row.metric} step {step} layer {layer}", Point(x=head, y=float(value)))
+                if cells.size <= CELLS and math.isfinite(value):
+                    dark = value - low < 0.6 * (high - low)
+                    axes.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize="small",
+                              color="white" if dark else "black")
+            axes.xaxis.set_major_locator(ticker.MaxNLocator(8, integer=True))
+            axes.yaxis.set_major_locator(ticker.MaxNLocator(6, integer=True))
+            axes.spines[:].set_visible(False)
+        grid[i][0].set_ylabel("layer")
+        grid[0][0].figure.colorbar(image, ax=list(grid[i]), label=METRICS[row.metric], fraction=0.05)
+    for axes, (facet, step) in zip(grid[0], columns):
+        axes.set_title(title_of(facet, f", step {step}"), fontsize="medium")
+    for axes, (facet, _) in zip(grid[-1], columns):
+        several = len(sound(facet.group.runs)) > 1
+        axes.set_xlabel("head, in the order of values" if several else "head")
+    return []
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+
+KINDS = {
+    "distance": Kind(over_steps, [Row("dist_mean"), Row("dist_var")]),
+    "discrepancy": Kind(over_steps, [Row("tid_mean"), Row("tid_var")]),
+    "terms": Kind(over_steps, [Row("g_mean"), Row("g_var")]),
+    "updates": Kind(over_steps, [Row("update_ratio", ATTENTION, "attention"),
+                                 Row("update_ratio", MLP, "MLP"),
+                                 Row("update_ratio", EMBEDDINGS, "embeddings")]),
+    "layers": Kind(over_layers, [Row("stream_rms"), Row("output_rms"), Row("stream_grad"),
+                                 Row("grad_norm", ATTENTION + MLP)]),
+    "attention": Kind(heat, [Row("entropy"), Row("logit_max"), Row("saturated")]),
+}
+
+
+def rows_of(runs, options):
+    """The rows to draw: those of the chosen metrics and sites."""
+    rows = [row for kind in options.probes for row in KINDS[kind].rows]
+    known = list(dict.fromkeys(row.metric for row in rows))
+    wanted = options.metrics or known
+    for metric in wanted:
+        if metric not in known:
+            raise RunError(f"--metrics={metric}: --probes={','.join(options.probes)} has "
+                           f"{', '.join(known)}")
+    rows = [row for row in rows if row.metric in wanted]
+    if options.sites:
+        there = {site for run in runs for metric in wanted for site, *_ in run.probes.of(metric, ())}
+        for site in options.sites:
+            if site not in there:
+                raise RunError(f"--sites={site}: {', '.join(wanted)} "
+                               f"{'are' if len(wanted) > 1 else 'is'} measured at "
+                               f"{', '.join(sorted(there)) or 'no site'}")
+        rows = [Row(metric, tuple(options.sites)) for metric in wanted]
+    rows = [row for row in rows if any(run.probes.of(row.metric, row.sites) for run in runs)]
+    if not rows:
+        raise RunError(f"--probes={','.join(options.probes)}: none of these runs has "
+                       f"{' or '.join(wanted)}")
+    return rows
+
+
+def draw_probes(figure, facets, options, table):
+    """Draws into the empty figure and makes it as large as its panels and their legend need."""
+    set_font(options.size)
+    runs = runs_of([facet.group for facet in facets])
+    draw = KINDS[options.probes[0]].draw
+    rows = rows_of(runs, options)
+    if options.ylim and len(rows) > 1:
+        raise RunError("--ylim: for one metric (choose it with --metrics)")
+    maps = draw is heat
+    steps = len(chosen_steps(runs, options, (-1,))) if maps else 1
+    grid = figure.subplots(len(rows), len(facets) * steps, squeeze=False,
+                           sharex="all" if not maps else False, sharey="row" if not maps else False)
+    notes = draw(grid, facets, rows, options, table)
+    columns = max(1.6, grid.shape[1])  # a single one is wider
+    width, height = 0.6 + PANEL[0] * columns, 0.5 + PANEL[1] * grid.shape[0]
+    figure.set_size_inches(options.size or (width, height))
+    if not maps:
+        for row in grid:
+            magnitude_axis(row)
+            row[0].set_ylim(options.ylim)
+    if notes and options.size:
+        put_below(figure, [Legend(notes, 0, None)], [], grow=False)
+    elif notes:
+        legend = grid[0][-1].legend(handles=notes, loc="upper left", bbox_to_anchor=(1.02, 1),
+                                    borderaxespad=0, alignment="left", fontsize="small", handlelength=3)
+        box = legend.get_window_extent(figure.canvas.get_renderer())
+        width += box.width / figure.dpi
+        height = max(height, box.height / figure.dpi + 0.8)
+        figure.set_size_inches(width, height)
+    if options.size:
+        figure.get_layout_engine().execute(figure)
+        for axes in grid.ravel():
+            fit_labels(axes)

@@ -1,0 +1,172 @@
+"""Attention, the MLP and positions for normlab.py; norms of queries, keys and values.
+
+--qk-norm and --v-norm, over each head (Dehghani et al. 2023) or over the whole width (OLMo 2), and with
+--qk-scale=learned one learned number for each head, by which its logits are multiplied. With --qk-norm=l2
+that is QKNorm (Henry et al. 2020), which has one number for all heads of a layer.
+
+--position, --act, --ffn-width, --n-kv-head, --attn-gate and the two soft caps. A gate in the MLP: GLU
+variants of Shazeer 2020, after attention: Qiu et al. 2025 (arXiv:2505.06708); rotary positions: Su et al. 2021, halves of a head as in Llama; grouped queries: Ainslie et al. 2023; soft
+caps: Gemma 2.
+"""
+import copy
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def scale_start(config):
+    """log2(T^2 - T) for cosines (Henry et al. 2020), else the usual 1 / sqrt(HS)."""
+    if config.qk_norm == "l2":
+        longest = max(config.block_size, 2)
+        return math.log2(longest ** 2 - longest)
+    return 1 / math.sqrt(config.n_embd / config.n_head)
+
+
+class NormsOfQKV(nn.Module):
+    """Attention inherits this: q_norm, k_norm and v_norm, timm's names, and qk_scale (NH)."""
+
+    def make_norms(self, config, make_norm):
+        self.heads, self.kv_heads = config.n_head, config.n_kv_head or config.n_head
+        self.by_head = config.qk_norm_over == "head"
+        if config.qk_scale == "learned":
+            self.qk_scale = nn.Parameter(torch.full((self.heads,), scale_start(config)))
+        else:
+            self.qk_scale = None  # 1 / sqrt(HS)
+        HS = config.n_embd // config.n_head
+        for name, kind in (("q", config.qk_norm), ("k", config.qk_norm), ("v", config.v_norm)):
+            heads, own = self.heads if name == "q" else self.kv_heads, copy.copy(config)
+            own.n_head = heads
+            own.norm_groups = max(1, config.norm_groups * heads // self.heads)  # of the same size
+            if self.by_head:  # a row for each head of a token; see normlab.py
+                own.n_head = own.norm_groups = 1
+                own.block_size *= heads
+                own.rows_per_token = heads
+            setattr(self, name + "_norm", make_norm(kind, HS if self.by_head else HS * heads, own))
+
+    def split_heads(self, qkv, valid):
+        """q, k and v (B,NH,T,HS), normalized, of qkv (B,T,C + 2 KV HS)."""
+        B, T, width = qkv.shape
+        HS = width // (self.heads + 2 * self.kv_heads)
+        counts = self.heads, self.kv_heads, self.kv_heads
+        parts = qkv.split([HS * heads for heads in counts], -1)
+        for norm, heads, x in zip((self.q_norm, self.k_norm, self.v_norm), counts, parts):
+            rows = heads if self.by_head else 1
+            of_rows = None if valid is None else valid.repeat_interleave(rows, 1)
+            normed = norm(x.reshape(B, T * rows, -1), of_rows)
+            yield normed.reshape(B, T, heads, HS).transpose(1, 2).repeat_interleave(self.heads // heads, 1)
+
+    def scores(self, q, k):
+        """The logits (B,NH,T,T)."""
+        products = q @ k.transpose(-2, -1)
+        if self.qk_scale is None:
+            return products / math.sqrt(q.shape[-1])
+        return products * self.qk_scale[:, None, None]
+
+
+ACTIVATIONS = {  # of one half of the hidden units, if the name is among GATED
+    "gelu": functional.gelu,
+    "gelu-tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "relu": torch.relu,
+    "relu2": lambda x: torch.relu(x).square(),
+    "silu": functional.silu,
+}
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
+
+
+def ffn_width(config):
+    """Hidden units: 4C, or with a gate 8/3 C rounded up to a multiple of 32."""
+    C = config.n_embd
+    return config.ffn_width or (-(-(8 * C // 3) // 32) * 32 if config.act in GATED else 4 * C)
+
+
+def softcap(c, x):
+    """c tanh(x / c), or x for c = 0."""
+    return c * torch.tanh(x / c) if c else x
+
+
+def angles(T, size, theta):
+    """t theta^(-2i / size) for t < T and i < size / 2: (T,size/2)."""
+    return torch.arange(T)[:, None] * theta ** (-torch.arange(0, size, 2) / size)
+
+
+def rotate(x, theta):
+    """x (B,NH,T,HS), the two halves of each head rotated by the position's angles."""
+    T, HS = x.shape[-2:]
+    angle = angles(T, HS, theta).to(x)
+    one, other = x.chunk(2, -1)
+    return torch.cat([one * angle.cos() - other * angle.sin(), other * angle.cos() + one * angle.sin()], -1)
+
+
+def sinusoids(T, C, rms):
+    """Vaswani et al. 2017, section 3.5, times sqrt(2) rms: (T,C)."""
+    angle = angles(T, C, 10000.0)
+    both = torch.stack([angle.sin(), angle.cos()], -1).reshape(T, -1)[:, :C]
+    return math.sqrt(2) * rms * both
+
+
+class FixedPositions(nn.Module):
+    """What wpe is without learned positions: sinusoids as large as ./train's initial learned ones, or
+    zeros."""
+    def __init__(self, config):
+        super().__init__()
+        T, C = config.block_size, config.n_embd
+        auto = {"gpt2": config.init_std, "xavier": 1, "width": 1 / math.sqrt(C)}[config.init]
+        given = config.init != "xavier" and config.init_embd_std != "auto"
+        rms = float(config.init_embd_std) if given else auto
+        if config.placement == "tfixup":
+            rms *= (6 * config.n_layer) ** -0.25
+        if config.placement == "ngpt":
+            rms = 1 / math.sqrt(C)
+        zeros = config.position != "sinusoidal"
+        self.register_buffer("table", torch.zeros(T, C) if zeros else sinusoids(T, C, rms),
+                             persistent=False)
+
+    def forward(self, positions):
+        return self.table[positions]
+
+
+class Attention(NormsOfQKV):
+    """softmax(q k^T / sqrt(HS)) v in each head, HS = C / NH; causal. NormsOfQKV has variants."""
+    def __init__(self, config, make_norm):
+        super().__init__()
+        C, kv_heads = config.n_embd, config.n_kv_head or config.n_head
+        self.gates = {"none": 0, "head": config.n_head, "element": C}[config.attn_gate]
+        self.c_attn = nn.Linear(C, C + 2 * C // config.n_head * kv_heads + self.gates, bias=config.bias)
+        self.make_norms(config, make_norm)
+        self.c_proj = nn.Linear(C, C, bias=config.bias)
+        self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
+        self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
+
+    def forward(self, x, valid=None, factor=1):
+        """`factor` multiplies q and k: see ngpt.py."""
+        B, T, C = x.shape
+        qkv, gate = self.c_attn(x).split([self.c_attn.out_features - self.gates, self.gates], -1)
+        q, k, v = self.split_heads(qkv, valid)
+        if self.theta:
+            q, k = rotate(q, self.theta), rotate(k, self.theta)
+        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
+        scores = softcap(self.cap, self.scores(factor * q, factor * k)).masked_fill(future, -math.inf)
+        weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
+        out = (weights @ v).transpose(1, 2).reshape(B, T, C)
+        if self.gates:
+            out = out * torch.sigmoid(gate).repeat_interleave(C // self.gates, -1)
+        return self.c_proj(out)
+
+
+class MLP(nn.Module):
+    """c_proj(N(act(c_fc(x)))), with a gate act(a) b of the halves a and b of c_fc(x)"""
+    def __init__(self, config, make_norm):
+        super().__init__()
+        C, H, self.gated = config.n_embd, ffn_width(config), config.act in GATED
+        self.c_fc = nn.Linear(C, 2 * H if self.gated else H, bias=config.bias)
+        self.act = ACTIVATIONS[GATED.get(config.act, config.act)]
+        self.norm = make_norm(config.ffn_norm, H, config)
+        self.c_proj = nn.Linear(H, C, bias=config.bias)
+
+    def forward(self, x, valid=None, factor=1):
+        """`factor` multiplies the hidden units: see ngpt.py."""
+        hidden, *factors = (factor * self.c_fc(x)).chunk(2 if self.gated else 1, -1)
+        hidden = self.act(hidden)
+        return self.c_proj(self.norm(hidden * factors[0] if factors else hidden, valid))

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Compares normlab.py with ./train, for every norm in every placement and for the related options.
+
+  scripts/pytorch/check_normlab.py                all variants: a line for each that differs, a summary
+  scripts/pytorch/check_normlab.py =pn keel       the variants whose options contain one of these words
+  scripts/pytorch/check_normlab.py --part=2/4     every fourth variant, from the second on
+
+Each variant is a tiny model that ./train trains for a few updates, so that weights and running
+statistics have left their initial values. normlab.py loads it and computes, in double precision, the
+loss of a text that the model has not seen: in evaluation mode, to compare with ./train --evaluate, and
+in training mode, to compare with --evaluate --stats=own. The relative difference must be at most
+TOLERANCE. The environment variable TRAIN names another ./train.
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+
+from common import command_line
+
+if __name__ == "__main__":
+    command_line.require("check_normlab", "golden", "torch")
+
+import torch
+
+import normlab
+from pytorch import connections, texts
+
+TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
+TOLERANCE = 1e-5  # relative
+B, T = 4, 8
+TINY = (f"--n-layer=3 --n-head=2 --n-embd=8 --block-size={T} --batch-size={B} --init=xavier "
+        "--norm-eps=0.01 --max-iters=6 --warmup-iters=0 --learning-rate=0.02 --eval-interval=1000 "
+        "--eval-iters=1 --checkpoint-interval=0 --sample=0 --quiet")
+
+
+def train(*words):
+    """The standard output of ./train."""
+    try:
+        done = subprocess.run([TRAIN, *words], capture_output=True, text=True,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+    except OSError as error:
+        sys.exit(f"check_normlab: {TRAIN}: {error.strerror} (make builds it)")
+    if done.returncode:
+        sys.exit(f"check_normlab: ./train {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def names(option):
+    """The names that --list-norms or another list prints."""
+    return [line.split()[0] for line in train(option).splitlines() if not line.startswith(" ")]
+
+
+def connection_variants():
+    for connection in names("--list-connections"):
+        with_post = ("post", "keel", "mix") if connections.CONNECTIONS[connection].post else ()
+        for placement in ("pre", "lns", "peri --dropout=0.2", "bare --items", *with_post):
+            for norm in ("ln", "bn"):
+                yield f"--norm={norm} --connection={connection} --placement={placement}"
+
+
+def variants():
+    norms, placements = names("--list-norms"), names("--list-placements")
+    for norm in norms:
+        for placement in placements:
+            yield f"--norm={norm} --placement={placement}"
+        yield f"--norm={norm} --placement=mix --mix-fraction=0.67 --qk-norm=on --ffn-norm=on"
+        yield f"--norm=ln --qk-norm={norm} --ffn-norm={norm} --placement=post --init=gpt2"
+        yield f"--norm={norm} --bias=off --qk-norm=on --act=relu"
+        yield f"--norm=rms --qk-norm={norm} --v-norm={norm} --qk-norm-over=width --items"
+        yield f"--norm=ln --qk-norm={norm} --qk-scale=learned"
+        yield f"--norm={norm} --v-norm=on --placement=post"
+        yield f"--norm={norm} --affine=off --placement=sandwich --ffn-norm=on --act=gelu-tanh"
+        yield f"--norm={norm} --items --qk-norm=on --placement=reordered"
+        yield f"--norm={norm} --items --ffn-norm=on --pad-stats=include --pad-to=block"
+        yield f"--norm={norm} --norm-attn=rms --norm-final=bn --placement=peri"
+        yield f"--norm=ln --norm-ffn={norm} --norm-final={norm} --placement=residual --level=byte"
+    for placement in placements:
+        yield f"--norm=bn --bn-axis=batch --placement={placement} --qk-norm=on"
+        yield f"--final-norm=on --placement={placement} --dropout=0.2"
+        yield f"--final-norm=off --placement={placement} --init=gpt2"
+    presets = ("gpt2", "llama", "gemma2", "olmo2", "qwen3")
+    for block in (*("--preset=" + preset for preset in presets),
+                  "--act=reglu --position=sinusoidal --head=untied --attn-gate=head",
+                  "--act=relu2 --position=none", "--act=geglu --ffn-width=14 --rope-theta=20 --position=rope",
+                  "--act=silu --attn-softcap=0.5 --logit-softcap=0.3 --attn-gate=element"):
+        for kv_heads in (1, 2):
+            for norms in ("--norm=ln", "--norm=bn --qk-norm=on", "--norm=cln --items --v-norm=on",
+                          "--norm=rms --qk-norm=gn --qk-norm-over=width --qk-scale=learned",
+                          "--norm=pn --qk-norm=on --ffn-norm=on --placement=peri"):
+                yield f"{block} {norms} --n-kv-head={kv_heads}"
+        for placement in placements:
+            yield f"{block} --placement={placement}"
+    for pair in ("post bare", "bare post", "mix keel", "deepnorm lns", "auto mix", "skipinit rezero",
+                 "layerscale rezero", "rezero skipinit", "layerscale admin"):
+        attn, ffn = pair.split()
+        yield f"--norm=bn --placement=sandwich --placement-attn={attn} --placement-ffn={ffn}"
+    yield "--norm=ln --placement=hybrid --qk-norm=none --v-norm=bn --placement-ffn=pre"
+    yield "--norm=bn --placement-attn=hybrid --qk-norm=rms --qk-norm-over=width"
+    yield "--norm=bn --bn-axis=batch --items --pad-to=block --ffn-norm=on"
+    yield "--norm=bn --bn-axis=batch --items --pad-stats=include --affine=off"
+    yield "--norm=bn --rbn-mean=0.3 --rbn-var=0.2 --bn-momentum=0.3 --norm-eps=1e-5"
+    yield "--norm=bn --bn-shards=2 --qk-norm=on --ffn-norm=on --bn-momentum=0.3"
+    yield "--norm=bn --bn-shards=3 --norm-eps=0.1 --placement=post"
+    yield "--norm=brn --brn-warmup=1 --brn-relax=2 --bn-momentum=0.3 --norm-eps=0.1"
+    yield "--norm=brn --brn-warmup=0 --brn-relax=0 --brn-r-max=1.1 --brn-d-max=0.1 --items"
+    yield "--norm=in --bn-momentum=0.5 --norm-eps=0.1"
+    yield "--norm=gn --norm-groups=4 --ffn-norm=on --qk-norm=on --v-norm=ts --qk-norm-over=width --n-kv-head=2"
+    yield "--norm=scale --norm-eps=1 --init=gpt2"
+    for init in ("gpt2 --init-std=0.3", "gpt2 --init-embd-std=0.5", "width --placement=tfixup"):
+        yield f"--position=sinusoidal --init={init}"
+    yield "--norm=l2 --qk-norm=l2 --qk-scale=learned --qk-scale-start=3 --norm-eps=0.3 --init=gpt2"
+    yield "--norm=pn --pn-warmup=2 --pn-group-scaling=off --pn-alpha-fwd=0.5"
+    yield "--norm=pn --pn-warmup=2 --pn-divisor=batch --pn-alpha-bkw=0.5"
+    yield "--norm=prepbn --prepbn-steps=3 --prepbn-eta=0.7 --norm-eps=0.1"
+    yield "--norm=derf --dyt-alpha=1.3"
+    yield "--norm=rms --rms-fraction=0 --norm-eps=1e-5 --decay-gamma=zero"
+    yield "--norm=bhyt --bhyt-lambda=3 --bhyt-kappa=2 --norm-eps=0.1"
+    yield "--norm=gated --gated-rank=3 --norm-eps=0.1 --qk-norm=rms --rms-fraction=0.3 --ffn-norm=on"
+    yield "--norm=ts --ts-prior-count=3 --items --qk-norm=on --ffn-norm=on"
+    yield "--norm=ts --ts-prior-count=2 --norm-groups=8 --placement=post"
+
+
+def make_texts(folder):
+    """A text to train on, and one of two full batches to measure; the same for items, with one batch."""
+    stream = random.Random(1)
+    words = ["".join(stream.choices("abcdefgh", k=stream.randint(1, 7))) for _ in range(400)]
+    lines = ["".join(stream.choices("abcdefgh", k=stream.randint(1, T + 2))) for _ in range(60)]
+    texts = {"text": " ".join(words), "measured-text": " ".join(reversed(words))[:2 * B * T + 1],
+             "items": "\n".join(lines), "measured-items": "\n".join(lines[:7] + ["", "\t", "a\r"])}
+    for name, text in texts.items():
+        with open(os.path.join(folder, name), "w", newline="") as file:
+            file.write(text + "\n" * name.endswith("items"))
+
+
+def run(folder, number, options):
+    """Trains a variant. Returns its folder, the text to measure, and ./train's losses of that text: in
+    evaluation, and with each batch's own statistics."""
+    kind, out = "items" if "--items" in options else "text", os.path.join(folder, str(number))
+    train(*TINY.split(), *options.split(), f"--out={out}", os.path.join(folder, kind))
+    path = os.path.join(folder, "measured-" + kind)
+    batch = f"--batch-size={2 * B if kind == 'items' else B}"  # items: one batch, in any order
+    printed = train(f"--evaluate={out}", batch, "--stats=all", path)
+    losses = {line.split()[0]: line.split()[1] for line in printed.splitlines()}
+    return out, path, float(losses["loss"]), float(losses["own"])
+
+
+def normlab_losses(out, path):
+    """The same two losses, computed by normlab.py."""
+    with open(path, newline="") as file:
+        text = file.read()
+    # The changes make training mode what --stats=own is; in evaluation mode they have no effect.
+    model = normlab.load(out, dropout=0.0, pn_warmup=10 ** 9, brn_warmup=10 ** 9, prepbn_steps=0)
+    model = model.double()
+    batch_size = 2 * B if model.config.items else B
+    return [texts.evaluate(model.train(training), text, batch_size)
+            for training in (False, True)]
+
+
+def part(text):
+    """(2, 4) of "2/4"."""
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError
+    return first, step
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("words", nargs="*", metavar="WORD", help="compare only variants that contain one")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N",
+                        help="every N-th variant, from variant K on")
+    options = parser.parse_args()
+    (first, step), words = options.part, options.words
+    torch.set_num_threads(1)
+    chosen = [variant for variant in (*connection_variants(), *variants())
+              if not words or any(word in variant for word in words)][first - 1::step]
+    if not chosen:
+        parser.error("no such variant")
+    wrong, largest = 0, 0.0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        make_texts(folder)
+        runs = pool.map(lambda job: run(folder, *job), enumerate(chosen))
+        for options, (out, path, *theirs) in zip(chosen, runs):
+            modes = ("evaluation", "training")
+            for mode, loss, ours in zip(modes, theirs, normlab_losses(out, path)):
+                difference = abs(ours - loss) / loss
+                largest = max(largest, difference)
+                if not difference <= TOLERANCE:
+                    wrong += 1
+                    print(f"check_normlab: {options}: in {mode} mode ./train says {loss:.9g}, "
+                          f"normlab.py {ours:.9g}", file=sys.stderr)
+    print(f"{len(chosen)} variants in 2 modes: {wrong} differ by more than {TOLERANCE:g}; "
+          f"largest relative difference {largest:.1e}")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

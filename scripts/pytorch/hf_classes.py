@@ -1,0 +1,248 @@
+"""The classes of Hugging Face transformers that compute what a model of ./train computes: a row for each.
+
+A row of CLASSES has the class, the options of ./train that it needs, the members of its config.json that
+are options of ./train, members that must have one value, and its arrays. To add a class, add a row.
+hf_folder.py converts in both directions by these rows. They were read from the classes' code in
+transformers 5.23: models/gpt2, llama, olmo2, gemma2 and qwen3.
+
+All of them rotate the two halves of a head (rotate_half), as ./train does. Gemma's norms multiply by
+1 + weight, and its embedding is multiplied by sqrt(C).
+"""
+from collections import namedtuple
+
+from pytorch.model_file import USAGE, ModelError
+
+# ---- members of config.json ---------------------------------------------------------------------
+
+# How the text of an option becomes a JSON value, and a JSON value a text.
+Kind = namedtuple("Kind", "value text")
+
+# A member of config.json and the option that it is. `default` is the text if the member is missing. Without
+# a default (REQUIRED) it must be there; with LEFT the option is left to other members, or to ./train.
+Member = namedtuple("Member", "key option kind default")
+REQUIRED, LEFT = object(), None
+
+
+def names(table):
+    """The kind of an option with names: for each of ./train's the names of transformers, the first of
+    which is written."""
+    known = {theirs: ours for ours, all_theirs in table.items() for theirs in all_theirs}
+    return Kind(lambda text: table[text][0], lambda value: known[value])
+
+
+def rope_text(value):
+    """The base of rotary positions that are not stretched."""
+    if value.get("rope_type", "default") != "default" or value.get("partial_rotary_factor", 1) != 1:
+        raise ValueError
+    return repr(float(value["rope_theta"]))
+
+
+def truth(value):
+    """A JSON value that must be true or false."""
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+WHOLE = Kind(int, lambda value: str(int(value)))
+REAL = Kind(float, lambda value: repr(float(value)))
+CAP = Kind(lambda text: float(text) or None, lambda value: repr(float(value or 0)))
+TIED = Kind(lambda text: text == "tied", lambda value: "tied" if truth(value) else "untied")
+SWITCH = Kind(lambda text: text == "on", lambda value: "on" if truth(value) else "off")
+ROPE = Kind(lambda text: {"rope_type": "default", "rope_theta": float(text)}, rope_text)
+PLAIN = {"gelu": ["gelu"], "gelu-tanh": ["gelu_new", "gelu_pytorch_tanh"], "relu": ["relu"],
+         "relu2": ["relu2"], "silu": ["silu", "swish"]}
+GATED = {"swiglu": ["silu", "swish"], "geglu": ["gelu"], "geglu-tanh": ["gelu_pytorch_tanh", "gelu_new"],
+         "reglu": ["relu"]}
+
+GPT2_MEMBERS = [
+    Member("n_embd", "n-embd", WHOLE, REQUIRED), Member("n_layer", "n-layer", WHOLE, REQUIRED),
+    Member("n_head", "n-head", WHOLE, REQUIRED), Member("n_positions", "block-size", WHOLE, REQUIRED),
+    Member("n_inner", "ffn-width", WHOLE, LEFT), Member("layer_norm_epsilon", "norm-eps", REAL, "1e-05"),
+    Member("activation_function", "act", names(PLAIN), "gelu-tanh"),
+    Member("tie_word_embeddings", "head", TIED, "tied"),
+    *(Member(key, "dropout", REAL, LEFT) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop"))]
+
+
+def llama_members(act=("hidden_act", "swiglu"), head="untied", head_dim=LEFT):
+    """Members of Llama's config and of its descendants'."""
+    return [
+        Member("hidden_size", "n-embd", WHOLE, REQUIRED),
+        Member("num_hidden_layers", "n-layer", WHOLE, REQUIRED),
+        Member("num_attention_heads", "n-head", WHOLE, REQUIRED),
+        Member("num_key_value_heads", "n-kv-head", WHOLE, LEFT),
+        Member("head_dim", "head size", WHOLE, head_dim),
+        Member("intermediate_size", "ffn-width", WHOLE, REQUIRED),
+        Member("max_position_embeddings", "block-size", WHOLE, REQUIRED),
+        Member("rms_norm_eps", "norm-eps", REAL, "1e-06"),
+        Member(act[0], "act", names(GATED), act[1]),
+        Member("rope_parameters", "rope-theta", ROPE, LEFT), Member("rope_theta", "rope-theta", REAL, "10000"),
+        Member("tie_word_embeddings", "head", TIED, head),
+        Member("attention_bias", "bias", SWITCH, LEFT), Member("attention_dropout", "dropout", REAL, LEFT)]
+
+
+# ---- arrays -------------------------------------------------------------------------------------
+
+# A tensor of ./train, whose weight the class has in one part or in several, one below the other. `ours`
+# and the parts are names without .weight and .bias; * is the layer. `shape` is that of each part's weight,
+# in the letters of sizes(). `how` are functions from and to the weight of ./train.
+Array = namedtuple("Array", "ours parts how biased", defaults=[True])
+
+
+def root_of_width(weight):
+    return weight.dtype.type(weight.shape[1] ** 0.5)
+
+
+SAME = (lambda weight: weight,) * 2
+TRANSPOSED = (lambda weight: weight.T,) * 2
+LESS_ONE = lambda weight: weight - 1, lambda weight: weight + 1
+OVER_ROOT = (lambda weight: weight / root_of_width(weight), lambda weight: weight * root_of_width(weight))
+
+
+def sizes(texts, V):
+    """The sizes that shapes are made of: V, T and C; S of a head, K of all keys, A of queries, keys and
+    values together, H of the hidden units. `texts` are options of ./train."""
+    C, heads = int(texts["n-embd"]), int(texts["n-head"])
+    S = C // heads
+    K = S * int(texts.get("n-kv-head") or heads)
+    H = int(texts.get("ffn-width") or 4 * C)
+    return {"V": V, "T": int(texts["block-size"]), "C": C, "S": S, "K": K, "A": C + 2 * K, "H": H}
+
+
+def gpt2_arrays():
+    """GPT-2's matrices are of its class Conv1D, (in,out)."""
+    layer = "transformer.h.*."
+    norms = [Array(layer + norm, [(layer + norm, "C")], SAME) for norm in ("ln_1", "ln_2")]
+    linear = [Array(layer + name, [(layer + name, shape)], TRANSPOSED)
+              for name, shape in (("attn.c_attn", "AC"), ("attn.c_proj", "CC"),
+                                  ("mlp.c_fc", "HC"), ("mlp.c_proj", "CH"))]
+    return [Array("transformer.wte", [("transformer.wte", "VC")], SAME, False),
+            Array("transformer.wpe", [("transformer.wpe", "TC")], SAME, False), *norms, *linear,
+            Array("transformer.ln_f", [("transformer.ln_f", "C")], SAME),
+            Array("lm_head", [("lm_head", "VC")], SAME, False)]
+
+
+def llama_arrays(norms, qk_shapes="", how=SAME, embedding=SAME):
+    """Llama's and its descendants'. `norms` are those of a layer: ./train's name and the class's.
+    qk_shapes: of the norms of queries and keys, if there are any."""
+    ours, theirs = "transformer.h.*.", "model.layers.*."
+    attention, mlp = theirs + "self_attn.", theirs + "mlp."
+    return [
+        Array("transformer.wte", [("model.embed_tokens", "VC")], embedding, False),
+        *(Array(ours + name, [(theirs + other, "C")], how, False) for name, other in norms),
+        *(Array(f"{ours}attn.{x}_norm", [(f"{attention}{x}_norm", shape)], how, False)
+          for x, shape in zip("qk", qk_shapes)),
+        Array(ours + "attn.c_attn", [(attention + x + "_proj", shape + "C")
+                                     for x, shape in zip("qkv", "CKK")], SAME),
+        Array(ours + "attn.c_proj", [(attention + "o_proj", "CC")], SAME),
+        Array(ours + "mlp.c_fc", [(mlp + "gate_proj", "HC"), (mlp + "up_proj", "HC")], SAME),
+        Array(ours + "mlp.c_proj", [(mlp + "down_proj", "CH")], SAME),
+        Array("transformer.ln_f", [("model.norm", "C")], how, False),
+        Array("lm_head", [("lm_head", "VC")], SAME, False)]
+
+
+# ---- the classes --------------------------------------------------------------------------------
+
+# model_type, architecture: how config.json names the class. needs: options of ./train, with the values
+# that they may have; the first is that of a model from the class. members, fixed: of config.json, `fixed`
+# with the only value that fits. `always`: members and values that are written beside these.
+# biased: whether its linear layers and norms always have biases. arrays: see above.
+Class = namedtuple("Class", "model_type architecture needs members fixed arrays biased always",
+                   defaults=[False, {}])
+
+EVERY = {"norm-attn": ["{norm}"], "norm-ffn": ["{norm}"], "norm-final": ["{norm}"], "final-norm": ["auto", "on"],
+         "placement-attn": ["{placement}"], "placement-ffn": ["{placement}"], "affine": ["on"],
+         "rms-fraction": ["1"], "qk-norm": ["none"], "v-norm": ["none"], "ffn-norm": ["none"],
+         "qk-scale": ["fixed"], "embd-scale": ["none"], "attn-gate": ["none"], "attn-softcap": ["0"],
+         "logit-softcap": ["0"]}
+
+
+def needs(norm, placement, **others):
+    """The options that a class with this norm in this placement needs."""
+    filled = {name: [value.format(norm=norm, placement=placement) for value in values]
+              for name, values in EVERY.items()}
+    return {**filled, **{name.replace("_", "-"): values for name, values in others.items()}}
+
+
+ANY = []  # every value of the option fits
+GPT2 = {"position": ["learned"], "act": list(PLAIN), "n-kv-head": ["{n-head}"]}
+LLAMA = {"position": ["rope"], "act": list(GATED)}
+TWO_NORMS = [("ln_1", "input_layernorm"), ("ln_2", "post_attention_layernorm")]
+OLMO2_NORMS = [("ln_1", "post_attention_layernorm"), ("ln_2", "post_feedforward_layernorm")]
+FOUR_NORMS = [("ln_1", "input_layernorm"), ("ln_1_out", "post_attention_layernorm"),
+              ("ln_2", "pre_feedforward_layernorm"), ("ln_2_out", "post_feedforward_layernorm")]
+OF_ALL = {"quantization_config": None}
+OF_ROPE = {**OF_ALL, "rope_scaling": None, "partial_rotary_factor": 1.0}
+
+CLASSES = [
+    Class("gpt2", "GPT2LMHeadModel", needs("ln", "pre", **GPT2), GPT2_MEMBERS,
+          {**OF_ALL, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+           "add_cross_attention": False}, gpt2_arrays(), biased=True),
+    Class("llama", "LlamaForCausalLM", needs("rms", "pre", **LLAMA),
+          [*llama_members(), Member("mlp_bias", "bias", SWITCH, LEFT)], OF_ROPE, llama_arrays(TWO_NORMS)),
+    Class("qwen3", "Qwen3ForCausalLM", needs("rms", "pre", **LLAMA, qk_norm=["rms"], qk_norm_over=["head"],
+                                             bias=["off"]),
+          llama_members(head_dim="128"), {**OF_ROPE, "use_sliding_window": False},
+          llama_arrays(TWO_NORMS, "SS")),
+    Class("olmo2", "Olmo2ForCausalLM", needs("rms", "reordered", **LLAMA, qk_norm=["rms"],
+                                             qk_norm_over=["width"], bias=["off"]),
+          llama_members(), OF_ROPE, llama_arrays(OLMO2_NORMS, "CK")),
+    Class("gemma2", "Gemma2ForCausalLM", needs("rms", "sandwich", **LLAMA, bias=["off"], attn_softcap=ANY,
+                                               logit_softcap=ANY),
+          [*llama_members(("hidden_activation", "geglu-tanh"), "tied", "256"),
+           Member("query_pre_attn_scalar", "head size", WHOLE, "256"),
+           Member("sliding_window", "block-size", WHOLE, LEFT),
+           Member("attn_logit_softcapping", "attn-softcap", CAP, "50"),
+           Member("final_logit_softcapping", "logit-softcap", CAP, "30")],
+          {**OF_ROPE, "use_bidirectional_attention": None},
+          llama_arrays(FOUR_NORMS, how=LESS_ONE, embedding=OVER_ROOT),
+          always={"layer_types": lambda layers: ["full_attention"] * layers}),
+]
+
+
+# ---- options of a model of ./train --------------------------------------------------------------
+
+DEFAULTS = {"norm": "ln", "placement": "pre", "position": "learned", "act": "gelu", "final-norm": "auto",
+            "affine": "on", "rms-fraction": "1", "qk-norm": "off", "v-norm": "off", "ffn-norm": "off",
+            "qk-norm-over": "head", "qk-scale": "fixed", "embd-scale": "none", "attn-gate": "none",
+            "attn-softcap": "0", "logit-softcap": "0", "norm-eps": "1e-05", "rope-theta": "10000", "dropout": "0", "bias": "on"}
+PARENTS = {"norm-attn": "norm", "norm-ffn": "norm", "norm-final": "norm", "placement-attn": "placement",
+           "placement-ffn": "placement"}
+
+
+def resolve(texts):
+    """The options of a model of ./train with the values that "auto", "on" and "off" stand for there."""
+    options = {**DEFAULTS, **texts}
+    for name, parent in PARENTS.items():
+        if options.get(name, "auto") == "auto":
+            options[name] = options[parent]
+    for name, site in (("qk-norm", "norm-attn"), ("v-norm", "norm-attn"), ("ffn-norm", "norm-ffn")):
+        options[name] = {"off": "none", "on": options[site]}.get(options[name], options[name])
+    if options.get("n-kv-head", "auto") == "auto":
+        options["n-kv-head"] = options["n-head"]
+    return options
+
+
+def misfits(row, texts, options):
+    """What the class needs and the model has not, a phrase for each option."""
+    wrong = []
+    for name, values in row.needs.items():
+        allowed = [value.format(**options) for value in values]
+        if values is ANY or options.get(name, "off") in allowed:
+            continue
+        shown = PARENTS[name] if texts.get(name, "auto") == "auto" and name in PARENTS else name
+        phrase = f"{shown}={'|'.join(allowed)}, not {options[name]}"
+        wrong += [] if phrase in wrong else [phrase]
+    return wrong
+
+
+def class_of(path, texts):
+    """The row for a model of ./train and its options, resolved. ModelError if no class computes it."""
+    options = resolve(texts)
+    wrong = [(row, misfits(row, texts, options)) for row in CLASSES]
+    fewest = min(len(phrases) for _, phrases in wrong)
+    nearest = [(row, phrases) for row, phrases in wrong if len(phrases) == fewest]
+    if fewest:
+        raise ModelError(f"{path}: no class of transformers fits: " + "; ".join(
+            f"{row.architecture} needs {', '.join(phrases)}" for row, phrases in nearest), USAGE)
+    return nearest[0][0], options

@@ -1,0 +1,286 @@
+"""Models of ./train as folders of Hugging Face transformers, and such folders as models of ./train.
+
+A folder has config.json, model.safetensors (or several files that model.safetensors.index.json names) and
+tokenizer.json. hf_classes.py has the classes, hf_tokenizer.py the tokenizers. Writing and reading need
+numpy only.
+"""
+import json
+import os
+
+from pytorch import hf_tokenizer, model_file, nanogpt
+from pytorch.hf_classes import CAP, CLASSES, LEFT, REQUIRED, SAME, TRANSPOSED, class_of, sizes
+from pytorch.model_file import USAGE, ModelError
+
+INDEX = "model.safetensors.index.json"
+MADE_BY = {"made_by": "normlab"}  # in config.json: such a folder may be replaced
+BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")  # not weights, in old files
+
+
+def layers_of(row, count):
+    """The arrays of the class with each layer's number in their names."""
+    for array in row.arrays:
+        for l in range(count) if "*" in array.ours else [0]:
+            yield array._replace(ours=array.ours.replace("*", str(l)), parts=[
+                (name.replace("*", str(l)), shape) for name, shape in array.parts])
+
+
+# ---- to transformers ----------------------------------------------------------------------------
+
+def check_folder(folder):
+    """Refuses to write into a folder that holds something else."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ModelError(f"{folder}: is no folder", USAGE)
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        return
+    try:
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+            ours = MADE_BY.items() <= json.load(file).items()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        ours = False
+    if not ours:
+        raise ModelError(f"{folder}: holds something that --to-hf did not write (name another folder)", USAGE)
+
+
+def their_arrays(path, row, options, arrays, V):
+    """The arrays of the class from those of ./train."""
+    import numpy
+    size, stored = sizes(options, V), {}
+    biases = row.biased or options["bias"] == "on"
+    for array in layers_of(row, int(options["n-layer"])):
+        if array.ours == "lm_head" and options["head"] == "tied":
+            continue
+        if array.ours + ".weight" not in arrays:
+            raise ModelError(f"{path}: {array.ours}.weight: is missing")
+        rows = [size[shape[0]] for _, shape in array.parts]
+        ends = numpy.cumsum(rows)[:-1]
+        for kind, change in (("weight", array.how[0]), ("bias", lambda bias: bias)):
+            if kind == "bias" and not (array.biased and biases):
+                continue
+            values = arrays.get(f"{array.ours}.{kind}", numpy.zeros(sum(rows), "f4"))
+            for (name, _), part in zip(array.parts, numpy.split(values, ends)):
+                stored[f"{name}.{kind}"] = numpy.ascontiguousarray(change(part))
+    return stored
+
+
+def their_config(row, options, V, newline):
+    """config.json. `newline` is the id that starts and ends an item, None if the model is of running text."""
+    options = {**options, "head size": str(int(options["n-embd"]) // int(options["n-head"]))}
+    config = {"architectures": [row.architecture], "model_type": row.model_type, "vocab_size": V,
+              "bos_token_id": newline, "eos_token_id": newline, "pad_token_id": None, **MADE_BY}
+    for member in row.members:
+        config[member.key] = member.kind.value(options[member.option])
+    for key, value in row.always.items():
+        config[key] = value(int(options["n-layer"]))
+    return config
+
+
+def put_json(path, value):
+    """Writes JSON. A reader sees the old file or the new one."""
+    model_file.put(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write(run, folder, n_head):
+    """Writes the model of a run as a folder. Returns what to say about it."""
+    import numpy
+    path, texts, arrays = model_file.read(run)
+    arrays = nanogpt.plain_names(arrays)
+    shapes = nanogpt.sizes_of(path, arrays, texts, n_head)
+    if not shapes["n_head"]:
+        raise ModelError(f"{path}: does not say how many heads it has (give --n-head=N)", USAGE)
+    V, symbols = shapes["vocab_size"], model_file.symbols_of(texts)
+    if len(symbols) != V:
+        raise ModelError(f"{path}: embeds {V} characters, but its vocabulary has {len(symbols)}")
+    tied = texts.get("head", "tied") == "tied" and numpy.array_equal(
+        arrays[nanogpt.WTE], arrays[nanogpt.HEAD])
+    known = {name.replace("_", "-"): str(shapes[name]) for name in ("n_layer", "n_head", "n_embd", "block_size")}
+    known |= {"head": "tied" if tied else "untied", "bias": "on" if shapes["bias"] else "off"}
+    if "transformer.h.0.mlp.c_proj.weight" in arrays:
+        known["ffn-width"] = str(arrays["transformer.h.0.mlp.c_proj.weight"].shape[-1])
+    row, options = class_of(path, {**texts, **known})
+    if row.arrays[0].how is not SAME:  # the class changes its embedding: its head cannot be tied to it
+        options["head"] = "untied"
+    newline = symbols.index(10) if texts.get("items") == "on" and 10 in symbols else None
+    config, stored = their_config(row, options, V, newline), their_arrays(path, row, options, arrays, V)
+    tokenizer, tokenizer_config = hf_tokenizer.make(symbols, texts.get("level", "char"))
+    check_folder(folder)
+    os.makedirs(folder, exist_ok=True)
+    put_json(os.path.join(folder, "config.json"), config)
+    put_json(os.path.join(folder, "tokenizer.json"), tokenizer)
+    put_json(os.path.join(folder, "tokenizer_config.json"), tokenizer_config)
+    model_file.write(os.path.join(folder, "model.safetensors"), {"format": "pt"}, stored)
+    return f"{folder}: {row.architecture}, {len(stored)} arrays, {V} {texts.get('level', 'char')}s"
+
+
+# ---- from transformers --------------------------------------------------------------------------
+
+def read_config(folder):
+    """(row, config) of the folder."""
+    path = os.path.join(folder, "config.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        model_type = config.get("model_type")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path}: is not the config.json of a model: {error}") from None
+    row = next((row for row in CLASSES if row.model_type == model_type), None)
+    if not row:
+        raise ModelError(f"{path}: model_type={model_type}: ./train can be "
+                         + ", ".join(row.model_type for row in CLASSES))
+    for key, value in row.fixed.items():
+        if (config.get(key, value) or None) != (value or None):
+            raise ModelError(f"{path}: {key}={json.dumps(config[key])}: ./train has only "
+                             f"{json.dumps(value)}")
+    return row, config
+
+
+def our_options(folder, row, config):
+    """The options of ./train that config.json says."""
+    path = os.path.join(folder, "config.json")
+    options = {name: values[0] for name, values in row.needs.items()
+               if values and "{" not in values[0] and name not in ("bias", "act")}
+    options |= {"norm": options["norm-final"], "placement": options["placement-attn"]}
+    for member in row.members:
+        value, text = config.get(member.key), member.default
+        if value is not None or (member.kind is CAP and member.key in config):
+            try:
+                text = member.kind.text(value)
+            except (KeyError, ValueError, TypeError, AttributeError):
+                raise ModelError(f"{path}: {member.key}={json.dumps(value)}: ./train cannot be so") from None
+        elif text is REQUIRED:
+            raise ModelError(f"{path}: has no {member.key}")
+        elif text is LEFT or member.option in options:
+            continue
+        before = options.get(member.option, text)
+        if member.option == "block-size":  # a sliding window is no shorter than such a block
+            text = str(min(int(text), int(before)))
+        elif member.option in ("head size", "rope-theta") and before != text:
+            raise ModelError(f"{path}: {member.key}={json.dumps(value)}: contradicts another member")
+        options[member.option] = text
+    options.pop("bias", None)  # the arrays say it
+    options.pop("dropout", None)
+    C, heads = int(options["n-embd"]), int(options["n-head"])
+    if heads < 1 or C % heads or options.pop("head size", str(C // heads)) != str(C // heads):
+        raise ModelError(f"{path}: its heads have another size than {C}/{heads}, the number of channels by "
+                         "that of heads")
+    return options
+
+
+def read_arrays(folder, row):
+    """The arrays under the names of the class, as 32-bit floats."""
+    index = os.path.join(folder, INDEX)
+    files = ["model.safetensors"]
+    if not os.path.exists(os.path.join(folder, files[0])) and os.path.exists(index):
+        try:
+            with open(index, encoding="utf-8") as file:
+                files = sorted({os.fspath(name) for name in json.load(file)["weight_map"].values()})
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ModelError(f"{index}: is no list of files: {type(error).__name__}: {error}") from None
+    arrays = {}
+    for name in files:
+        arrays |= model_file.read(os.path.join(folder, name))[2]
+    prefix = row.arrays[0].parts[0][0].split(".")[0] + "."
+    if not any(name.startswith(prefix) for name in arrays):  # a model without its head
+        arrays = {name if name.startswith("lm_head") else prefix + name: array
+                  for name, array in arrays.items()}
+    return {name: array.astype("f4") for name, array in arrays.items() if not name.endswith(BUFFERS)}
+
+
+def take(folder, row, arrays, name, shape, otherwise=None):
+    """Removes the array of this name and shape from the arrays."""
+    array = arrays.pop(name, otherwise)
+    if array is None:
+        raise ModelError(f"{folder}: {name}: is missing")
+    if array.shape != shape:
+        raise ModelError(f"{folder}: {name}: has shape {array.shape}, but {shape} in a "
+                         f"{row.architecture} of this config.json")
+    return array
+
+
+def our_arrays(folder, row, options, arrays):
+    """The arrays of ./train from those of the class, which it removes from `arrays`. Biases that are all
+    zero are left out."""
+    import numpy
+    first, weights, biases = row.arrays[0].parts[0][0] + ".weight", {}, {}
+    if first not in arrays or arrays[first].ndim != 2:
+        raise ModelError(f"{folder}: {first}: is missing, or no matrix")
+    size = sizes(options, len(arrays[first]))
+    if options["head"] == "tied":
+        arrays.pop("lm_head.weight", None)
+    for array in layers_of(row, int(options["n-layer"])):
+        if array.ours == "lm_head" and options["head"] == "tied":
+            continue
+        parts, ends = [], []
+        for name, letters in array.parts:
+            shape = tuple(size[letter] for letter in letters)
+            stored = shape[::-1] if array.how is TRANSPOSED else shape
+            parts.append(array.how[1](take(folder, row, arrays, name + ".weight", stored)))
+            ends.append(take(folder, row, arrays, name + ".bias", shape[:1], numpy.zeros(shape[0], "f4")))
+        weights[array.ours + ".weight"] = numpy.concatenate(parts)
+        if array.biased:
+            biases[array.ours + ".bias"] = numpy.concatenate(ends)
+    if arrays:
+        raise ModelError(f"{folder}: {min(arrays)}: is not part of a {row.architecture}")
+    return weights | (biases if any(bias.any() for bias in biases.values()) else {})
+
+
+def tie(row, options, weights, embedding):
+    """Ties a head that write() untied: `embedding`, the class's, is what write() makes of the head."""
+    import numpy
+    head = weights[nanogpt.HEAD]
+    if row.arrays[0].how is not SAME and numpy.array_equal(row.arrays[0].how[0](head), embedding):
+        options["head"], weights[nanogpt.WTE] = "tied", head
+
+
+def expect_tied(folder, arrays, first):
+    """Refuses a head of its own where config.json says that it is the embedding `first`."""
+    import numpy
+    if "lm_head.weight" in arrays and not numpy.array_equal(arrays["lm_head.weight"], arrays.get(first)):
+        raise ModelError(f"{folder}: lm_head.weight: differs from {first}, but tie_word_embeddings says that they are "
+                         "one (set it to false in config.json)")
+
+
+def shorten(options, weights, T):
+    """A context of T tokens."""
+    if T < 1 or T > int(options["block-size"]):
+        raise ModelError(f"--block-size={T}: must be from 1 to {options['block-size']}, the model's", USAGE)
+    options["block-size"] = str(T)
+    if nanogpt.WPE in weights:
+        weights[nanogpt.WPE] = weights[nanogpt.WPE][:T]
+
+
+def in_order(symbols, weights):
+    """Sorts the symbols, as ./train has them, and the rows of the embedding and of the head."""
+    import numpy
+    order = numpy.argsort(symbols)
+    for name in (nanogpt.WTE, nanogpt.HEAD):
+        if name in weights:
+            weights[name] = weights[name][order]
+    return " ".join(str(symbols[i]) for i in order)
+
+
+def read(folder, T=None):
+    """(row, texts, arrays, pieces): a folder as a model of ./train, with the options as texts. `pieces`:
+    whether its tokens are pieces of words. T: a shorter context than the model's."""
+    row, config = read_config(folder)
+    options = our_options(folder, row, config)
+    arrays = read_arrays(folder, row)
+    first = row.arrays[0].parts[0][0] + ".weight"
+    embedding = arrays.get(first)
+    if options["head"] == "tied":
+        expect_tied(folder, arrays, first)
+    if row.arrays[0].how is not SAME and options["head"] == "tied":
+        options["head"], arrays["lm_head.weight"] = "untied", embedding
+    weights = our_arrays(folder, row, options, arrays)
+    if options["head"] == "untied":
+        tie(row, options, weights, embedding)
+    weights = nanogpt.plain_names(weights)
+    if T is not None:
+        shorten(options, weights, T)
+    level, symbols = hf_tokenizer.read(folder, len(weights[nanogpt.WTE]))
+    texts = {"format": "pt", "level": "byte" if level == "byte" else "char", **options}
+    texts["bias"] = "on" if any(name.endswith(".bias") for name in weights) else "off"
+    if symbols:
+        texts["vocabulary"] = in_order(symbols, weights)
+    if MADE_BY.items() <= config.items() and config.get("eos_token_id") is not None:
+        texts["items"] = "on"
+    return row, texts, weights, level == "pieces"

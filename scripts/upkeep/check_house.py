@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Checks the order of the folders and the lengths of files and functions. `make lint` runs it.
+
+A file may include files of the folders that ALLOWED names for its own. Modules do not include
+each other in a circle, a module being NAME.c together with NAME.h. Run it at the top of the project.
+"""
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# Folder: what its files may include, each a folder or a single file.
+ALLOWED = {
+    "data": ["data"],
+    "data/text": ["data", "data/text"],
+    "data/files": ["data", "data/files", "data/text/utf8.h"],
+    "model/math": ["data/die.h", "data/memory.h", "data/random.h", "model/math"],
+    "model/norm": ["data/die.h", "model/math", "model/norm"],
+    "model/optimizer": ["data/die.h", "model/math", "model/optimizer"],
+    "model/layer": ["data/random.h", "model/math", "model/layer"],
+    "model/connection": ["model/math", "model/norm", "model/layer", "model/connection"],
+    "model": ["data/text/batch.h", "model/math", "model/norm", "model/layer", "model/connection",
+              "model"],
+    "model/lab": ["data", "data/text", "data/files",
+                  "model/math", "model/norm", "model/layer", "model/connection", "model/optimizer",
+                  "model", "model/lab"],
+    ".": ["data", "data/text", "data/files", "model/math", "model/lab"],
+}
+
+FILE_LINES, FUNCTION_LINES, PARAMETERS = 400, 60, 7
+
+
+def includes(path):
+    """The project's own files that this one includes, as (line number, path from the top)."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include "([^"]+)"', line)
+        if match:
+            yield number, match.group(1)
+
+
+def circle(modules):
+    """A list of modules each of which includes the next, the last one the first; or None."""
+    done, way = set(), []
+
+    def visit(module):
+        if module in way:
+            return way[way.index(module):]
+        if module in done:
+            return None
+        way.append(module)
+        for other in sorted(modules.get(module, ())):
+            found = visit(other)
+            if found:
+                return found
+        way.pop()
+        done.add(module)
+        return None
+
+    for module in sorted(modules):
+        found = visit(module)
+        if found:
+            return found
+    return None
+
+
+def parameters(signature):
+    """The number of parameters of a C function, a pointer to a function being one."""
+    depth = count = 0
+    for letter in signature[signature.index("("):]:
+        depth += (letter == "(") - (letter == ")")
+        count += letter == "," and depth == 1
+    return count + 1
+
+
+def c_functions(lines):
+    """(first line, length, parameters, name) of each function of a file laid out by clang-format."""
+    first, text = None, ""
+    for number, line in enumerate(lines, 1):
+        if first is None and re.match(r"[A-Za-z_]", line):
+            first, text = number, ""
+        if first is None:
+            continue
+        text += re.sub(r"//.*|'[^']*'|\"(\\.|[^\"\\])*\"", "", line).rstrip() + " "
+        if line == "}" and re.match(r"[^{=;]*\([^{=;]*\{", text):
+            header = text[:text.index("{")]
+            yield first, number - first + 1, parameters(header), re.search(r"(\w+)\(", header).group(1)
+        if line.startswith("}") or (text.endswith("; ") and text.count("{") == text.count("}")):
+            first = None
+
+
+def python_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            count = len(node.args.args) + len(node.args.kwonlyargs)
+            yield node.lineno, node.end_lineno - node.lineno + 1, count, node.name
+
+
+def long_errors():
+    """What is longer than the house allows."""
+    names = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.py", "*.sh"],
+                           capture_output=True, text=True, check=True).stdout.split()
+    for path in filter(Path.exists, map(Path, names)):
+        text = path.read_text()
+        lines = text.splitlines()
+        if len(lines) > FILE_LINES:
+            yield f"{path}: {len(lines)} lines, at most {FILE_LINES}"
+        functions = {".c": lambda: c_functions(lines), ".h": lambda: c_functions(lines),
+                     ".py": lambda: python_functions(text)}.get(path.suffix, lambda: ())()
+        for line, length, count, name in functions:
+            if length > FUNCTION_LINES:
+                yield f"{path}:{line}: {name}() has {length} lines, at most {FUNCTION_LINES}"
+            if count > PARAMETERS:
+                yield f"{path}:{line}: {name}() has {count} parameters, at most {PARAMETERS}"
+
+
+def main():
+    errors, modules = list(long_errors()), {}
+    files = [Path("train.c"), *sorted(Path("model").rglob("*.[ch]")),
+             *sorted(Path("data").rglob("*.[ch]"))]
+    for path in files:
+        folder = str(path.parent)
+        if folder not in ALLOWED:
+            errors.append(f"{path}: {folder}/ has no line in scripts/upkeep/check_house.py")
+            continue
+        module = str(path.with_suffix(""))
+        for number, target in includes(path):
+            if not {target, str(Path(target).parent)} & set(ALLOWED[folder]):
+                errors.append(f"{path}:{number}: files of {folder}/ may not include {target}")
+            modules.setdefault(module, set()).add(str(Path(target).with_suffix("")))
+    for module, others in modules.items():
+        others.discard(module)
+    found = circle(modules)
+    if found:
+        errors.append("modules include each other: " + " -> ".join(found + found[:1]))
+    for error in errors:
+        print(error, file=sys.stderr)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Finds phrases that have a plainer form, and broken links and tables of documents. `make lint` runs it.
+
+Phrases are searched in documents, help texts, messages and comments, across line breaks. Run it at the
+top of the project.
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+INSTEAD = {  # a phrase, as a regular expression: what to write instead
+    "at first(?! reading)": "initially",
+    "anew": "again",
+    "so many": "N",
+    "goes? on": "continue",
+    "go on": "continue",
+    "but for": "except for",
+    "the fewest": "minimum",
+    "less (?:that|the|its)": "minus",
+    "likewise": "name what is meant",
+    "such an? model's": "a model's",
+    "(?:validation|training) part": "split",
+    "cannot be told(?: from| apart)": "no measurable difference",
+    "ends? (?:above|below|higher|lower)": "has a higher (lower) final loss",
+    "character embedding": "token embedding",
+    "from nothing": "from scratch",
+    "the whole of": "the full",
+    "is by hand|are by hand": "written by hand",
+    "in turns": "alternately",
+    "what paired seeds decide": "paired comparison",
+}
+EXEMPT = ("scripts/claims/FINDINGS.md",       # generated
+          "scripts/claims/claims_a.py", "scripts/claims/claims_b.py",  # claims as they were registered
+          "tests/scripts/test_headlines.py", "tests/scripts/test_prose.py",  # have such phrases themselves
+          __file__.split("/")[-1])
+GAP = r'''(?:\s|"\s*"|\n\s*(?://|#|\*))+'''    # between two words: also the end of a line of a comment or string
+
+
+def phrases():
+    for words, instead in INSTEAD.items():
+        yield re.compile(r"\b(?:" + words.replace(" ", GAP) + r")\b", re.I), instead
+
+
+def anchors(path):
+    """The anchors of a document's headings, as GitHub makes them."""
+    for heading in re.findall(r"^#+ (.*)", path.read_text(), re.M):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def broken_links(path, text):
+    text = re.sub(r"^```.*?^```", lambda code: re.sub(r"[^\n]", "", code.group()), text, flags=re.M | re.S)
+    for match in re.finditer(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", text):
+        target = path.parent / match[1] if match[1] else path
+        if ":" in match[1]:
+            continue
+        if not target.exists() or match[2] and match[2][1:] not in anchors(target):
+            yield match.start(), f"no such file or heading: {match[1]}{match[2] or ''}"
+
+
+def errors(path, text):
+    for phrase, instead in phrases():
+        for match in phrase.finditer(text):
+            yield match.start(), f'"{" ".join(match.group().split())}" (write: {instead})'
+    if path.suffix == ".md":
+        yield from broken_links(path, text)
+        for match in re.finditer(r"(?<=\n\n)\|.*\n(?!\|[-:|]+\|\n)", text):
+            yield match.start(), "a row without the head of its table"
+
+
+def main():
+    names = subprocess.run(["git", "ls-files", "*.md", "*.c", "*.h", "*.py", "*.sh", "*.slurm", "Makefile"],
+                           capture_output=True, text=True, check=True).stdout.split()
+    found = 0
+    for path in filter(Path.exists, map(Path, names)):
+        if not str(path).endswith(EXEMPT):
+            text = path.read_text()
+            for at, what in sorted(errors(path, text)):
+                print(f"{path}:{text.count(chr(10), 0, at) + 1}: {what}", file=sys.stderr)
+                found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""deps.sh, openmp.sh and the Makefile on a simulated Mac: PATH has some tools of this machine, and a uname, cc and brew
+that behave as on a Mac. For Windows, uname answers as there."""
+import os
+import shutil
+
+import pytest
+
+TOOLS = "bash sh env sed grep tr id mktemp rm cat dirname basename make find mkdir true head as ld".split()
+OURS = "CC ARCH PYTHON LDLIBS MAKEFLAGS HOMEBREW_PREFIX MFLAGS MAKELEVEL".split()
+
+# Apple's compiler has OpenMP only after -Xpreprocessor and where libomp is installed, and does not know
+# -march=native.
+APPLE_CC = """#!/bin/bash
+words=() before=
+for word; do
+    case $before$word in
+    -Xpreprocessor-fopenmp) words+=(-fopenmp) ;;
+    -fopenmp) echo "clang: error: unsupported option '-fopenmp'" >&2; exit 1 ;;
+    -march=native) echo 'clang: error: unsupported argument' >&2; exit 1 ;;
+    -Xpreprocessor) before=$word; continue ;;
+    -mcpu=native | -lomp) ;;
+    *) words+=("$word") ;;
+    esac
+    before=
+done
+exec real-gcc "${words[@]}"
+"""
+OTHERS = "/opt/homebrew", "/usr/local/opt/libomp", "/opt/local/include"
+
+pytestmark = pytest.mark.skipif(any(map(os.path.exists, OTHERS)), reason="a machine with Homebrew or MacPorts")
+
+
+def put(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture(autouse=True)
+def bin(tmp_path, monkeypatch):
+    """The only folder on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in TOOLS:
+        (folder / tool).symlink_to(shutil.which(tool))
+    for name, tool in ("real-gcc", "gcc"), ("real-bash", "bash"):
+        # a link of ccache would call itself
+        place = shutil.which(tool, path=os.pathsep.join(p for p in os.environ["PATH"].split(":") if "ccache" not in p))
+        (folder / name).symlink_to(place)
+    put(folder / "uname", "#!/bin/sh\necho Darwin\n")
+    put(folder / "cc", APPLE_CC)
+    put(folder / "brew", "#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", str(folder))
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def libomp(tmp_path, bin):
+    """libomp, where brew says that it is."""
+    for folder in "include", "lib":
+        (tmp_path / "omp" / folder).mkdir(parents=True)
+    (tmp_path / "omp/include/omp.h").write_text("int omp_get_max_threads(void);\n")
+    put(bin / "brew", f'#!/bin/sh\n[ "$*" = "--prefix libomp" ] && echo {tmp_path}/omp\n')
+
+
+@pytest.fixture
+def windows(bin):
+    def put_system(name):
+        put(bin / "uname", f"#!/bin/sh\necho {name}_NT-10.0-22631\n")
+        put(bin / "pacman", "#!/bin/sh\nexit 1\n")
+        (bin / "brew").unlink()
+    return put_system
+
+
+def said(ending):
+    return ending.status, ending.out, ending.err
+
+
+def test_apples_compiler_lacks_openmp(run):
+    assert said(run("upkeep/openmp.sh", "cc")) == (
+        1, "-fopenmp\n", "openmp: cc builds no program with OpenMP (brew install libomp, or brew install gcc)\n")
+    assert said(run("deps.sh", "build")) == (1, "", "deps: missing: libomp-dev; to get it: brew install libomp\n")
+
+
+def test_libomp_serves_apples_compiler(run, libomp, tmp_path):
+    assert said(run("upkeep/openmp.sh", "cc")) == (
+        0, f"-Xpreprocessor -fopenmp -I{tmp_path}/omp/include -L{tmp_path}/omp/lib -lomp\n", "")
+    assert said(run("deps.sh", "build")) == (0, "", "")
+
+
+def test_gcc_by_its_number_serves_where_the_system_decides(run, bin):
+    put(bin / "gcc-13", "#!/bin/sh\nexit 1\n")  # a broken one
+    put(bin / "gcc-12", '#!/bin/sh\nexec real-gcc "$@"\n')
+    assert said(run("upkeep/openmp.sh", "cc")) == (0, "gcc-12 -fopenmp\n", "")
+    assert said(run("deps.sh", "build")) == (0, "", "")
+    assert said(run("upkeep/openmp.sh", "cc", "-O2"))[:2] == (1, "-fopenmp\n")  # one that is named is not replaced
+
+
+def test_a_compiler_with_openmp_needs_nothing(run):
+    assert said(run("upkeep/openmp.sh", "real-gcc")) == (0, "-fopenmp\n", "")
+    assert said(run("deps.sh", "build", env={"CC": "real-gcc -m64"})) == (0, "", "")
+
+
+def test_apples_tools_come_from_apple(run, bin):
+    (bin / "cc").unlink()
+    (bin / "make").unlink()
+    ending = run("deps.sh", "build")
+    assert ending.status == 1 and "deps: missing: gcc" in ending.err and "brew" not in ending.err
+    assert " make; Apple's command line tools have it: xcode-select --install\n" in ending.err
+
+
+def test_macs_bash_is_too_old_for_ablations(run, bin):
+    put(bin / "parallel", "#!/bin/sh\necho GNU parallel\n")
+    put(bin / "flock", "#!/bin/sh\n")
+    assert said(run("deps.sh", "ablate")) == (0, "", "")
+    (bin / "bash").unlink()
+    put(bin / "bash", '#!/bin/sh\ncase $1 in -c) exit 1 ;; esac\nexec real-bash "$@"\n')
+    assert said(run("deps.sh", "ablate")) == (1, "", "deps: missing: bash; to get it: brew install bash\n")
+
+
+@pytest.mark.parametrize("group", ["clang", "mpi", "arm", "lint", "notebook", "report"])
+def test_groups(run, group):
+    ending = run("deps.sh", group)
+    missing = ending.status == 1 and ending.err.startswith("deps: missing")
+    assert missing or ending.status == 0 and group in ("notebook", "report")  # Python's modules may be there
+
+
+def test_no_such_group(run):
+    ending = run("deps.sh", "arms")
+    assert ending.status == 2 and ending.err.startswith("deps: no group or package 'arms' (groups: build test ")
+
+
+# ---- Windows -------------------------------------------------------------------------------------
+
+def test_msys2_has_what_builds(run, bin, windows):
+    windows("MSYS")
+    (bin / "cc").unlink()
+    (bin / "make").unlink()
+    ending = run("deps.sh", "build")
+    assert ending.status == 1 and "deps: missing: gcc" in ending.err
+    assert " make; to get it: pacman -S gcc " in ending.err
+    assert "sudo" not in ending.err and "not packaged" not in ending.err
+    ending = run("deps.sh", "clang")
+    assert "not packaged for this system: " in ending.err
+    assert " (WSL with Debian or Ubuntu in it has all)\n" in ending.err
+
+
+def test_compilers_without_posix_are_refused(run, windows):
+    windows("MINGW64")
+    assert said(run("deps.sh", "build")) == (
+        1, "", "deps: the compilers of this shell lack POSIX: use MSYS2's MSYS shell, or WSL with Debian or Ubuntu in "
+        "it\n")
+
+
+# ---- the Makefile --------------------------------------------------------------------------------
+
+@pytest.fixture
+def make(run, scripts):
+    """What `make -Bn` prints, whose commands are not run."""
+    def printed(*words):
+        ending = run("make", "-C", scripts.parent, "--no-print-directory", "-Bn", *words)
+        assert (ending.status, ending.err) == (0, "")
+        return ending.out
+    return printed
+
+
+def test_make_builds_with_apples_compiler(make, libomp):
+    out = make("build/cc-native/float/data/die.o")
+    assert "cc -std=gnu11 -I. -O3 -mcpu=native " in out and " -Xpreprocessor -fopenmp -I/" in out
+    assert "-lomp" not in out
+    assert any("-o build/cc-native/train " in line and "/omp/lib -lomp " in line for line in make("train").splitlines())
+
+
+def test_make_builds_with_a_gcc_by_its_number(make, bin):
+    put(bin / "gcc-12", '#!/bin/sh\nexec real-gcc "$@"\n')
+    assert "gcc-12 -std=gnu11 -I. -O3 -march=native " in make("build/gcc-12-native/float/data/die.o")
+    assert "cc -std=gnu11 " in make("CC=cc", "build/cc-native/float/data/die.o")
+
+
+@pytest.mark.parametrize("system, compiler", [("Linux", "real-gcc"), ("MSYS", "cc")])
+def test_make_elsewhere_takes_fopenmp(make, bin, windows, system, compiler):
+    windows(system)
+    put(bin / "cc", '#!/bin/sh\nexec real-gcc "$@"\n')
+    out = make(f"CC={compiler}", f"build/{compiler}-native/float/data/die.o")
+    assert f"{compiler} -std=gnu11 -I. -O3 -march=native " in out and " -fopenmp " in out
+    assert "-Xpreprocessor" not in out

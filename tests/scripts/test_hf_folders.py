@@ -1,0 +1,247 @@
+"""Folders of Hugging Face transformers, which load_pytorch.py writes (--to-hf) and reads (--from-hf): the files, the way
+there and back, and what is refused. Where transformers is installed, tests/check_hf.py compares its logits, its text and
+its tokens with those of ./train."""
+import json
+
+import numpy
+import pytest
+
+from conftest import TINY
+from pytorch import model_file
+
+TEXT = ('the cat "sat"\ton l\'été \\ 日\nthe mat, the cat, the 日 and the mat\nthe end\n')
+
+
+@pytest.fixture
+def learn(run, tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+
+    def trained(options):
+        ending = run("train", *TINY, "--max-iters=20", "--learning-rate=0.02", "--force", "--quiet", "--eval-interval=250",
+                     "--val-fraction=0.3", "--out=out", *options.split(), "text.txt")
+        assert ending.status == 0, ending.err
+    return trained
+
+
+@pytest.fixture
+def load(run):
+    """load_pytorch.py with these options, which must succeed; what it prints."""
+    def loaded(options):
+        ending = run("load_pytorch.py", *options.split())
+        assert ending.status == 0, ending.err
+        return ending.out
+    return loaded
+
+
+@pytest.fixture
+def refused(run):
+    """Fails unless load_pytorch.py ends with this status and one line that contains `part`."""
+    def check(status, options, part):
+        ending = run("load_pytorch.py", *options.split())
+        assert ending.status == status and part in ending.err, ending.err
+        assert ending.err.startswith("load_pytorch: ") and ending.err.count("\n") == 1
+    return check
+
+
+def expect_the_same_model():
+    """The weights of back.st are those of the run to the bit; biases that it lacks were 0."""
+    (_, said, before), (_, says, after) = map(model_file.read, ("out", "back.st"))
+    assert len(before) > 8 and after.keys() <= before.keys()
+    for name in before:
+        if name in after or name in says:
+            assert before[name].tobytes() == after[name].tobytes(), name
+        else:
+            assert not before[name].any(), name
+    for name in "head", "act", "placement", "items":
+        assert name not in says or said[name] == says[name]
+
+
+@pytest.mark.parametrize("options, kind", [
+    ("--preset=gpt2", "GPT2LMHeadModel"),
+    ("--preset=gpt2 --act=gelu --bias=off", "GPT2LMHeadModel"),
+    ("--preset=gpt2 --act=relu2 --head=untied --level=byte --ffn-width=12", "GPT2LMHeadModel"),
+    ("--preset=gpt2 --items", "GPT2LMHeadModel"),
+    ("--preset=llama", "LlamaForCausalLM"),
+    ("--preset=llama --n-kv-head=1 --head=tied --rope-theta=300 --norm-eps=1e-3", "LlamaForCausalLM"),
+    ("--preset=llama --bias=on --act=geglu", "LlamaForCausalLM"),
+    ("--preset=qwen3 --n-kv-head=1", "Qwen3ForCausalLM"),
+    ("--preset=olmo2 --n-kv-head=1 --head=tied", "Olmo2ForCausalLM"),
+    ("--preset=gemma2 --n-kv-head=1 --attn-softcap=2 --n-embd=24", "Gemma2ForCausalLM"),
+    ("--preset=gemma2 --logit-softcap=0 --head=untied --n-embd=16", "Gemma2ForCausalLM")])
+def test_there_and_back(run, learn, load, tmp_path, options, kind):
+    """The same weights to the bit, the same loss and the same text."""
+    learn(options)
+    assert kind in load("out --to-hf=hf") and kind in load("--from-hf=hf -o back.st")
+    expect_the_same_model()
+    (tmp_path / "other.txt").write_text('the mat "sat" on the cat\nthe mat and the cat\n')
+    uses = ["--evaluate={} --batch-size=2 --quiet other.txt"]
+    if "--items" not in options:  # the run knows the items of its corpus
+        uses.append("--generate={} --prompt=the --num-chars=30")
+    for use in uses:
+        before, after = (run("train", *use.format(model).split()) for model in ("out", "back.st"))
+        assert (after.status, after.out) == (0, before.out), after.err
+
+
+def test_what_is_in_the_folder(learn, load, tmp_path):
+    learn("--preset=llama --n-kv-head=1")
+    load("out --to-hf=hf")
+    assert len(list((tmp_path / "hf").iterdir())) == 4
+    config, tokenizer, shown = (json.loads((tmp_path / f"hf/{name}.json").read_text(encoding="utf-8"))
+                                for name in ("config", "tokenizer", "tokenizer_config"))
+    _, texts, arrays = model_file.read("hf")
+    assert (texts["format"], config["architectures"], config["model_type"]) == ("pt", ["LlamaForCausalLM"], "llama")
+    assert config["num_key_value_heads"] == 1 and config["hidden_act"] == "silu"
+    assert config["rope_parameters"] == {"rope_type": "default", "rope_theta": 10000.0}
+    assert (config["vocab_size"], config["bos_token_id"], config["eos_token_id"]) == (20, None, None)
+    assert arrays["model.layers.0.self_attn.k_proj.weight"].shape == (4, 8) and len(arrays) == 12
+    vocab, ids = tokenizer["model"]["vocab"], model_file.symbols_of(model_file.read("out")[1])
+    assert [ord(c) for c in vocab] == ids and list(vocab.values()) == list(range(len(ids)))
+    assert vocab.keys() >= {"\n", " ", '"', "\\", "\t", "é", "日"}
+    assert shown["tokenizer_class"] == "PreTrainedTokenizerFast" and tokenizer["added_tokens"] == []
+
+
+@pytest.mark.parametrize("options, part", [
+    ("--preset=gpt2 --norm=bn", "fits: GPT2LMHeadModel needs norm=ln, not bn"),
+    ("--preset=llama --norm=ln", "fits: LlamaForCausalLM needs norm=rms, not ln"),
+    ("--preset=gpt2 --postln", "fits: GPT2LMHeadModel needs placement=pre, not post"),
+    ("--preset=llama --norm-ffn=ln", "fits: LlamaForCausalLM needs norm-ffn=rms, not ln"),
+    ("--preset=gpt2 --n-kv-head=1", "fits: GPT2LMHeadModel needs n-kv-head=2, not 1"),
+    ("--preset=llama --act=gelu", "needs act=swiglu|geglu|geglu-tanh|reglu, not gelu"),
+    ("--preset=olmo2 --qk-norm-over=head", "; Olmo2ForCausalLM needs qk-norm-over=width, not h"),
+    ("--preset=qwen3 --bias=on", "fits: LlamaForCausalLM needs qk-norm=none, not rms; Qwen3F"),
+    ("--preset=llama --attn-softcap=5", "LlamaForCausalLM needs attn-softcap=0, not 5"),
+    ("--preset=llama --affine=off", "LlamaForCausalLM needs affine=on, not off"),
+    ("--preset=gpt2 --embd-scale=learned", "GPT2LMHeadModel needs embd-scale=none, not learned"),
+    ("--preset=gpt2 --norm=dyt --postln --qk-norm=ln",
+     "fits: GPT2LMHeadModel needs norm=ln, not dyt, placement=pre, not post, qk-norm=none, not")])
+def test_what_has_no_class_is_refused(learn, refused, tmp_path, options, part):
+    learn(options)
+    refused(2, "out --to-hf=hf", part)
+    assert not (tmp_path / "hf").exists()
+
+
+def test_a_folder_of_something_else_is_kept(learn, load, refused, tmp_path):
+    learn("--preset=llama")
+    other = tmp_path / "other"
+    other.mkdir()
+    for name, text in ("notes", "mine"), ("config.json", '{"model_type": "llama"}'):
+        (other / name).write_text(text)
+        refused(2, "out --to-hf=other", "other: holds something that --to-hf did not write")
+    refused(2, "out --to-hf=text.txt", "text.txt: is no folder")
+    assert len(list(other.iterdir())) == 2
+    (tmp_path / "empty").mkdir()
+    for folder in "hf", "hf", "empty":  # an own folder may be replaced, and an empty one filled
+        load(f"out --to-hf={folder}")
+
+
+def test_a_config_that_does_not_fit_is_refused(learn, load, refused, tmp_path):
+    learn("--preset=llama")
+    load("out --to-hf=hf")
+    path = tmp_path / "hf/config.json"
+    text = path.read_text()
+    for before, after, part in (
+            ('"llama"', '"mamba"', "model_type=mamba: ./train can be gpt2, llama, qwen3, olmo2, "),
+            ('"hidden_size"', '"size"', "hf/config.json: has no hidden_size"),
+            ('"hidden_size": 8', '"hidden_size": "a"', 'hidden_size="a": ./train cannot be so'),
+            ('"hidden_size": 8', '"hidden_size": 16', "its heads have another size than 16/2"),
+            ('"intermediate_size": 32', '"intermediate_size": 999999999999',
+             "gate_proj.weight: has shape (32, 8), but (999999999999, 8) in a LlamaForCausalLM"),
+            ('"num_hidden_layers": 1', '"num_hidden_layers": 2', "model.layers.1.input_layernorm.weight: is missing"),
+            ('"num_hidden_layers": 1', '"num_hidden_layers": 0', "is not part of a LlamaForC"),
+            ('"silu"', '"mish"', 'hidden_act="mish": ./train cannot be so'),
+            ('"rope_type": "default"', '"rope_type": "yarn"', '"yarn", "rope_theta": 10000.0}: '),
+            ('"rope_theta": 10000.0,', '"rope_theta": 5.0,', "rope_theta=5.0: contradicts"),
+            ('"made_by": ', '"quantization_config": {"bits": 4}, "made_by": ',
+             'quantization_config={"bits": 4}: ./train has only null'),
+            ("{", "", "hf/config.json: is not the config.json of a model")):
+        assert before in text
+        path.write_text(text.replace(before, after, 1))
+        refused(1, "--from-hf=hf -o back.st", part)
+    assert not (tmp_path / "back.st").exists()
+
+
+def test_missing_and_damaged_files_are_refused(learn, load, refused, tmp_path):
+    refused(1, "--from-hf=nosuch -o back.st", "nosuch/config.json: No such file or directory")
+    learn("--preset=gpt2")
+    load("out --to-hf=hf")
+    tokenizer, model, index = (tmp_path / "hf" / name for name in (
+        "tokenizer.json", "model.safetensors", "model.safetensors.index.json"))
+    text = tokenizer.read_text(encoding="utf-8")
+    tokenizer.write_text('{"model": 1}')
+    refused(1, "--from-hf=hf -o back.st", "hf/tokenizer.json: is not a tokenizer")
+    tokenizer.unlink()
+    assert "; ./train will need --vocabulary" in load("--from-hf=hf -o back.st")
+    tokenizer.write_text(text, encoding="utf-8")
+    index.write_text('{"weight_map": {"a": 1}}')
+    model.unlink()
+    refused(1, "--from-hf=hf -o back.st", "index.json: is no list of files")
+    index.unlink()
+    refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: No such file or directory")
+    model.write_text("no model")
+    refused(1, "--from-hf=hf -o back.st", "hf/model.safetensors: not a valid safetensors")
+
+
+@pytest.mark.parametrize("options, part", [
+    ("out --to-hf=hf --nanogpt=model.py", "--to-hf, --nanogpt: one of them"),
+    ("--from-hf=hf", "--from-hf: needs -o FILE"),
+    ("out --from-hf=hf -o back.st", "--from-hf: needs -o FILE, and takes no RUN"),
+    ("--from-hf=hf --from-nanogpt=a -o b", "--from-nanogpt, --from-hf: one of them"),
+    ("out --encode=text.txt", "--encode, --decode, --block-size: only with"),
+    ("--from-hf=hf -o b --meta=a", "--meta: only with --from-nanogpt")])
+def test_options_that_do_not_belong_together_are_refused(refused, options, part):
+    refused(2, options, part)
+
+
+def test_files_of_other_programs(run, learn, load, refused, tmp_path):
+    """16 bits, in parts, without the first component of the names, with buffers among the weights; a shorter context."""
+    learn("--preset=gpt2 --bias=off")
+    load("out --to-hf=hf")
+    arrays = {name.removeprefix("transformer."): array for name, array in model_file.read("hf")[2].items()}
+    arrays["h.0.attn.bias"] = numpy.ones((1, 1, 8, 8), "f4")
+    names = sorted(arrays)
+    for part, kind in enumerate(("F16", "BF16")):
+        header, data = {}, b""
+        for name in names[part::2]:
+            bits = (arrays[name].astype("f4").view("u4") >> 16).astype("u2")
+            values = (bits if part else arrays[name].astype("f2")).tobytes()
+            header[name] = {"dtype": kind, "shape": arrays[name].shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+        header = json.dumps(header).encode()
+        (tmp_path / f"hf/{part}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    weight_map = {name: f"{i % 2}.safetensors" for i, name in enumerate(names)}
+    (tmp_path / "hf/model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (tmp_path / "hf/model.safetensors").unlink()
+    load("--from-hf=hf -o back.st --block-size=5")
+    before, (_, texts, after) = model_file.read("out")[2], model_file.read("back.st")
+    before["transformer.wpe.weight"] = before["transformer.wpe.weight"][:5]
+    assert (texts["block-size"], texts["bias"]) == ("5", "off") and before.keys() == after.keys()
+    for name, array in before.items():
+        assert numpy.allclose(array, after[name], rtol=0.01, atol=1e-4), name
+    ending = run("train", "--evaluate=back.st", "--batch-size=2", "text.txt")
+    assert ending.status == 0, ending.err
+    refused(2, "--from-hf=hf -o back.st --block-size=9", "--block-size=9: must be from 1 to 8")
+
+
+def test_a_vocabulary_in_another_order(learn, load, tmp_path):
+    """It is sorted, with the rows of the embedding."""
+    learn("--preset=llama")
+    load("out --to-hf=hf")
+    file = tmp_path / "hf/tokenizer.json"
+    tokenizer = json.loads(file.read_text(encoding="utf-8"))
+    vocab = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {c: len(vocab) - 1 - i for c, i in vocab.items()}
+    file.write_text(json.dumps(tokenizer))
+    path, texts, arrays = model_file.read("hf")
+    for name in "model.embed_tokens.weight", "lm_head.weight":
+        arrays[name] = arrays[name][::-1]
+    model_file.write(path, texts, arrays)
+    load("--from-hf=hf -o back.st")
+    expect_the_same_model()
+
+
+@pytest.mark.parametrize("word", ["gpt2", "llama", "qwen3", "olmo2", "gemma2", "pieces"])
+def test_agrees_with_transformers(run, word):
+    ending = run("../tests/check_hf.py", word)
+    if ending.status == 1 and "No module named" in ending.err:
+        pytest.skip("no transformers (pip install torch transformers)")
+    assert ending.status == 0 and ": 0 differences" in ending.out, ending.out + ending.err
