@@ -14,7 +14,8 @@
      tile    TILE_M rows of a strip. Its part of C is held in registers. Each step of k is a rank-1
              update: load TILE_V vectors of B, then TILE_V multiply-adds for each element of A
 
-   A strip of B is as wide as a panel of matmul.h. If B is in panels, the strip is contiguous;
+   A strip of B is as wide as a panel of matmul.h. If B is in panels, the strip is contiguous, and
+   that of the next panel is prefetched if B is larger than the cache;
    else it is read in place, which costs nothing while B is small (PERFORMANCE.md). Columns that do
    not fill a vector are read and written under a mask. */
 #include "model/math/matmul.h"
@@ -24,6 +25,7 @@ enum {
     TALL_M = 2 * TILE_M,   // rows of a tile that is one vector wide
     BLOCK_M = 24 * TILE_M, // rows of A and C in a block
     BLOCK_K = SUM_ROWS,    // values of k in a block
+    FETCH_K = 300,         // values of k above which the next strip of B is prefetched
 };
 
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
@@ -50,6 +52,10 @@ struct strip {
     size_t start_row;  // row stride; 0: the same row for every row of c
     real *c;
     size_t c_row; // row stride
+    // What each step of k prefetches: the next strip of B, spread over the tiles; or the start of
+    // this one again and again (fetch_step 0).
+    const real *fetch;
+    size_t fetch_step;
 };
 
 /* Loads vector j of the v vectors at p. If `cut`, the last vector has only `last` elements. */
@@ -89,11 +95,13 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     vec sum[TALL_M][TILE_V] = {0};
     const real *b = s->b.data;
     size_t row = s->a.row_stride, column = s->a.column_stride;
-    size_t b_row = s->b.row_stride, last = s->last;
+    size_t b_row = s->b.row_stride, last = s->last, fetch_step = s->fetch_step;
     const real *upper = s->a.data + i * row;
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
-    for (size_t k = s->K; k > 0; k--, half[0] += column, half[1] += column, b += b_row) {
+    const real *fetch = s->fetch + i * s->K * s->fetch_step / TILE_M;
+    for (size_t k = s->K; k > 0; k--, b += b_row, fetch += fetch_step) {
         vec bk[TILE_V];
+        __builtin_prefetch(fetch, 0, 2);
         SIMD_UNROLL
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
         SIMD_UNROLL
@@ -103,6 +111,8 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
             SIMD_UNROLL
             for (size_t j = 0; j < v; j++) sum[r][j] = vec_mul_add(ar, bk[j], sum[r][j]);
         }
+        half[0] += column;
+        half[1] += column;
     }
 
     // sum += start
@@ -186,7 +196,12 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
                     .start_row = from.row_stride,
                     .c = c.data + i * c.row_stride + j,
                     .c_row = c.row_stride,
+                    .fetch = b.data + j * b.column_stride + k * b.row_stride,
                 };
+                if (K > FETCH_K && b.row_stride == PANEL && N - j >= 2 * PANEL) {
+                    s.fetch += PANEL * b.column_stride;
+                    s.fetch_step = (PANEL * TILE_M + m - 1) / m; // m / TILE_M tiles
+                }
                 strips[v - 1][s.last < (size_t)LANES](m, &s);
             }
         }
