@@ -1,5 +1,5 @@
 #include "model/lab/due.h"
-#include "model/lab/interrupt.h"
+#include "model/lab/process.h"
 #include "model/math/ranks.h"
 #include <omp.h>
 

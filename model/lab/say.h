@@ -1,8 +1,10 @@
-/* Messages of training on standard error, unless --quiet. */
+/* What the user sees of training: messages on standard error, unless --quiet, and the chart of --plot. */
 #ifndef SAY_H
 #define SAY_H
 
 #include "model/lab/session.h"
+
+/* ---- messages ---- */
 
 /* At the start: corpus and sizes, the formulas of norm and placement, options without effect, and
    the step at which a run resumes. */
@@ -20,5 +22,17 @@ void say_end(struct session *t);
 
 /* The command that continues an interrupted run; `program` is argv[0]. */
 void say_resume(struct session *t, const char *program);
+
+/* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
+
+/* After progress_start(): the chart, with the curves of --plot-beside. Dies with status 1 if one of
+   these runs has no log, and with status 2 if they are too many. */
+void plot_start(struct session *t);
+
+/* After the run's folder was opened: adds the losses in the log of a run that is resumed. */
+void plot_resume(struct session *t);
+
+/* Adds the losses of the row. */
+void plot_add(struct session *t, const struct log_row *row);
 
 #endif

@@ -36,12 +36,12 @@ struct session {
     struct batch batch;
     struct run run;
     struct progress progress;
-    struct chart chart;     // see plot.h
+    struct chart chart;     // see say.h
     struct outcome outcome; // how the run goes; outcome.steps counts the updates done
     struct {
         struct model model; // only its lists of tensors
         struct arena arena;
-    } best; // see save.h
+    } best; // see record.h
     struct clock clock;
 };
 

@@ -8,9 +8,9 @@
 #include "data/die.h"
 #include "data/files/notice.h"
 #include "model/lab/checkpoint_parts.h"
-#include "model/lab/plot.h"
-#include "model/lab/save.h"
-#include "model/lab/update.h"
+#include "model/lab/record.h"
+#include "model/lab/say.h"
+#include "model/lab/step.h"
 #include <string.h>
 
 /* Notes each option of the model that differs from that of the file: shapes do not show all of

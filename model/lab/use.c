@@ -5,9 +5,9 @@
 #include "data/text/utf8.h"
 #include "data/text/writer.h"
 #include "model/lab/dump.h"
-#include "model/lab/evaluate.h"
+#include "model/lab/process.h"
 #include "model/lab/sample.h"
-#include "model/lab/streams.h"
+#include "model/lab/step.h"
 #include <math.h>
 #include <string.h>
 
@@ -222,7 +222,7 @@ static bool dump_first(void *context, const struct batch *batch, const struct ba
     return false;
 }
 
-/* Adds the gradient of the pass, weighted as in an update of all batches (update.c). */
+/* Adds the gradient of the pass, weighted as in an update of all batches (step.c). */
 static void add_gradient(void *context, struct model *m, const struct measured_pass *pass) {
     const struct dumping *d = context;
     double batches = (double)d->targets / (double)batch_targets(pass->batch);

@@ -1,8 +1,7 @@
 /* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
-#include "model/lab/evaluate.h"
-#include "model/lab/update.h"
+#include "model/lab/step.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/scripts.h"

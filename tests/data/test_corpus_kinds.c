@@ -1,7 +1,7 @@
 /* What holds for every kind of corpus: batches are counted without being filled, and sampling
    allocates nothing. */
 #include "data/text/items.h"
-#include "model/lab/update.h"
+#include "model/lab/step.h"
 #include "tests/command.h"
 #include "tests/sanitizer.h"
 #include <criterion/criterion.h>

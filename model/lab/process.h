@@ -1,8 +1,19 @@
-/* SIGINT and SIGTERM: training finishes its step, saves, and ends. */
-#ifndef INTERRUPT_H
-#define INTERRUPT_H
+/* What the process shares with its caller: standard streams and signals. */
+#ifndef PROCESS_H
+#define PROCESS_H
 
 #include <signal.h>
+
+/* ---- standard streams ---- */
+
+/* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
+   its number, and messages would be written to that file. Reading from standard input then fails. */
+void streams_open(void);
+
+/* Flushes standard output; dies with status 1 if it cannot be written. */
+void streams_flush(void);
+
+/* ---- SIGINT and SIGTERM: training finishes its step, saves, and ends ---- */
 
 /* The signal that the last interrupt_now() saw: the first one that this process received, or with
    several ranks the largest number among theirs; 0: none. */

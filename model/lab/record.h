@@ -1,8 +1,27 @@
-/* Writes the checkpoint, model and summary of a run. */
-#ifndef SAVE_H
-#define SAVE_H
+/* What training writes: rows of log.csv, checkpoints and models. */
+#ifndef RECORD_H
+#define RECORD_H
 
 #include "model/lab/session.h"
+
+/* ---- rows of log.csv, and the clock that times them ---- */
+
+/* Starts the clock of a new run, or of one that continues after t->outcome.seconds. */
+void log_start(struct session *t);
+
+/* The row of step t->outcome.steps, with nothing measured yet. */
+struct log_row log_row(struct session *t);
+
+/* Completes the row, brings the times of the outcome up to date, and writes the row if it is due,
+   if it is the last, or if a number in it is not finite. */
+void log_write(struct session *t, struct log_row *row, bool last);
+
+/* If a number of the row is not finite, or at the last step one of the model, writes summary.json
+   and dies with status 3; the message names the first tensor that holds such a number. The row is
+   in the log already. */
+void log_check(struct session *t, const struct log_row *row, bool last);
+
+/* ---- checkpoints and models ---- */
 
 /* Saves the run after t->outcome.steps updates: checkpoint.safetensors, which --resume needs, and
    at the last step model.safetensors too. With --checkpoint-interval=0 the last step gets a
