@@ -3,9 +3,7 @@ course of training. Seeds are points, the interval is 99 % (none of two seeds, w
 and the margin within which losses count as equal is a grey band. SVG with text as text; the same facts give
 the same bytes. And the small interval beside a verdict.
 """
-import io
 import math
-import re
 import textwrap
 
 import matplotlib
@@ -18,6 +16,7 @@ from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.links import course_variants, fits
 from claims.quantities import LOSSES, RATIOS, exponential, over_seeds
 from plots.looks import COLOURS, literal
+from plots.svg import compact
 
 ROWS_MAX = 24
 LABEL_WIDTH = 34          # characters of an upright label, about the height of a picture
@@ -271,16 +270,8 @@ def picture(facts, experiment, cell, spec, name):
 
 def svg_text(figure, name, sentence):
     """The figure as an element of a page: no header, ids of its own, a name for screen readers."""
-    out = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Type": None,
-                                                    "Format": None})
-    text = out.getvalue()
-    text = text[text.index("<svg"):]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
-    text = re.sub(r"url\(#", f"url(#{name}-", text)
+        text = compact(figure, name)
     escaped = sentence.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     return text.replace("<svg ", f'<svg role="img" aria-label="{escaped}" ', 1)
 

@@ -4,7 +4,6 @@ shows under the pointer, and what scripts/plot.py draws of probes.
 Curves carry their numbers and their place in the picture; the script in page.html reads them.
 """
 from collections import namedtuple
-import io
 import json
 import re
 
@@ -19,6 +18,7 @@ from plots.plot_options import read_command
 from plots.probe_charts import KINDS, magnitude_axis
 from common.runs import RunError, number_text, varying, without_copies
 from plots.series import Table, limits, loss_cap, smooth
+from plots.svg import compact
 
 POINTS = 400      # of a curve, at most
 LINES_MAX = 8     # with more runs a line is a variant with its seeds
@@ -34,15 +34,9 @@ LOSSES = [Column("train_loss", True, 0.8, "training"), Column("val_loss", False,
 
 
 def svg_of(figure, name):
-    """The figure as an element of a page. The names inside it are its own; those that nothing refers to go."""
+    """The figure as an element of a page. It is as wide as the page."""
     figure.set_dpi(DOTS)
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg"):]
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]*)', svg))
-    svg = re.sub(r' id="([^"]*)"', lambda match: match.group() if match.group(1) in used else "", svg)
-    svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    svg = compact(figure, name, transparent=True)
     return re.sub(r'^<svg([^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"', r"<svg\1\2", svg,
                   count=1)
 

@@ -1,15 +1,22 @@
 """What a picture of losses looks like: labels inside of it, lines of one width, numbers as people write them."""
+import io
+import re
+
 import pytest
 
 from planted import put_run
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
+import matplotlib.figure
+import numpy as np
+
 import plot
 from plots import looks
 from plots.plot_options import read_command
 from common.runs import number_text
 from plots.series import Table
+from plots.svg import compact
 
 
 def compose(*words):
@@ -77,3 +84,21 @@ def test_ticks_of_steps_are_round_numbers(last, ticks):
     axes.plot([0, last], [1, 1])
     looks.step_ticks(axes, 5)
     assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks
+
+
+def test_a_pages_pictures_are_small_and_show_the_same():
+    figure = matplotlib.figure.Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2, 3], [4, 6, 5], "o-", label="<a> & b")
+    axes.legend()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        large = io.StringIO()
+        figure.savefig(large, format="svg")
+        small = compact(figure, "its")
+    assert len(small) < len(large.getvalue()) / 3
+    words, marks = re.compile(r"<text[^>]*>([^<]*)<"), re.compile(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"')
+    assert words.findall(small) == words.findall(large.getvalue()) and "&lt;a&gt; &amp; b" in words.findall(small)
+    before, after = (np.array(marks.findall(text), float) for text in (large.getvalue(), small))
+    assert before.shape == after.shape and len(after) > 10 and abs(before - after).max() < 0.051
+    ids = re.findall(r' id="([^"]*)"', small)
+    assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
