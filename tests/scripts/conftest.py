@@ -55,3 +55,11 @@ def tiny_run(tmp_path_factory):
     ended = command("train", *TINY, "--out=run", "--quiet", "text.txt", cwd=folder)
     assert ended.status == 0, ended.err
     return folder / "run"
+
+
+@pytest.fixture
+def ablate(tmp_path, monkeypatch):
+    """An Ablation: scripts/ablate.sh, whose runs a test can count and hold."""
+    from ablation import Ablation
+    monkeypatch.chdir(tmp_path)
+    return Ablation(monkeypatch)

@@ -1,0 +1,143 @@
+"""Ablations that do not end well: drivers and runs that are killed or interrupted, or that diverge or fail."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ablation import RUN, lines, reason, wait_until
+from conftest import TINY, TRAIN
+
+FOUR = ("--norm=ln,rms", "--seeds=2", "--placement=pre", "--jobs=2", "--out=a", "--", *RUN)
+
+
+@pytest.fixture(params=["GNU parallel", "without GNU parallel"])
+def either(ablate, request):
+    """ablate.sh, with GNU parallel and without."""
+    if request.param != "GNU parallel":
+        ablate.hide_gnu_parallel()
+    ablate.hold()
+    return ablate
+
+
+def test_the_driver_is_killed(either):
+    """While two of four runs are under way; then the command is given again. The runs continue only after the second
+    driver has started, which must wait for them."""
+    status = Path("a/driver/ln-pre-s1.status")  # which a driver removes first
+    driver = either.start(*FOUR)
+    wait_until(lambda: len(lines("begun")) >= 2)
+    assert status.exists()
+    either.end(driver, -signal.SIGKILL, signal.SIGKILL)
+    driver = either.start(*FOUR)
+    wait_until(lambda: not status.exists())
+    time.sleep(0.5)
+    either.release()
+    assert "| rms | " in either.end(driver, 0).out
+    assert len(lines("begun")) == 4, "some run was not done once"
+    assert len(lines("a/results.csv")) == 5
+    either(*FOUR)
+    assert len(lines("begun")) == 4, "done again"
+
+
+def test_a_run_is_killed(either):
+    driver = either.start(*FOUR)
+    wait_until(lambda: len(lines("begun")) >= 2)
+    process, = (int(line.split()[1]) for line in lines("begun") if line.startswith("ln-pre-s1 "))
+    os.kill(process, signal.SIGKILL)
+    either.release()
+    assert ("ablate: 1 of 4 runs failed; the same command tries them again:\nablate: ln-pre-s1: killed by signal 9\n"
+            in either.end(driver, 1).err)
+    assert "\nln-pre-s1,ln,1,137,failed," in Path("a/results.csv").read_text()
+    assert reason("rms-pre-s2") == "done" and len(lines("begun")) == 4
+    either(*FOUR)
+    assert reason("ln-pre-s1") == "done" and len(lines("begun")) == 5, "other runs were done again"
+
+
+def test_an_interrupt_lets_runs_save(ablate):
+    driver = ablate.start("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--jobs=2", "--", *RUN,
+                          "--max-iters=1000000", "--log-interval=1000000")
+    wait_until(lambda: all(len(lines(f"a/runs/ln-{place}-s1/log.csv")) >= 2 for place in ("pre", "post")))
+    ending = ablate.end(driver, 143, signal.SIGTERM)
+    assert "interrupted: 0 of 2 runs have ended; the same command continues" in ending.err
+    assert reason("ln-pre-s1") == reason("ln-post-s1") == "interrupted"
+
+
+LONG = ("--max-iters=20000", "--log-interval=100", "--eval-iters=1")
+
+
+def stop_a_run(norm):
+    """Stops a run of the grid early; returns its log so far."""
+    log = Path(f"a/runs/{norm}-pre-s1/log.csv")
+    with subprocess.Popen([TRAIN, *TINY, "text.txt", f"--norm={norm}", "--placement=pre", "--seed=1", *LONG,
+                           "--eval-interval=250", "--quiet", f"--out={log.parent}"]) as process:
+        wait_until(lambda: len(lines(log)) >= 3)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode in (143, -signal.SIGTERM)
+    return log.read_text()
+
+
+def test_an_unfinished_run_goes_on(ablate):
+    Path("a/driver").mkdir(parents=True)
+    Path("a/runs").mkdir()
+    log = stop_a_run("ln")
+    stop_a_run("rms")
+    Path("a/runs/rms-pre-s1/checkpoint.safetensors").write_text("damaged")
+    ablate.count()
+    ablate("--norm=ln,rms,none", "--placement=pre", "--seeds=1", "--jobs=1", "--out=a", "--", *RUN, *LONG)
+    assert [(line.split()[0], line.split()[2]) for line in lines("begun")] == [
+        ("ln-pre-s1", "--resume"), ("rms-pre-s1", "--resume"), ("rms-pre-s1", "--out"), ("none-pre-s1", "--out")]
+    before, after = log.splitlines()[:2], lines("a/runs/ln-pre-s1/log.csv")[:2]
+    assert before == after  # what it had logged, with its times
+    for norm in ("ln", "rms", "none"):
+        assert reason(f"{norm}-pre-s1") == "done"
+        assert "\n20000," in Path(f"a/runs/{norm}-pre-s1/log.csv").read_text()
+
+
+def test_a_run_that_went_on_and_failed_keeps_its_checkpoint(ablate):
+    run = Path("a/runs/ln-pre-s1")
+    run.mkdir(parents=True)
+    Path("a/driver").mkdir()
+    Path("a/grid.txt").write_text("ln-pre-s1 --norm=ln\n")
+    (run / "checkpoint.safetensors").write_text("hours of work")
+    (run / "log.csv").write_text("step,seconds\n0,0.5\n100,3600.5\n200,72")
+    ablate.put("full", "#!/bin/bash\necho \"$*\" >>begun\nsleep 0.1\necho >a/runs/ln-pre-s1/config.ini\n"
+                       "echo 'train: the disk is full' >&2\nexit 1\n")
+    ablate.env["TRAIN"] = "./full"
+    ablate("--threads=1", "a", "1", script="ablate/run.sh", status=1)
+    assert lines("begun") == ["--quiet --threads=1 --resume=a/runs/ln-pre-s1"]
+    assert "the disk is full" in Path("a/driver/ln-pre-s1.out").read_text()
+    assert (run / "checkpoint.safetensors").read_text() == "hours of work"
+    assert Path("a/driver/ln-pre-s1.status").read_text().startswith("ended 1 360")  # with the time before it was stopped
+
+
+def test_one_diverges(ablate):
+    ending = ablate("--norm=none", "--placement=pre", "--learning-rate=1000,1e-3", "--seed=2", "--out=a", "--jobs=1", "--",
+                    *RUN, "--grad-clip=0", "--schedule=constant", "--max-iters=1000")
+    assert "ablate: 1/2 none-pre-learning-rate=1000-s2: diverged at step " in ending.err
+    assert reason("none-pre-learning-rate=1000-s2") == "diverged" and reason("none-pre-learning-rate=1e-3-s2") == "done"
+    assert "| 1000 |  |  |  |  | 0 | 0 | 1 | 0 | " in ending.out
+    assert "-s2,1000,2,3,diverged," in Path("a/results.csv").read_text()
+
+
+def test_one_fails(ablate):
+    words = ("--norm=ln", "--placement=pre", "--seeds=2", "--out=a", "--", *RUN)
+    ablate("--list", *words)
+    Path("a/runs/ln-pre-s1").touch()  # in place of its folder
+    ending = ablate(*words, status=1)
+    assert ("ablate: ln-pre-s1: failed with exit status 1: train: run: a/runs/ln-pre-s1: cannot be created: "
+            in ending.err)
+    assert reason("ln-pre-s2") == "done" and "| ln | pre | " in ending.out
+    assert "\nln-pre-s1,ln,pre,1,1,failed," in Path("a/results.csv").read_text()
+
+
+def test_a_second_driver_is_refused(ablate):
+    ablate.hold()
+    words = ("--norm=ln", "--placement=pre,post", "--seeds=1", "--out=a", "--", *RUN)
+    driver = ablate.start(*words)
+    wait_until(lambda: lines("begun"))
+    assert "ablate: a: another ablate.sh is running there (process " in ablate(*words, status=1).err
+    ablate.release()
+    ablate.end(driver, 0)
+    assert len(lines("begun")) == 2
