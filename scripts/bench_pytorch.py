@@ -15,6 +15,7 @@ A step is forward, backward, clipping at 1.0 and AdamW in 32-bit floats, on the 
   - OpenBLAS in its OpenMP build, if PyTorch calls a shared BLAS and Debian's libopenblas0-openmp is
     installed (or is in LD_LIBRARY_PATH): it uses the same threads as ATen. OpenBLAS chooses its
     kernels itself, whatever the environment says;
+  - denormal numbers flushed to zero: each tuned PyTorch is measured with and without;
   - MKL (in 2.x from PyPI) uses only AVX2 on processors that are not Intel's. A small library, compiled
     on the spot and preloaded, tells MKL that the processor is Intel's, and MKL uses AVX-512
     (--mkl=own leaves it alone).
@@ -33,14 +34,14 @@ import csv
 import glob
 import json
 import os
-import platform
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from pytorch.bench_variants import chosen_variants, describe, make_environment, mkl_library_for, read_text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -68,90 +69,6 @@ def gflop(sizes):
     return 1e-9 * B * T * (6 * (12 * L * C * C + V * C) + 12 * L * C * T)
 
 
-# ---- the environment of PyTorch --------------------------------------------------------------------
-
-# A way to run PyTorch. `mkl`: the library that makes MKL use AVX-512, or None.
-Variant = namedtuple("Variant", "tuned mkl onednn compile")
-
-
-def describe(variant):
-    words = ["tuned" if variant.tuned else "as installed"]
-    names = {"MKL on AVX-512": variant.mkl, "oneDNN": variant.onednn, "compiled": variant.compile}
-    return ", ".join(words + [name for name, there in names.items() if there])
-
-
-def read_text(path):
-    """The file's text, "" if it cannot be read."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def has_avx512():
-    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= set(read_text("/proc/cpuinfo").split())
-
-
-def make_mkl_library(folder):
-    """A shared object that tells MKL that the processor is Intel's, or None if there is no compiler."""
-    source, library = os.path.join(folder, "vendor.c"), os.path.join(folder, "vendor.so")
-    with open(source, "w", encoding="ascii") as file:
-        file.write("int mkl_serv_intel_cpu(void) { return 1; }\nint mkl_serv_intel_cpu_true(void) { return 1; }\n")
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    done = compiler and subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source],
-                                       check=False, capture_output=True).returncode == 0
-    return library if done else None
-
-
-def mkl_library_for(torch_has_mkl, folder):
-    """make_mkl_library() where it helps: MKL, AVX-512 and a processor that is not Intel's."""
-    if torch_has_mkl and has_avx512() and "GenuineIntel" not in read_text("/proc/cpuinfo"):
-        return make_mkl_library(folder)
-    return None
-
-
-def chosen_variants(options, library):
-    """The variants that the command line asks for."""
-    if options.all:
-        tuned = [Variant(True, preloaded, onednn, compiled)
-                 for preloaded in ((None, library) if library else (None,))
-                 for compiled in (False, True) for onednn in (False, True)]
-        return [Variant(False, None, False, False), *tuned]
-    preload = library if not options.as_installed and options.mkl == "avx512" else None
-    return [Variant(not options.as_installed, preload, options.onednn, options.compile)]
-
-
-def append(environment, name, value):
-    environment[name] = ":".join(filter(None, (environment.get(name), value)))
-
-
-AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
-
-
-def make_environment(variant, threads, avx2):
-    """The environment variables of the timed process; `avx2`: it has no AVX-512."""
-    environment = dict(os.environ)
-    if variant.tuned:
-        for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ATEN_CPU_CAPABILITY"):
-            environment.pop(name, None)
-        if has_avx512():
-            environment["ATEN_CPU_CAPABILITY"] = "avx512"
-    if avx2:
-        environment.update(AVX2)
-    if not variant.tuned:
-        return environment
-    environment.update(OMP_NUM_THREADS=str(threads), MALLOC_TRIM_THRESHOLD_=str(1 << 40), MALLOC_MMAP_MAX_="0",
-                       MALLOC_ARENA_MAX="1")
-    append(environment, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-    openblas = glob.glob(f"/usr/lib/{platform.machine()}-*/openblas-openmp/libblas.so.3")
-    if openblas:
-        append(environment, "LD_LIBRARY_PATH", os.path.dirname(openblas[0]))
-    if variant.mkl:
-        append(environment, "LD_PRELOAD", variant.mkl)
-    return environment
-
-
 # ---- PyTorch's turn -----------------------------------------------------------------------------
 
 def last_line(file):
@@ -168,6 +85,7 @@ class PyTorch:
                    f"--placement={options.placement}", f"--bias={options.bias}",
                    f"--seconds={options.seconds}"]
         command += ["--onednn"] * variant.onednn + ["--compile"] * variant.compile
+        command += ["--flush-denormals"] * variant.flush
         self.errors = tempfile.TemporaryFile("w+", dir=folder)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
@@ -312,6 +230,15 @@ def print_table(header, rows):
         print("| " + " | ".join(row) + " |", flush=True)
 
 
+def print_fastest(rows):
+    """For each configuration that was measured in several ways: in which of them PyTorch was fastest."""
+    for configuration in dict.fromkeys(row[0] for row in rows):
+        own = [row for row in rows if row[0] == configuration]
+        if len(own) > 1:
+            fastest = min(own, key=lambda row: float(row[2]))
+            print(f"{configuration}: PyTorch was fastest {fastest[1]}, at {fastest[2]} ms per step")
+
+
 # ---- the command --------------------------------------------------------------------------------
 
 def number(kind, low):
@@ -387,6 +314,8 @@ def main():
               f"bias {options.bias}, float32, {options.threads} threads"
               f"{', PyTorch on AVX2' if options.avx2 else ''}\n")
         print_table(HEADER_BOTH if bench else HEADER, rows)
+        print()
+        print_fastest(rows)
     if not bench:
         remarks.append("no build/*/bench, so only PyTorch's numbers (`make bench` builds it, "
                        "--bench=PATH names it)")

@@ -280,6 +280,7 @@ def read_command():
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--onednn", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--flush-denormals", action="store_true")
     return parser.parse_args()
 
 
@@ -289,6 +290,9 @@ def main():
         return answer(error="it has no torch.compile")
     if options.onednn and not torch.backends.mkldnn.is_available():
         return answer(error="it was built without oneDNN")
+    # Threads inherit this from the one that starts them, so it comes before PyTorch's own are started.
+    if options.flush_denormals and not torch.set_flush_denormal(True):
+        return answer(error="it cannot flush denormal numbers here")
     trainer = Trainer(options)
     trainer.train(min(1, options.seconds))  # fills caches, pages and Adam's moments, and compiles
     answer(ready=True)

@@ -54,3 +54,12 @@ def test_the_notebook_shows_what_came_out(scripts):
 def test_the_model_that_is_timed_has_the_same_gradients(run, scripts):
     ending = run(sys.executable, scripts / "bench_pytorch.py", "--check")
     assert ending.status == 0 and "largest difference of a gradient" in ending.out, ending.err
+
+
+def test_the_timed_pytorch_runs_with_and_without_denormals(run, scripts):
+    ending = run(sys.executable, scripts / "bench_pytorch.py", "--only=micro", "--seconds=0", "--repeat=1", "--threads=1")
+    rows = [line for line in ending.out.splitlines() if line.startswith("| micro |")]
+    assert ending.status == 0 and len(rows) == 2, ending.out + ending.err
+    assert ["denormals flushed" in row for row in rows] == [False, True]
+    fastest = min(rows, key=lambda row: float(row.split("|")[3])).split("|")
+    assert f"micro: PyTorch was fastest {fastest[2].strip()}, at {fastest[3].strip()} ms" in ending.out
