@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     ranks_start(&argc, &argv);
     streams_open();
     config_parse(&t.config, argc, argv);
-    session_join(&t);
+    setup_join(&t);
     if (help_answer(&t.config)) return STATUS_OK;
 
     const bool corpus_given = t.config.corpus != NULL;

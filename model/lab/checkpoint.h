@@ -8,9 +8,38 @@
 #define CHECKPOINT_H
 
 #include "data/files/safetensors.h"
+#include "data/text/items.h"
 #include "data/text/vocabulary.h"
-#include "model/lab/summary.h"
+#include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
+
+/* How a run went so far: checkpoints and summary.json hold it. A loss that was not measured is negative (NOT_MEASURED). */
+struct outcome {
+    const char *exit_reason; // "done", "diverged", "interrupted"
+    const char *ended_by;    // the option that ended the run: "max-iters", "max-seconds", "stop-at"
+    int64_t steps, best_step;
+    int64_t profiled;                  // updates that this program made, timed by --profile
+    int64_t tokens, pads;              // targets trained on; pads in their batches
+    double seconds, tokens_per_second; // of the whole run; during updates only
+    double train_loss, val_loss, best_val_loss;
+    double eval_train_loss; // of the last evaluation, with --eval-train
+    double val_accuracy;    // of the last evaluation: fraction of targets with the highest logit
+    const char *corpus;     // its name
+    size_t corpus_bytes, corpus_characters, vocabulary;
+    uint32_t corpus_crc32;
+    struct items_size items; // all 0 if the corpus is not one of items
+    double grammar_entropy;  // nats per character; negative for other corpora
+};
+
+enum { NAME_SIZE = 128, TEXT_SIZE = 64 };
+
+/* nanoGPT's head is tied to its token embedding, but its state dict has both names. */
+#define EMBEDDING_NAME "transformer.wte.weight"
+#define HEAD_NAME      "lm_head.weight"
+
+static inline enum stored_type stored_real(void) {
+    return sizeof(real) == sizeof(float) ? STORED_F32 : STORED_F64;
+}
 
 /* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is the
    copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file says
@@ -33,6 +62,11 @@ void checkpoint_close(struct checkpoint *checkpoint);
 
 /* Opens the file that --start names: a run's folder or a file. */
 void checkpoint_open_start(struct checkpoint *checkpoint, const char *place);
+
+/* The array with this name, also if torch.compile() has put a prefix before it; NULL if there is
+   none. The embedding may have only the head's name. */
+const struct stored *checkpoint_find(const struct checkpoint *checkpoint, const char *name);
+const struct stored *checkpoint_embedding(const struct checkpoint *checkpoint);
 
 /* Reads the stored vocabulary, unless --vocabulary has filled `vocabulary` already. Dies if it is
    not as large as the model's embedding. */

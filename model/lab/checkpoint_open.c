@@ -2,7 +2,7 @@
    texts, and the command line. */
 #include "data/die.h"
 #include "data/files/notice.h"
-#include "model/lab/checkpoint_parts.h"
+#include "model/lab/checkpoint.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

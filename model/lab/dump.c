@@ -2,7 +2,7 @@
    it is computed again by norm_forward() from what the norm saved, which gives the same bits. */
 #include "model/lab/dump.h"
 #include "data/memory.h"
-#include "model/lab/checkpoint_parts.h"
+#include "model/lab/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>
 

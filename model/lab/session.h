@@ -45,29 +45,9 @@ struct session {
     struct clock clock;
 };
 
-/* Of several ranks the first alone writes and speaks. Those on one machine share its cores, unless
-   --threads says how many each has. */
-void session_join(struct session *t);
-
-/* Dies if the ranks do not have the same program, options and corpus; and then, if they do not start
-   from the same weights: one may have read another checkpoint. */
-void session_compare(const struct session *t);
-void session_compare_weights(const struct session *t);
-
-/* Reads the corpus that the options name, and notes in the outcome what it holds. `known` is the
-   vocabulary of a stored model; NULL: the corpus has its own. */
-void session_corpus(struct session *t, const struct vocabulary *known);
-
 /* The vocabulary of the model that is trained: that of --start, or the corpus's own. */
-const struct vocabulary *session_vocabulary(const struct session *t);
-
-/* The first tensor that holds NaN or infinity, and what it is a tensor of: "" (the model's weights
-   and running statistics), "moment of ", or with `gradients` also "gradient of ". `tensor` is NULL
-   if all numbers are finite. */
-struct bad_tensor {
-    const struct tensor *tensor;
-    const char *of;
-};
-struct bad_tensor session_bad_tensor(const struct session *t, bool gradients);
+static inline const struct vocabulary *session_vocabulary(const struct session *t) {
+    return t->known.symbols ? &t->known : &t->corpus.vocabulary;
+}
 
 #endif

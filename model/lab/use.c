@@ -7,6 +7,7 @@
 #include "model/lab/dump.h"
 #include "model/lab/process.h"
 #include "model/lab/sample.h"
+#include "model/lab/setup.h"
 #include "model/lab/step.h"
 #include <math.h>
 #include <string.h>
@@ -119,7 +120,7 @@ static bool read_own_corpus(struct session *t, bool given) {
     uint32_t crc32;
     bool own = given || !path ||
                (corpus_checksum(path, &crc32) && checkpoint_same_corpus(&t->checkpoint, crc32));
-    if (own) session_corpus(t, NULL);
+    if (own) setup_corpus(t, NULL);
     own = own && checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own && given)
         die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", t->corpus.name);
@@ -278,9 +279,9 @@ void use_evaluate(struct session *t) {
     struct vocabulary vocabulary;
     check_dump(t);
     open_model(t, t->config.batch_size, &vocabulary);
-    session_corpus(t, &vocabulary);
-    session_compare(t);
-    session_compare_weights(t);
+    setup_corpus(t, &vocabulary);
+    setup_compare(t);
+    setup_compare_weights(t);
     bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
     if (!own) t->corpus.train = 0, t->corpus.end = t->corpus.units; // all of it is measured
     if (!corpus_validates(&t->corpus))

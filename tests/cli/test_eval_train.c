@@ -1,6 +1,7 @@
 /* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
+#include "model/lab/setup.h"
 #include "model/lab/step.h"
 #include "tests/command.h"
 #include "tests/runs.h"
@@ -140,7 +141,7 @@ static void start(struct session *t, const char *options) {
     snprintf(line, sizeof line, MODEL "%s", options);
     *t = (struct session){0};
     config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    session_corpus(t, NULL);
+    setup_corpus(t, NULL);
     const struct config *config = &t->config;
     t->batch = batch_make(config->batch_size, config->model.block_size);
     model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);

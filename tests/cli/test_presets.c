@@ -1,7 +1,7 @@
 /* Presets and recipes: the numbers that the models' authors publish; that each learns with every usual
    norm: the loss of 60 updates is finite and falls; that other options override what they set, in any
    order. */
-#include "model/lab/preset.h"
+#include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
@@ -29,12 +29,13 @@ static void check_learns(const char *option, const char *name, const char *norm)
 Test(presets, learn_with_every_usual_norm) {
     static const char *const norms[] = {"ln", "bn", "rms"};
     corpus_put_tiny("text.txt", 2000);
-    for (int64_t i = 0; preset_name(i); i++)
-        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
-            check_learns("preset", preset_name(i), norms[k]);
-    for (int64_t i = 0; recipe_name(i); i++)
-        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
-            check_learns("recipe", recipe_name(i), norms[k]);
+    static const char *const options[] = {"preset", "recipe"};
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+        const struct option *option = options_find(config_options, options[o]);
+        for (int64_t i = 0; option->choice(i); i++)
+            for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
+                check_learns(option->name, option->choice(i), norms[k]);
+    }
 }
 
 /* Fails unless the options one leave the same configuration as the options other. */

@@ -1,6 +1,7 @@
 /* What holds for every kind of corpus: batches are counted without being filled, and sampling
    allocates nothing. */
 #include "data/text/items.h"
+#include "model/lab/setup.h"
 #include "model/lab/step.h"
 #include "tests/command.h"
 #include "tests/sanitizer.h"
@@ -29,7 +30,7 @@ static void open_corpus(struct session *t, const char *options) {
              options);
     *t = (struct session){0};
     config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    session_corpus(t, NULL);
+    setup_corpus(t, NULL);
     t->batch = batch_make(4, 6);
 }
 
