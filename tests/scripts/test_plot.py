@@ -1,0 +1,256 @@
+"""The scripts that draw runs, on logs written by hand: the numbers (--table), the pictures in each format, messages about
+malformed logs, runs under way, --watch, and events for TensorBoard."""
+import math
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ablation import wait_until
+from conftest import SCRIPTS
+from planted import HEADER, put_log, put_run, put_summary
+
+pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
+
+
+def put(folder, norm="ln", rate=0.01, seed=1, loss=3.0):
+    put_run(folder, loss, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10)
+
+
+def put_rows(folder, reason, rows, seed=1, norm="ln", rate=0.01):
+    put_log(folder, rows)
+    put_summary(folder, reason, 3, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10)
+
+
+@pytest.fixture
+def draw(run):
+    """Runs plot.py, which must succeed without a word on standard error; returns the table's lines and the SVG's text."""
+    def drawn(*words, picture="a.svg"):
+        ending = run("plot.py", *words, "-o", picture, "--table=a.csv")
+        assert (ending.status, ending.err, ending.out) == (0, "", f"{picture}\n"), ending
+        return Path("a.csv").read_text().splitlines(), Path(picture).read_text()
+    return drawn
+
+
+def expect_picture(name, begin, end):
+    data = Path(name).read_bytes()
+    assert len(data) > 1000 and data.startswith(begin) and end in data[-16:], name
+
+
+# ---- numbers ----
+
+def test_means_and_bands_over_seeds(draw):
+    # The third seed has fewer rows, the fourth diverged; both have rows that no other seed has.
+    put_rows("A/runs/one", "done", [(0, 4, 4), (10, 3, 3), (20, 2, 2)], 1)
+    put_rows("A/runs/two", "done", [(0, 6, 5), (10, 5, 4), (20, 3, 3)], 2)
+    put_rows("A/runs/three", "interrupted", [(0, 5, 6), (10, 4, 8), (13, 1, None)], 3)
+    put_rows("A/runs/four", "diverged", [(0, 4, 4), (7, 900, math.nan)], 4)
+    put("A/runs/other", "bn", loss=2.5)
+    table, picture = draw("A", "--chart=curves,dots")
+    assert {"curves,ln,validation,0,5,4,6,3", "curves,ln,validation,10,5,3,8,3", "curves,ln,validation,20,2.5,2,3,2",
+            "curves,ln,training,10,4,3,5,3", "curves,ln,diverged,7,,,,", "curves,bn,validation,10,2.5,,,1",
+            "curves,,entropy of the grammar,,0.527,,,", "dots,ln,final,1,2,,,", "dots,ln,final,3,8,,,",
+            "dots,ln,best,3,6,,,", "dots,ln,diverged,4,,,,", "dots,ln,mean,,2.5,,,2"} <= set(table)
+    assert "training,13," not in "\n".join(table) and "900" not in "\n".join(table)
+    for label in (">ln: 2.500 (1 of 4 diverged, 1 of 4 interrupted)<", ">bn: 2.500<", ">diverged<", ">paler: fewer seeds<",
+                  ">training step<", ">loss (nats per character)<", ">one seed<", "entropy of the grammar",
+                  ">final validation loss (nats per character)<", ">band: lowest to highest<"):
+        assert label in picture
+    assert ">validation" not in picture, "the legend's title says what the lines are"
+    table, picture = draw("A/runs/one", "A/runs/two", "A/runs/three", "--center=median", "--band=sd", "--x=seconds")
+    assert 'curves,"ln, pre",validation,1,4,1.35424869,6.64575131,3' in table  # the standard deviation of 3, 4, 8
+    assert ">time since the start (s)<" in picture and ">band: ± standard deviation<" in picture
+
+
+def test_smoothing_is_stated_and_done(draw):
+    put_rows("a run", "done", [(0, 8, 9), (1, 2, None), (2, 5, None), (3, 2, None), (4, 2, None), (5, None, 3)])
+    table, picture = draw("a run", "--smooth=3", picture="its picture.svg")
+    assert {f"curves,a run,training,{point},,,1" for point in ("0,8", "1,5", "2,3", "3,3", "4,2")} <= set(table)
+    assert "curves,a run,validation,5,3,,,1" in table
+    for label in (">training, running mean of 3", "logged values<", ">a run: 3.000<"):
+        assert label in picture
+
+
+# ---- pictures ----
+
+def test_every_chart_in_every_format(draw, run):
+    for number, (norm, rate, seed, loss) in enumerate((
+            ("ln", 0.01, 1, 3), ("ln", 0.01, 2, 2.5), ("ln", 0.1, 1, 2), ("ln", 0.1, 2, 99), ("bn", 0.01, 1, 2.25))):
+        put(str(number), norm, rate, seed, loss)  # 99 is off the scale
+    for seed in (1, 2):
+        put_rows(f"lost{seed}", "diverged", [(0, 4, 4), (3, math.nan, None)], seed, rate=10)
+    table, picture = draw(".", "--title=A title")
+    assert {"sweep,ln,final,0.01,2.5,,,", "sweep,ln,mean,0.01,2.75,2.5,3,2", "sweep,ln,mean,0.1,50.5,2,99,2",
+            "sweep,ln,diverged,10,,,,2", "sweep,bn,mean,0.01,2.25,2.25,2.25,1"} <= set(table)
+    assert not [line for line in table if line.startswith(("sweep,ln,final,10,", "sweep,ln,mean,10,"))]
+    for label in (">learning rate<", ">diverged<", ">off the scale<", ">A title<", ">2/2<", ">ln: lowest 2.750 at 0.01<"):
+        assert label in picture
+    expect_picture("a.svg", b"<?xml", b"</svg>")
+    for name, words, begin, end in (("all.png", ("--log-y", "--dpi=50"), b"\x89PNG\r\n\x1a\n", b"IEND"),
+                                    ("all.pdf", ("--by=run", "--log-x"), b"%PDF-", b"%%EOF")):
+        ending = run("plot.py", ".", "--chart=curves,dots,sweep", *words, "-o", name)
+        assert (ending.status, ending.out, ending.err) == (0, f"{name}\n", "")
+        expect_picture(name, begin, end)
+
+
+def test_a_picture_for_each_folder_of_runs(run):
+    put("runs/one"), put("runs/two/a"), put("runs/two/b")
+    Path("runs/none").mkdir()
+    ending = run("plot.py", "--each", "runs", "--dpi=20")
+    assert (ending.status, ending.out) == (0, "runs/loss.png\nruns/two/loss.png\n"), ending.err
+    assert "have the same options and seed" in ending.err  # a and b are not two seeds
+    expect_picture("runs/two/loss.png", b"\x89PNG", b"IEND")
+
+
+def test_names_are_no_mathematics(draw):
+    put("runs/_a$x^$"), put("runs/b$\\frac$", "bn", loss=2.0)
+    _, picture = draw("runs", "--by=run", "--chart=curves,dots", "--title=$^$")
+    for label in ("> _a$x^$: 3.000<", ">b$\\frac$: 2.000<", ">$^$<"):
+        assert label in picture
+
+
+def test_a_long_legend_below_crosses_is_all_there(draw):
+    for i in range(48):
+        put(f"runs/{i}", f"n{i // 2}", 10 if i % 2 else 0.01)
+        if i % 2 and i < 16:
+            put_summary(f"runs/{i}", "diverged", 3, 1, norm=f"n{i // 2}", placement="pre", learning_rate=10, min_lr=1)
+    _, picture = draw("runs", "--sweep=learning-rate")
+    height = float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)', picture).group(1))
+    of_legend = picture[:picture.index(">diverged<")]
+    assert 0 < float(re.findall(r' y="([-\d.]+)', of_legend)[-1]) < height
+
+
+# ---- malformed logs ----
+
+def test_bad_logs_are_named_and_the_others_drawn(run):
+    bad = {"empty": ("", "empty/log.csv: empty"), "header": (HEADER, "header/log.csv: only the header"),
+           "cells": (HEADER + "0,0,0,1,4\n", "cells/log.csv: damaged: line 2 has 5 cells"),
+           "number": (HEADER + "0,0,0,1,x,,1,\n", "number/log.csv: damaged: line 2: could not convert"),
+           "columns": ("step,loss\n0,4\n", "columns/log.csv: damaged: line 1 names no column"),
+           "bytes": (b"\xff\xfe\n", "bytes/log.csv: damaged: not a text")}
+    for folder, (log, _) in bad.items():
+        Path(folder).mkdir()
+        Path(folder, "log.csv").write_bytes(log if isinstance(log, bytes) else log.encode())
+    put("good"), put("torn")
+    Path("torn/summary.json").write_text('{"exit_reason": ')
+    Path("hollow").mkdir()
+    ending = run("plot.py", "good", *bad, "torn", "hollow", "nosuch", "-o", "a.svg")
+    assert (ending.status, ending.out) == (1, "a.svg\n")
+    for complaint in (*(complaint for _, complaint in bad.values()), "torn/summary.json: damaged",
+                      "hollow: no run in it", "nosuch: no such folder"):
+        assert complaint in ending.err
+    assert "Traceback" not in ending.err and ">good: 3.000<" in Path("a.svg").read_text()
+    ending = run("plot.py", "nosuch", "-o", "b.svg")
+    assert (ending.status, ending.err) == (
+        1, "plot: nosuch: no such folder (a RUN is a folder that ./train --out made)\n") and not Path("b.svg").exists()
+
+
+def test_a_run_under_way(run):
+    put_log("runs/now", [(0, 4, 4), (5, 3, None), (10, 2.5, 2.75)])
+    with open("runs/now/log.csv", "a", encoding="utf-8") as log:
+        log.write("15,1.5,14")
+    Path("runs/next").mkdir()
+    for seed, name in enumerate(("now", "next"), 1):
+        Path(f"runs/{name}/config.ini").write_text(f"norm = ln\nplacement = pre\nlearning-rate = 0.01\nseed = {seed}\n")
+    ending = run("plot.py", "runs", "-o", "now.svg", "--table=-")
+    assert ending.status == 0 and "runs/next/log.csv: No such file" in ending.err  # it has not started
+    assert "\ncurves,now,validation,10,2.75,,,1\n" in ending.out
+    assert ">now: 2.750 (running at step 10)<" in Path("now.svg").read_text()
+
+
+# ---- the command ----
+
+@pytest.mark.parametrize("words, status, complaint", [
+    (["-o", "a.gif"], 2, "not a kind of picture (.png, .svg, .pdf)"),
+    (["--chart=bars"], 2, "'bars' is not one or more of curves, dots, sweep"),
+    (["--lines=eval-train"], 1, "none of these runs measured it (./train --eval-train"),
+    (["--sweep=norm"], 1, "these runs do not differ in a number"),
+    (["-o", "nosuch/a.png"], 1, "nosuch/a.png: No such file or directory"),
+    (["--show"], 1, "--show: no window: there is no display (-o writes a file)\n")])
+def test_wrong_commands(run, monkeypatch, words, status, complaint):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND"):
+        monkeypatch.delenv(name, raising=False)
+    put("run")
+    ending = run("plot.py", "run", *words)
+    assert ending.status == status and complaint in ending.err
+    assert ending.err.startswith("plot: ") and ending.err.count("\n") == 1
+
+
+# ---- --watch ----
+
+@pytest.fixture
+def watched(run):
+    """plot.py --watch on a run under way, which has drawn once."""
+    put_log("run", [(0, 4, 4), (5, 3, None)])
+    with subprocess.Popen([SCRIPTS / "plot.py", "--watch", "run", "-o", "run.svg"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: Path("run.svg").exists())
+        yield process
+        process.kill()
+
+
+def test_watch_draws_again_until_the_run_has_ended(watched):
+    put_rows("run", "done", [(0, 4, 4), (5, 3, None), (10, None, 2.75)])
+    out, err = watched.communicate(timeout=60)
+    assert (watched.returncode, err) == (0, "")
+    assert "run  step 5  █▁  train 3.000  val 4.000\n" in out
+    assert "run  step 10  █▁  train 3.000  val 2.750  done\n" in out
+    assert ">run: 2.750<" in Path("run.svg").read_text()
+
+
+def test_watch_ends_by_interrupt(watched):
+    watched.send_signal(signal.SIGINT)
+    _, err = watched.communicate(timeout=60)
+    assert (watched.returncode, err) == (130, "")
+    assert sorted(os.listdir()) == ["run", "run.svg"]
+
+
+# ---- TensorBoard ----
+
+WRITER = """class SummaryWriter:
+    def __init__(self, folder, filename_suffix):
+        self.file = open(f'{folder}/events.out.tfevents.1{filename_suffix}', 'a')
+    def __enter__(self): return self
+    def __exit__(self, *_): self.file.close()
+    def _get_file_writer(self): return self
+    def add_summary(self, record): print(*record, file=self.file)
+    def add_scalar(self, name, value, step, walltime):
+        self.start = getattr(self, 'start', walltime)
+        print(name, step, value, round(walltime - self.start, 3), file=self.file)
+"""
+EVENTS = """options ln grammar 7
+train_loss 0 4.0 0.0\ntrain_loss 5 3.0 0.5\ntrain_loss 10 nan 1.0
+val_loss 0 4.5 0.0\nval_loss 10 2.75 1.0
+lr 0 0.01 0.0\nlr 5 0.01 0.5\nlr 10 0.01 1.0
+grad_norm 0 1.0 0.0\ngrad_norm 5 1.0 0.5\ngrad_norm 10 1.0 1.0
+tokens_per_second 0 960.0 0.0\ntokens_per_second 5 960.0 0.5\ntokens_per_second 10 960.0 1.0
+dist_mean/layer 1/ln_1 0 0.5 0.0\ndist_mean/layer 1/ln_1 10 0.25 1.0
+stream_rms/embd 0 2.0 0.0
+"""
+
+
+def test_events_for_tensorboard(run):
+    """With a package in place of tensorboardX that writes down its calls."""
+    package = Path("tensorboardX")
+    package.mkdir()
+    (package / "__init__.py").write_text(WRITER)
+    (package / "summary.py").write_text("def hparams(options, metrics):\n    return [('options', options['norm'], "
+                                        "options['corpus'], options['seed'])]\n")
+    put_rows("runs/a", "diverged", [(0, 4, 4.5), (5, 3, None), (10, math.nan, 2.75)], 7)
+    Path("runs/a/probes.csv").write_text(
+        "step,layer,site,metric,value\n0,1,ln_1,dist_mean,0.5\n0,,embd,stream_rms,2\n"
+        "5,1,ln_1,dist_mean,nan\n10,1,ln_1,dist_mean,0.25\n")
+    here = {"PYTHONPATH": "."}
+    for words in ((), ("--out=all of them",), ()):
+        ending = run("to_tensorboard.py", "runs", *words, env=here)
+        assert (ending.status, ending.err) == (0, "") and (words or ending.out == "runs/a\n")
+    for folder in ("runs/a", "all of them/a"):
+        assert Path(folder, "events.out.tfevents.1.normlab").read_text() == EVENTS
+    (package / "__init__.py").write_text("raise ImportError('no tensorboardX')\n")
+    Path("torch.py").write_text("raise ImportError('no torch')\n")
+    ending = run("to_tensorboard.py", "runs", env=here)
+    assert ending.status == 1 and "to_tensorboard: no tensorboardX and no torch (" in ending.err
+    assert "pip install tensorboardX tensorboard" in ending.err
