@@ -7,6 +7,7 @@
 #include "model/math/cache.h"
 #include "model/math/profile.h"
 #include "model/math/simd.h"
+#include <stdint.h>
 #include <stdio.h>
 
 /* Where copies in panels pay, measured (PERFORMANCE.md): for the input gradient where rows of W are
@@ -130,9 +131,9 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
     profile_lap(PROFILE_INPUT);
 }
 
-/* The calling thread's region of dW. The threads form a grid: as many of them down the rows as there
-   are tiles of rows, the others across the columns. Threads that do not fill the grid have no
-   rows. */
+/* The calling thread's region of dW. The threads form a grid, whose largest region is as small as it
+   can be; of such grids it is the one whose largest region reads the least of dy and x per token.
+   Threads that do not fill the grid have no rows. */
 struct region {
     struct range o, i; // rows, columns
 };
@@ -140,8 +141,18 @@ struct region {
 static struct region own_region(const struct linear *linear) {
     enum { TILE_ROWS = 8 };
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    size_t down = size_min(threads, (linear->out + TILE_ROWS - 1) / TILE_ROWS);
-    size_t across = threads / down;
+    if (threads == 1) return (struct region){{0, linear->out}, {0, linear->in}};
+    size_t tiles = (linear->out + TILE_ROWS - 1) / TILE_ROWS;
+    size_t panels = (linear->in + PANEL - 1) / PANEL;
+    size_t down = 1, across = 1, least = SIZE_MAX, reads = SIZE_MAX;
+    for (size_t d = size_min(threads, tiles); d > 0; d--) {
+        size_t a = size_min(threads / d, panels);
+        size_t rows = (tiles + d - 1) / d * TILE_ROWS;
+        size_t columns = size_min((panels + a - 1) / a * PANEL, linear->in);
+        size_t size = rows * columns;
+        if (size > least || (size == least && rows + columns >= reads)) continue;
+        down = d, across = a, least = size, reads = rows + columns;
+    }
     if (thread >= down * across) return (struct region){0};
     return (struct region){team_part_of(thread % down, down, linear->out, TILE_ROWS),
                            team_part_of(thread / down, across, linear->in, PANEL)};

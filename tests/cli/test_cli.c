@@ -92,8 +92,8 @@ Test(cli, training_lowers_the_loss) {
 Test(cli, the_same_bits_for_any_number_of_threads) {
     static const char *const kinds[] = {"ln", "bn"};
     for (int kind = 0; kind < 2; kind++)
-        for (int i = 0; i < 4; i++) {
-            static const int threads[] = {1, 2, 3, 8};
+        for (int i = 0; i < 5; i++) {
+            static const int threads[] = {1, 2, 3, 8, 16};
             char options[256], one[16], folder[16];
             snprintf(one, sizeof one, "%s1", kinds[kind]);
             snprintf(folder, sizeof folder, "%s%d", kinds[kind], threads[i]);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 8 };
+enum { THREADS = 16 };
 
 static double tolerance(size_t terms) {
     return (in_double() ? 1e-15 : 5e-7) * (sqrt((double)terms) + 1) * 4;
