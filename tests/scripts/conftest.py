@@ -63,3 +63,13 @@ def ablate(tmp_path, monkeypatch):
     from ablation import Ablation
     monkeypatch.chdir(tmp_path)
     return Ablation(monkeypatch)
+
+
+@pytest.fixture
+def draw(run):
+    """Runs plot.py, which must succeed without a word on standard error; returns the table's lines and the SVG's text."""
+    def drawn(*words, picture="a.svg"):
+        ending = run("plot.py", *words, "-o", picture, "--table=a.csv")
+        assert (ending.status, ending.err, ending.out) == (0, "", f"{picture}\n"), ending
+        return Path("a.csv").read_text().splitlines(), Path(picture).read_text()
+    return drawn

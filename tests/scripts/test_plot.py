@@ -25,16 +25,6 @@ def put_rows(folder, reason, rows, seed=1, norm="ln", rate=0.01):
     put_summary(folder, reason, 3, seed, norm=norm, placement="pre", learning_rate=rate, min_lr=rate / 10)
 
 
-@pytest.fixture
-def draw(run):
-    """Runs plot.py, which must succeed without a word on standard error; returns the table's lines and the SVG's text."""
-    def drawn(*words, picture="a.svg"):
-        ending = run("plot.py", *words, "-o", picture, "--table=a.csv")
-        assert (ending.status, ending.err, ending.out) == (0, "", f"{picture}\n"), ending
-        return Path("a.csv").read_text().splitlines(), Path(picture).read_text()
-    return drawn
-
-
 def expect_picture(name, begin, end):
     data = Path(name).read_bytes()
     assert len(data) > 1000 and data.startswith(begin) and end in data[-16:], name

@@ -16,16 +16,6 @@ PLACES = ("pre post sandwich peri reordered deepnorm mix residual keel lns bare 
           "dsinit admin").split()
 
 
-@pytest.fixture
-def draw(run):
-    """Runs plot.py, which must succeed without a word on standard error; returns the table's lines and the SVG's text."""
-    def drawn(*words):
-        ending = run("plot.py", *words, "-o", "a.svg", "--table=a.csv")
-        assert (ending.status, ending.err) == (0, ""), ending
-        return Path("a.csv").read_text().splitlines(), Path("a.svg").read_text()
-    return drawn
-
-
 def put_pair(norm, place, momentum, loss, seeds=(1, 2), reason="done"):
     """Seeds with this norm, placement and bn-momentum, and the losses `loss` and `loss` + 0.1."""
     for i, seed in enumerate(seeds):

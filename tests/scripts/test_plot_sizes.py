@@ -14,16 +14,6 @@ NORMS, PLACES = ("ln", "rms", "bn", "gn", "dyt", "none"), ("post", "pre", "sandw
 Box = namedtuple("Box", "left top right bottom")  # points, from the upper left corner
 
 
-@pytest.fixture
-def draw(run):
-    """Runs plot.py, which must succeed without a word on standard error; returns the SVG's text and the table."""
-    def drawn(*words):
-        ending = run("plot.py", *words, "-o", "a.svg", "--table=a.csv")
-        assert (ending.status, ending.err) == (0, ""), ending
-        return Path("a.svg").read_text(), Path("a.csv").read_text().splitlines()
-    return drawn
-
-
 def picture_box(picture):
     return Box(0, 0, *map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)', picture).groups()))
 
@@ -54,7 +44,7 @@ def put_ablation(norms, places):
                                                           (6.75, 2.6, 2, 1), (6.75, 2.6, 6, 3), (10, 4.2, 6, 3)])
 def test_data_has_most_of_the_picture(run, draw, width, height, norms, places):
     put_ablation(norms, places)
-    picture, _ = draw("A", "--chart=curves", f"--size={width}x{height}")
+    _, picture = draw("A", "--chart=curves", f"--size={width}x{height}")
     box, data = picture_box(picture), axes_box(picture, 1)
     assert abs(box.right - 72 * width) < 0.1 and abs(box.bottom - 72 * height) < 0.1
     assert data.right - data.left > 0.8 * box.right and data.bottom - data.top > 0.4 * box.bottom
@@ -72,14 +62,14 @@ def test_data_has_most_of_the_picture(run, draw, width, height, norms, places):
 
 def test_letters_get_smaller_but_can_be_read(run, draw):
     put_ablation(2, 1)
-    large, small = (text_of(draw("A", "--chart=curves", f"--size={size}")[0], "training step")[2]
+    large, small = (text_of(draw("A", "--chart=curves", f"--size={size}")[1], "training step")[2]
                     for size in ("10x4.2", "3.3x2.5"))
     assert large > small >= 7
 
 
 def test_rows_of_dots_have_letters_that_fit(run, draw):
     put_ablation(6, 3)
-    picture, _ = draw("A", "--chart=dots", "--size=3.3x2.5")
+    _, picture = draw("A", "--chart=dots", "--size=3.3x2.5")
     rows = [text_of(picture, f"ln, {place}") for place in PLACES]
     for (_, above, _), (_, below, letters) in zip(rows, rows[1:]):
         assert below - above >= letters
@@ -103,7 +93,7 @@ def line_of(picture, colour):
 def test_lines_on_each_other_differ_in_dashes_only(run, draw):
     for norm in ("ln", "rms"):
         put_run(norm, 2.5, norm=norm, placement="pre")
-    picture, _ = draw("ln", "rms", "--lines=val")
+    _, picture = draw("ln", "rms", "--lines=val")
     (below, lower, plain), (above, upper, dashed) = line_of(picture, "#0072b2"), line_of(picture, "#d55e00")
     assert below < above and lower == upper and dashed and not plain
 
@@ -111,7 +101,7 @@ def test_lines_on_each_other_differ_in_dashes_only(run, draw):
 def test_columns_of_curves_share_axes_and_looks(run, draw):
     put_ablation(3, 2)
     # Without one of them, the others keep their colours and dashes.
-    picture, table = draw(*(f"A/runs/{i}" for i in (0, 4, 6, 8, 10)), "--columns=placement", "--lines=val")
+    table, picture = draw(*(f"A/runs/{i}" for i in (0, 4, 6, 8, 10)), "--columns=placement", "--lines=val")
     assert {'curves,"post, bn",validation,10,2.04,,,1', 'curves,"pre, rms",validation,10,2.08,,,1'} <= set(table)
     first, second = axes_box(picture, 1), axes_box(picture, 2)
     assert abs(first.top - second.top) < 0.1 and first.right < second.left
