@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Gets real corpora into data/corpora/ (`make data`): each is one UTF-8 text file for ./train.
 #
-# Three come from Debian packages: the installed package, else the package unpacked in a temporary
-# folder (which needs no special rights), else the package after installing it. The fourth is
+# All but one come from Debian packages: the installed package, else the package unpacked in a temporary
+# folder (which needs no special rights), else the package after installing it. Tiny Shakespeare is
 # downloaded and checked against its checksum.
 set -eu
 set -o pipefail
@@ -10,15 +10,19 @@ export LC_ALL=C # tools work on bytes, so that sorting and matching are the same
 
 usage() {
     cat <<'EOF'
-Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare]...
+Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare | quotes | german | c | python]...
 
   bible        kjv.txt              the King James Bible, a verse on each line
   poems        poems-zh.txt         Tang and Song poems in Chinese: title, author, verses, empty line
   words        words.txt            English words, one on each line
   shakespeare  tinyshakespeare.txt  tiny Shakespeare, as nanoGPT uses it
+  quotes       quotes.txt           English quotations and jokes
+  german       german.txt           German quotations and jokes
+  c            c.txt                C headers of Linux
+  python       python.txt           modules of Python's library
 
-Without names: all four. Poems and words are shuffled, always in the same way, because the end of a
-corpus is the validation split and the end of a sorted list differs from the rest.
+Without names: the first four. All but the Bible and Shakespeare are shuffled, always in the same way,
+because the end of a corpus is the validation split and the end of a sorted list differs from the rest.
 A file that exists is kept; --force creates it again. If one cannot be obtained, a line says why and
 the others follow. At the end the script prints path, characters, bytes and different characters.
 
@@ -124,6 +128,33 @@ get_words() {
         fail "Debian's wamerican cannot be read"
 }
 
+# Shuffles items, which end with the character \001; in an item, \002 stands for the end of a line.
+shuffle_items() {
+    tr '\001' '\n' | grep -v '^\002*$' | shuffle | tr '\002' '\n' | grep -v "$(printf '[\001-\010\016-\037]')" >"$tmp/text"
+}
+
+# get_quotes FOLDER FIRST PACKAGE: all files of fortune in this folder, of which FIRST is one.
+get_quotes() {
+    from_debian "$1/$2" "$3" || return
+    {
+        find -L "$root/$1" -maxdepth 1 -type f ! -name '*.dat' ! -name '*.u8' -print0 | sort -z | xargs -0 sed 's/^//'
+        echo
+    } | tr '\n' '\002' | sed 's/\o002%\o002/\o002\o001/g' | shuffle_items ||
+        fail "the files of Debian's $3 are not as expected"
+}
+
+SOURCES=1500000 # bytes of source files
+
+# get_sources FOLDER FIRST PACKAGE SUFFIX: source files of this folder, of which FIRST is one.
+get_sources() {
+    from_debian "$1/$2" "$3" || return
+    find -L "$root/$1" -maxdepth 1 -type f -name "*$4" | sort | while read -r file; do
+        tr '\n' '\002' <"$file" && printf '\002\001'
+    done | shuffle_items || fail "the files of Debian's $3 are not as expected" || return
+    head -c "$SOURCES" "$tmp/text" | sed '$d' >"$tmp/cut" # whole lines
+    mv "$tmp/cut" "$tmp/text"
+}
+
 get_shakespeare() {
     local sum
     command -v curl >/dev/null || install curl || return
@@ -140,6 +171,7 @@ file_of() {
     poems) echo poems-zh.txt ;;
     words) echo words.txt ;;
     shakespeare) echo tinyshakespeare.txt ;;
+    *) echo "$1.txt" ;;
     esac
 }
 
@@ -149,6 +181,10 @@ get() { # get NAME: writes the corpus to $tmp/text
     poems) get_poems ;;
     words) get_words ;;
     shakespeare) get_shakespeare ;;
+    quotes) get_quotes usr/share/games/fortunes people fortunes ;;
+    german) get_quotes usr/share/games/fortunes/de computer fortunes-de ;;
+    c) get_sources usr/include/linux if.h linux-libc-dev .h ;;
+    python) get_sources usr/lib/python3.11 json/__init__.py libpython3.11-stdlib .py ;;
     esac
 }
 
@@ -165,8 +201,8 @@ for argument; do
     case $argument in
     -h | --help) usage && exit 0 ;;
     --force) force=1 ;;
-    bible | poems | words | shakespeare) names="$names $argument" ;;
-    *) say "no corpus '$argument' (bible, poems, words, shakespeare; --help tells more)" && exit 2 ;;
+    bible | poems | words | shakespeare | quotes | german | c | python) names="$names $argument" ;;
+    *) say "no corpus '$argument' (bible, poems, words, shakespeare, quotes, german, c, python)" && exit 2 ;;
     esac
 done
 names=${names:-bible poems words shakespeare}

@@ -28,7 +28,7 @@ from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
 from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone, program_of, waiting_seeds)
-from claims.lab import RANDOM, TOY, Lab, LabError  # noqa: E402
+from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
 from claims.publish import FACTS, expect_published  # noqa: E402
@@ -63,6 +63,8 @@ def options_of(words):
                         "it takes, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
                         help="text to train on (default: the first of data/corpora; --full: all of them)")
+    parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
+                        help="another text, which only E23 trains on")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
@@ -129,7 +131,7 @@ def chosen(options, parser):
     """The experiments that --only and --claim leave."""
     names = [name for name in (options.only or "").split(",") if name]
     if options.only is not None and not names:
-        parser.error(f"--only={options.only}: names no experiment (there are E1 to E21)")
+        parser.error(f"--only={options.only}: names no experiment (there are {EXPERIMENTS[0].id} to {EXPERIMENTS[-1].id})")
     if options.claim is not None:
         claim = claims.find(options.claim)
         if claim is None:
@@ -140,7 +142,7 @@ def chosen(options, parser):
         names += claim.experiments()
     for name in names:
         if name not in BY_ID:
-            parser.error(f"--only={options.only}: no experiment {name} (there are E1 to E21)")
+            parser.error(f"--only={options.only}: no experiment {name} (there are {EXPERIMENTS[0].id} to {EXPERIMENTS[-1].id})")
     found = [one for one in EXPERIMENTS if not names or one.id in names]
     if not any(one.sizes(options.level, options.sizes) for one in found):
         parser.error(f"--size={options.size}: {', '.join(names)} has no run of this size")
@@ -161,10 +163,7 @@ def corpora_of(options, experiments):
         return {TOY: None}
     if not paths:
         raise LabError("data/corpora has no text (make data gets some, or --corpus=FILE)")
-    labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
-    if len(labels) < len(paths):
-        raise LabError("--corpus: two texts have the same name")
-    return labels
+    return labelled(paths, "--corpus")
 
 
 def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
@@ -178,7 +177,7 @@ def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
                                long=options.long and size.name == FULL_SIZES[-1])
                 tuned = tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
-                planned += [(experiment, size, label, run) for run in runs]
+                planned += [(experiment, size, run.corpus if experiment.across else label, run) for run in runs]
                 tried += tuned.wanted
                 waiting = waiting_seeds(lab, runs)
                 for run in [*tuned.wanted, *runs]:
@@ -365,7 +364,10 @@ def report(options, parser):
             return list_claims(options, Lab(train, folder, labels, options.level, Records(take_folder(folder))), labels)
     if not os.access(train, os.X_OK):
         raise LabError(f"{train}: is missing (make builds it)")
-    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other))
+    others = labelled(options.other_corpus, "--other-corpus")
+    if others.keys() & labels.keys():
+        raise LabError("--other-corpus: a text has the name of one of --corpus")
+    lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
     if not given:
         lab.check_program()
     facts, planned, tried = (given, [], []) if given else measured_facts(options, lab, labels, experiments)

@@ -23,7 +23,7 @@ import numpy as np
 import check_report_calibration
 import check_report_page
 import check_report_statistics
-from claims import claims, experiments, facts as facts_module, lab, plan, quantities, registered
+from claims import claims, experiments, facts as facts_module, headlines, lab, plan, quantities, registered
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -284,6 +284,7 @@ def check_tables():
     sizes = {size.name for core, others in plan.LEVELS.values() for size in [*core, *others]}
     check(sizes == set(SIZES), "sizes without a place in their order:", sizes ^ set(SIZES))
     asked = {name for claim in claims.CLAIMS for name in claim.experiments()}
+    asked |= {leaf.quantity.experiment for finding in headlines.FINDINGS for leaf in finding.rule.leaves()}
     told = {name for claim in claims.CLAIMS for name in re.findall(r"\bE\d+\b", claim.out)}
     check(asked | told == set(experiments.BY_ID), "nobody asks for", set(experiments.BY_ID) - asked - told)
     first = registered.first_rules()

@@ -182,6 +182,21 @@ EXPERIMENTS = [
         recipes.factor_runs, figure=(
             lines("width", "val_loss"), lines("depth", "val_loss"), lines("context", "val_loss"),
             lines("updates", "val_loss")), metrics=("val_loss", "learning_rate")),
+    Experiment(
+        "E22", "Three optimizers",
+        "Do the differences between norms depend on the optimizer?",
+        "AdamW, Muon, or SGD with momentum; norm; initial standard deviation of the matrices and learning rate, tuned as in "
+        "E20. Muon's matrices have the learning rate of the other parameters. SGD decays no weights.",
+        SMALL_MODELS, recipes.optimizer_runs, core=True, figure=(
+            dots("val_loss", optimizer="adamw"), dots("val_loss", optimizer="muon"), dots("val_loss", optimizer="sgd")),
+        metrics=("val_loss", "learning_rate", "init_std")),
+    Experiment(
+        "E23", "Other texts",
+        "Are the differences between norms the same on other texts?",
+        "the text (--other-corpus=FILE); norm. The initialization is that of the first text; the learning rate is half, once "
+        "or twice that of the first text, tuned on other seeds and on a held-out tenth of the training split.",
+        SMALL_MODELS, recipes.other_text_runs, across=True, figure=(dots("val_loss"),),
+        metrics=("val_loss", "learning_rate")),
 ]
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}

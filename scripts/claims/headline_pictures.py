@@ -8,7 +8,7 @@ from claims.fact_table import cell_order, variant_options
 from claims.figures import colour_of, mean_of
 from claims.inference import MARGIN
 from claims.plan import LEVELS
-from claims.quantities import Quantity, over_seeds
+from claims.quantities import Quantity, difference, over_seeds
 from plots.looks import COLOURS
 
 WIDTH = 6.4  # inches
@@ -141,6 +141,26 @@ def rows(facts, title, quantities, label, margin=None):
         axes.axvspan(-margin, margin, color="0.92", zorder=0)
     axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel(label)
+    return figure
+
+
+def by_optimizer(facts, title):
+    """Losses minus AdamW's with Muon and with SGD, a row for each norm, text and size."""
+    figure, panels = titled(title, 0.9 + 0.2 * 4 * len(facts.cells("E22")), 2, sharey=True)
+    for axes, (name, optimizer) in zip(panels, (("Muon", "muon"), ("SGD with momentum", "sgd"))):
+        labels = []
+        for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm"):
+            key = KEYS[norm]
+            found = measured(difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={key}"), facts)
+            for cell, one in found.items():
+                bar_of(axes, one.value, len(labels), one, colour_of(key), upright=False)
+                labels.append(f"{norm}, {' '.join(cell)}")
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_ylim(len(labels) - 0.5, -0.5)
+        axes.axvline(0, color="0.3", linewidth=0.8)
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("loss minus AdamW's (nats)")
+        axes.locator_params(axis="x", nbins=5)
     return figure
 
 

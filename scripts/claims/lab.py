@@ -68,12 +68,21 @@ def made_text(kind, text, level):
     return "\n".join(line for line in lines if line.strip()) + "\n"
 
 
-class Lab:
-    """corpora: {label: path} of the base texts. level: mini, quick or full. records: what was measured of
-    runs, here or elsewhere (facts.py)."""
+def labelled(paths, option):
+    """{label: path}; a label is a file's name without its ending."""
+    labels = {os.path.splitext(os.path.basename(path))[0].replace(" ", "-"): path for path in paths}
+    if len(labels) < len(paths):
+        raise LabError(f"{option}: two texts have the same name")
+    return labels
 
-    def __init__(self, train, folder, corpora, level, records):
+
+class Lab:
+    """corpora: {label: path} of the base texts; others: of those of E23 only. Their labels are `bases` and `others`. level: mini, quick or full. records: what
+    was measured of runs, here or elsewhere (facts.py)."""
+
+    def __init__(self, train, folder, corpora, level, records, others=()):
         self.train, self.folder, self.level = train, folder, level
+        self.bases, self.others = tuple(corpora), tuple(others)
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
         self.records, self.starts, self.known_ends = records, {}, set()
         self.failed = 0  # runs that could not be done
@@ -90,6 +99,7 @@ class Lab:
                 path = os.path.join(folder, "texts", f"{label}-{kind}.txt")
                 self.paths[f"{label}-{kind}"] = path
                 self.keep_text(path, made_text(kind, text, level))
+        self.paths.update(others)
 
     @staticmethod
     def keep_text(path, text):

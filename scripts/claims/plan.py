@@ -25,7 +25,8 @@ DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "ba
 HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
 ROUNDS = 2  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
-QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1)
+QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1,
+            5.6e-1, 1.0, 1.8, 3.0, 5.6, 10.0)
 LARGE = 100   # nats: below what Lab.loss_of() gives for a run that did not train
 
 # A run of ./train: options without the corpus; the corpus's label; what the experiment calls this
@@ -109,7 +110,8 @@ FULL_SIZES = tuple(size.name for size in FULL)
 class Experiment:
     """runs(size, tuned): the Runs, in any order; tuned(size, **options) is the best learning rate, or
     None as long as it is not known. alone: measurements that need no run: alone(lab) gives rows (variant,
-    seed, metric, value). core: whether it is run at all sizes. timed: whether its facts are times.
+    seed, metric, value). core: whether it is run at all sizes. across: whether it compares texts, so that a fact's text is
+    that of its run. timed: whether its facts are times.
     figure: (function of figures.py, its arguments)."""
     id: str
     title: str
@@ -119,6 +121,7 @@ class Experiment:
     runs: Callable = lambda size, tuned: ()
     alone: tuple = ()
     core: bool = False
+    across: bool = False
     timed: bool = False
     figure: tuple = ()
     metrics: tuple = field(default=())  # of its table on the page

@@ -1,4 +1,4 @@
-"""The runs of E20 and E21: norms at their best recipes, and one factor of a model at a time.
+"""The runs of E20 to E23: norms at their best recipes, one factor of a model at a time, other optimizers, other texts.
 
 A recipe is an initial standard deviation and a learning rate, tuned together (Tuning.recipes()) on seeds of their
 own and on a held-out tenth of the training split. The best two are judged with other seeds.
@@ -6,17 +6,21 @@ own and on a held-out tenth of the training split. The best two are judged with 
 from dataclasses import replace
 
 from claims.fact_table import variant_text
-from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, STDS, beside, run_of
+from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, STDS, Tuning, beside, run_of
 
 LOSS = ("ending", "curve", "steadiness")
 POST = {"norm": "ln", "placement": "post"}
 CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
 MORE = ("dyt", "derf")              # those of the smallest one too
-JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20 and of E21
+JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20, E22 and E23, and of E21
 # What E21 varies: {option: (its name in variants, its values)}.
 FACTORS = {"n_embd": ("width", (32, 64, 128)), "n_layer": ("depth", (1, 2, 4, 8)),
            "block_size": ("context", (32, 64, 128)), "max_iters": ("updates", (500, 1000, 2000, 4000))}
 BUDGETS = (50, 70, 90, 100)  # per cent of the updates, each annealed by itself
+# E22's optimizers beside AdamW, with the grid of their learning rates, none for AdamW's. SGD decays no weights: decay
+# acts as rate x decay, and SGD's rates are a hundred times as large.
+OPTIMIZERS = {"muon": ({"optimizer": "muon"}, None),
+              "sgd": ({"optimizer": "sgd", "weight_decay": 0.0}, (3e-2, 1e-1, 3e-1, 1.0, 3.0))}
 
 
 def groups_of(size):
@@ -26,13 +30,14 @@ def groups_of(size):
     return [group for group in (core + post, more) if group]
 
 
-def recipes_of(size, tuned, group):
-    """{variant: its best recipes}. Those of large models are searched around those of the next smaller size."""
+def recipes_of(size, tuned, group, rates=None):
+    """{variant: its best recipes}. Those of large models are searched around those of the next smaller size. rates: the
+    grid, if not the size's."""
     if not size.coarse:
-        return tuned.recipes(size, group)
+        return tuned.recipes(replace(size, rates=rates or size.rates), group)
     sizes = next(core for core, _ in LEVELS.values() if size.name in [one.name for one in core])
     smaller = sizes[[one.name for one in sizes].index(size.name) - 1]
-    starts = recipes_of(smaller, tuned, group)
+    starts = recipes_of(smaller, tuned, group, rates)
     found = {variant: tuned.around(size, best[0], **dict(variant)) for variant, best in starts.items() if best}
     return {variant: best for variant, best in found.items() if best}
 
@@ -104,3 +109,39 @@ def at_value(size, tuned, options):
     rate = tuned(replace(size, tuning=1), rates=[beside(options["learning_rate"], step) for step in (-2, 0, 2)],
                  hold_out=HELD_OUT, **rest)
     return rate and {**rest, "learning_rate": rate}
+
+
+def optimizer_runs(size, tuned):
+    """E22: norms at their best recipes, with each optimizer."""
+    norms = [*CORE, *MORE] if size.full and not size.coarse else CORE
+    for norm in norms:
+        best = best_of(size, tuned, {"norm": norm})
+        yield from judged_at(size, tuned.label, {"norm": norm, "optimizer": "adamw"}, best, {"norm": norm})
+    for name, (options, rates) in OPTIMIZERS.items() if not size.small else ():
+        rows = [{"norm": norm, **options} for norm in norms]
+        found = recipes_of(size, tuned, rows, rates)
+        for row in rows:
+            best = found.get(tuple(row.items()))
+            yield from judged_at(size, tuned.label, {"norm": row["norm"], "optimizer": name}, best and best[0], row)
+
+
+def judged_at(size, label, variant, recipe, options):
+    """The judged runs of a variant at its recipe, none as long as this is not known."""
+    for seed in size.judged(JUDGED) if recipe else ():
+        yield run_of(size, label, variant, seed, ("ending",), **options, **recipe)
+
+
+def other_text_runs(size, tuned):
+    """E23: the norms of all sizes on other texts, at the first text's recipe with its learning rate halved, kept or
+    doubled: a quarter of a decade is a factor of 1.8."""
+    for label in tuned.lab.bases + tuned.lab.others:
+        tuning = Tuning(label, tuned.lab)
+        for norm in CORE:
+            best = best_of(size, tuned, {"norm": norm})
+            if best:
+                rates = [beside(best["learning_rate"], step) for step in (-1, 0, 1)]
+                fixed = {"norm": norm, "init_std": best["init_std"]}
+                rate = tuning(replace(size, tuning=size.recipe_seeds()), rates=rates, hold_out=HELD_OUT, **fixed)
+                recipe = rate and {"init_std": best["init_std"], "learning_rate": rate}
+                yield from judged_at(size, label, {"norm": norm}, recipe, {"norm": norm})
+        tuned.wanted += tuning.wanted

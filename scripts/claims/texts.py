@@ -173,10 +173,10 @@ def not_shown(facts):
     return ["## What is not shown", "",
             f"- Larger models: the largest has {largest['n-layer']} layers and {largest['n-embd']} channels. Trends over "
             "size may end or reverse.",
-            f"- Other data: {listed(TEXTS.get(text, text) for text in texts_of(facts))}, as characters. Sub-word models, other "
-            "languages and images were not trained.",
+            f"- Other data: {listed(TEXTS.get(text, text) for text in texts_of(facts))}, as characters, and six more texts where "
+            "a sentence says so. Sub-word models and images were not trained.",
             "- Long training: the models read their text at most a few times.",
-            "- Other optimizers: all models were trained with AdamW.",
+            "- Other optimizers: Muon and SGD were compared once; all other findings are AdamW's.",
             f"- Everything at its best recipe: the findings of {listed(GPT2_FINDINGS)} have tuned learning rates, but "
             "GPT-2's initialization, whose standard deviation is too small for these widths (deep models have Xavier's). "
             "Weight decay, warm-up and schedule are nanoGPT's everywhere.", ""]

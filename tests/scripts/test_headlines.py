@@ -1,4 +1,5 @@
 """The findings: their rules on planted facts, and FINDINGS.md and README.md against the published facts."""
+import gzip
 import re
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def series(facts, experiment, cell, metric, variant, mean):
         facts.add(experiment, *cell, variant, seed, metric, mean + noise * (1 + 0.1 * (len(variant) % 3)))
 
 
-GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "post": 0.5, "own": 0.01}
+GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "post": 0.5, "own": 0.01, "muon": -0.06,
+        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "none_across": 0.03}
+OTHERS = ("c", "german", "kjv", "tinyshakespeare")
 
 
 def planted(**more):
@@ -42,6 +45,13 @@ def planted(**more):
                 for start in ("0.02", "best"):
                     for rate in ("0.01", "0.03"):
                         facts.add("E20", text, size, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
+    for text in OTHERS:
+        for norm, gap in {"ln": 0, "rms": given["rms_across"], "bn": 0, "none": given["none_across"]}.items():
+            series(facts, "E23", (text, "XS"), "val_loss", f"norm={norm}", 2 + gap)
+    for norm in ("ln", "rms", "bn", "none"):
+        gains = {"adamw": 0, "muon": given["muon"], "sgd": given["sgd_bn" if norm == "bn" else "sgd"]}
+        for optimizer, gap in gains.items():
+            series(facts, "E22", ("tinyshakespeare", "XS"), "val_loss", f"norm={norm} optimizer={optimizer}", 2 + gap)
     for size in SIZES[:2]:
         cell = "tinyshakespeare", size
         for batch, gap in (1, given["one"]), (4, 0.0), (32, -0.1):
@@ -68,7 +78,8 @@ def test_every_finding_holds_where_it_was_planted():
 @pytest.mark.parametrize("finding, wrong", [
     ("no-norm", {"none": 0.15}), ("no-norm", {"none_default": 0.05}),
     ("recipe", {"gain": 0.05}), ("batch", {"one": 0.05}), ("batch", {"leak": 0.01}), ("outlier", {"cost": 0.05}),
-    ("rms", {"rms": 0.05}), ("deep", {"post": 0.05}), ("running", {"own": 0.3})])
+    ("rms", {"rms": 0.05}), ("rms", {"rms_across": 0.05}), ("no-norm", {"none_across": 0.15}),
+    ("optimizer", {"muon": 0.01}), ("optimizer", {"sgd": -0.01}), ("optimizer", {"sgd_bn": 0.09}), ("deep", {"post": 0.05}), ("running", {"own": 0.3})])
 def test_a_finding_whose_rule_fails_is_named(finding, wrong):
     with pytest.raises(FindingError, match=f"^finding '{finding}' does not hold in "):
         texts.findings_text(planted(**wrong), 1000)
@@ -143,6 +154,12 @@ def test_quick_answers_what_is_asked_most():
 def test_quick_refuses(run, words, complaint):
     ended = run("report.py", *words.split())
     assert ended.status == 2 and complaint in ended.err
+
+
+def test_published_commands_name_no_folder_of_a_machine():
+    folder = Path(texts.PUBLISHED)
+    assert not re.search(r"=/", gzip.decompress((folder / "grid.txt.gz").read_bytes()).decode())
+    assert not re.search(r"(corpus|out)=/", (folder / "report.html").read_text())
 
 
 def test_committed_texts_follow_from_the_published_facts():
