@@ -130,15 +130,15 @@ def equal_evidence(facts):
     mean, across = pooled(RMS, facts), pooled(ACROSS["rms"], facts)
     return (f"Over {places(RMS, facts)}, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average, with a "
             f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}. On {texts_of(ACROSS['rms'], facts)} texts "
-            f"(English, German and Chinese, word lists, C and Python) it is {nats(across[0], True)}, from "
+            f"(English, German and Chinese, a word list, C and Python) it is {nats(across[0], True)}, from "
             f"{nats(across[1], True)} to {nats(across[2], True)}.")
 
 
 def none_evidence(facts):
     return (f"At nanoGPT's recipe, a model without a norm has a loss {span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. At "
-            f"their best recipes the difference is {span_of(NONE, facts, sign=True)}, and on {texts_of(ACROSS['none'], facts)} "
-            f"texts, of which most were not tuned for, {span_of(ACROSS['none'], facts, sign=True)}. These models have at most 4 "
-            "layers.")
+            f"their best recipes the difference is {span_of(NONE, facts, sign=True)}. On {texts_of(ACROSS['none'], facts)} "
+            f"texts, with tiny Shakespeare's recipe, it is {span_of(ACROSS['none'], facts, sign=True)}. These models have at most "
+            "4 layers.")
 
 
 def spans(quantities, facts, sign=True):
