@@ -63,8 +63,8 @@ const char *pair_options(const struct pair *pair) {
     static const char *const inner[] = {
         [INNER_NONE] = "",
         [INNER_HEADS] = " --qk-norm=on --ffn-norm=on",
-        [INNER_WIDTH] = " --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned "
-                        "--embd-scale=learned",
+        [INNER_WIDTH] = (" --qk-norm=on --v-norm=on --qk-norm-over=width --qk-scale=learned "
+                         "--embd-scale=learned"),
     };
     static const char *const block[] = {
         [BLOCK_GPT2] = "",
