@@ -1,6 +1,7 @@
 /* One timer for the program, since one model is trained at a time. Only the team's first
-   thread writes. */
+   thread writes times; each thread counts its own products. */
 #include "model/math/profile.h"
+#include "model/math/real.h"
 #include <omp.h>
 
 const char *const profile_name[PROFILE_PARTS] = {
@@ -23,8 +24,19 @@ const char *const profile_name[PROFILE_PARTS] = {
 bool profile_on;
 static double seconds[PROFILE_PARTS], last; // `last`: when the previous lap ended
 
+static size_t barriers;
+
+// A cache line per thread; threads beyond the limit of --threads are not counted.
+enum { COUNTED = 1024 };
+static struct {
+    _Alignas(64) double multiply_adds;
+    double numbers; // of the matrices
+} products[COUNTED];
+
 void profile_start(void) {
     for (int i = 0; i < PROFILE_PARTS; i++) seconds[i] = 0;
+    for (int i = 0; i < COUNTED; i++) products[i].multiply_adds = products[i].numbers = 0;
+    barriers = 0;
     profile_resume();
 }
 
@@ -42,6 +54,14 @@ void profile_add(enum profile_part part) {
     double now = omp_get_wtime();
     seconds[part] += now - last;
     last = now;
+    barriers += part == PROFILE_WAIT;
+}
+
+void profile_add_product(size_t M, size_t N, size_t K) {
+    int thread = omp_get_thread_num();
+    if (thread >= COUNTED) return;
+    products[thread].multiply_adds += (double)(M * N * K);
+    products[thread].numbers += (double)(M * K + K * N + M * N);
 }
 
 double profile_seconds(enum profile_part part) {
@@ -57,4 +77,14 @@ void profile_print(FILE *file, double steps) {
             fprintf(file, "%-24s %10.4f %8.1f%%\n", profile_name[i], 1e3 * seconds[i] / steps,
                     100 * seconds[i] / sum);
     fprintf(file, "%-24s %10.4f\n", "all", 1e3 * sum / steps);
+
+    double all = 0, largest = 0, numbers = 0;
+    for (int i = 0; i < COUNTED; i++) {
+        all += products[i].multiply_adds;
+        numbers += products[i].numbers;
+        if (products[i].multiply_adds > largest) largest = products[i].multiply_adds;
+    }
+    fprintf(file, "%-24s %10.1f\n", "barriers", (double)barriers / steps);
+    fprintf(file, "%-24s %10.1f\n", "MiB in products", numbers * sizeof(real) / 1048576 / steps);
+    fprintf(file, "%-24s %10s %8.1f%%\n", "busiest thread", "", all > 0 ? 100 * largest / all : 0);
 }

@@ -119,8 +119,16 @@ Test(profile, prints_a_table_that_adds_up) {
         } else {
             cr_assert(found == 1 && !strncmp(name, "all ", 4), "%s", line);
             total = time;
+            break;
         }
     }
+    double barriers, mib, busiest;
+    cr_expect(sscanf(strtok_r(NULL, "\n", &rest), "barriers %lf", &barriers) == 1 && barriers >= 3,
+              "forward, backward and update end in one each");
+    cr_expect(sscanf(strtok_r(NULL, "\n", &rest), "MiB in products %lf", &mib) == 1 && mib > 0.1);
+    cr_expect(sscanf(strtok_r(NULL, "\n", &rest), "busiest thread %lf%%", &busiest) == 1 &&
+                  busiest == 100,
+              "one thread has all products");
     cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
     cr_expect(fabs(percents - 100) < 0.1 * PROFILE_PARTS, "%g %%", percents);
     cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
