@@ -159,6 +159,7 @@ Test(report, facts_decide) {
              "        loss = 2 + 0.01 * seed + more + 0.002 * (seed % 3)* (norm == 'bn')\n"
              "        print(f'E20,text,S,norm={norm} recipe=best,{seed},val_loss,{loss}')\n"
              "        print(f'E1,text,S,norm={norm} rate=tuned,{seed},val_loss,{loss}')\n"
+             "        print(f'E23,text,S,norm={norm},{seed},val_loss,{loss}')\n"
              "    print(f'E20,text,S,norm=bn recipe=best,{seed},rate_at_end,1')\n"
              "    for copy in 1, 2:\n"
              "        print(f'canary,text,S,copy={copy},{seed},val_loss,{2 + 0.01 * seed}')\n");
