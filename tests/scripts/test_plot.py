@@ -176,7 +176,8 @@ def watched(run):
     """plot.py --watch on a run under way, which has drawn once."""
     put_log("run", [(0, 4, 4), (5, 3, None)])
     with subprocess.Popen([SCRIPTS / "plot.py", "--watch", "run", "-o", "run.svg"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
+                          stderr=subprocess.PIPE, text=True,  # a job in the background ignores SIGINT, and so would this
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         wait_until(lambda: Path("run.svg").exists())
         yield process
         process.kill()
