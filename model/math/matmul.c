@@ -15,7 +15,7 @@
              update: load TILE_V vectors of B, then TILE_V multiply-adds for each element of A
 
    A strip of B is as wide as a panel of matmul.h. If B is in panels, the strip is contiguous, and
-   that of the next panel is prefetched if B is larger than the cache;
+   the next panel's is prefetched where B has more than FETCH_K rows;
    else it is read in place, which costs nothing while B is small (PERFORMANCE.md). Columns that do
    not fill a vector are read and written under a mask. */
 #include "model/math/matmul.h"
@@ -52,11 +52,9 @@ struct strip {
     const real *start; // NULL: zeros
     size_t start_row;  // row stride; 0: the same row for every row of c
     real *c;
-    size_t c_row; // row stride
-    // What each step of k prefetches: the next strip of B, spread over the tiles; or the start of
-    // this one again and again (fetch_step 0).
-    const real *fetch;
-    size_t fetch_step;
+    size_t c_row;     // row stride
+    const real *next; // the next strip of B, which the tiles prefetch; NULL: none
+    size_t next_step; // the values of it that a step of k prefetches
 };
 
 /* Loads vector j of the v vectors at p. If `cut`, the last vector has only `last` elements. */
@@ -79,7 +77,7 @@ SIMD_INLINE void store(real *p, vec x, size_t j, const size_t v, const bool cut,
    forget the strip's address between the phases. Otherwise it computes the addresses of all rows
    once and keeps them in memory across phases and tiles, which costs a quarter of a small tile's
    time. */
-SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
+SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, const bool ahead, size_t i,
                       const struct strip *s) {
     // prefetch the tile's lines of C, so that they are there when the sums are complete
     SIMD_HIDE(s);
@@ -96,13 +94,13 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
     vec sum[TALL_M][TILE_V] = {0};
     const real *b = s->b.data;
     size_t row = s->a.row_stride, column = s->a.column_stride;
-    size_t b_row = s->b.row_stride, last = s->last, fetch_step = s->fetch_step;
+    size_t b_row = s->b.row_stride, last = s->last, next_step = s->next_step;
     const real *upper = s->a.data + i * row;
     const real *half[2] = {upper, m > TILE_M ? upper + TILE_M * row : upper};
-    const real *fetch = s->fetch + i * s->K * s->fetch_step / TILE_M;
-    for (size_t k = s->K; k > 0; k--, b += b_row, fetch += fetch_step) {
+    const real *next = ahead ? s->next + i * s->K * next_step / TILE_M : NULL;
+    for (size_t k = s->K; k > 0; k--, b += b_row) {
         vec bk[TILE_V];
-        __builtin_prefetch(fetch, 0, 2);
+        if (ahead) __builtin_prefetch(next += next_step, 0, 2);
         SIMD_UNROLL
         for (size_t j = 0; j < v; j++) bk[j] = load(b, j, v, cut, last);
         SIMD_UNROLL
@@ -141,38 +139,40 @@ SIMD_INLINE void tile(const size_t m, const size_t v, const bool cut, size_t i,
 }
 
 /* Tiles of m rows from row i to row M, while m rows are left. Returns the first row not done. */
-SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, size_t i, size_t M,
-                         const struct strip *s) {
-    for (; i + m <= M; i += m) tile(m, v, cut, i, s);
+SIMD_INLINE size_t tiles(const size_t m, const size_t v, const bool cut, const bool ahead, size_t i,
+                         size_t M, const struct strip *s) {
+    for (; i + m <= M; i += m) tile(m, v, cut, ahead, i, s);
     return i;
 }
 
 /* All M rows of a strip that is v vectors wide. Instead of a low last tile, which has too few sums
    to keep the multipliers busy, several tiles are one row lower than TILE_M, if M allows it:
    32 = 2 x 6 + 4 x 5, not 5 x 6 + 2. */
-SIMD_INLINE void strip(const size_t v, const bool cut, size_t M, const struct strip *s) {
-    size_t i = v == 1 ? tiles(TALL_M, v, cut, 0, M, s) : 0;
+SIMD_INLINE void strip(const size_t v, const bool cut, const bool ahead, size_t M,
+                       const struct strip *s) {
+    size_t i = v == 1 ? tiles(TALL_M, v, cut, ahead, 0, M, s) : 0;
     size_t count = (M - i + TILE_M - 1) / TILE_M, lower = count * TILE_M - (M - i);
-    i = tiles(TILE_M, v, cut, i, lower <= count ? M - lower * (TILE_M - 1) : M, s);
-    i = tiles(TILE_M - 1, v, cut, i, M, s);
-    i = tiles(4, v, cut, i, M, s);
-    i = tiles(2, v, cut, i, M, s);
-    tiles(1, v, cut, i, M, s);
+    i = tiles(TILE_M, v, cut, ahead, i, lower <= count ? M - lower * (TILE_M - 1) : M, s);
+    i = tiles(TILE_M - 1, v, cut, ahead, i, M, s);
+    i = tiles(4, v, cut, ahead, i, M, s);
+    i = tiles(2, v, cut, ahead, i, M, s);
+    tiles(1, v, cut, ahead, i, M, s);
 }
 
 /* One function for each width, with a whole or a cut last vector. If all widths were inlined into
    one function, the compiler would prepare for all of them in each call, which costs about as much
    as a small product. */
-#define STRIP(name, v, cut)                                                                        \
+#define STRIP(name, v, cut, ahead)                                                                 \
     static __attribute__((noinline)) void name(size_t M, const struct strip *s) {                  \
-        strip(v, cut, M, s);                                                                       \
+        strip(v, cut, ahead, M, s);                                                                \
     }
-STRIP(strip_1, 1, false)
-STRIP(strip_1_cut, 1, true)
-STRIP(strip_2, 2, false)
-STRIP(strip_2_cut, 2, true)
-STRIP(strip_widest, TILE_V, false)
-STRIP(strip_widest_cut, TILE_V, true)
+STRIP(strip_1, 1, false, false)
+STRIP(strip_1_cut, 1, true, false)
+STRIP(strip_2, 2, false, false)
+STRIP(strip_2_cut, 2, true, false)
+STRIP(strip_widest, TILE_V, false, false)
+STRIP(strip_widest_cut, TILE_V, true, false)
+STRIP(strip_ahead, TILE_V, false, true)
 
 typedef void strip_function(size_t M, const struct strip *s);
 static strip_function *const strips[][2] = {
@@ -198,13 +198,14 @@ void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, stru
                     .start_row = from.row_stride,
                     .c = c.data + i * c.row_stride + j,
                     .c_row = c.row_stride,
-                    .fetch = b.data + j * b.column_stride + k * b.row_stride,
                 };
-                if (K > FETCH_K && b.row_stride == PANEL && N - j >= 2 * PANEL) {
-                    s.fetch += PANEL * b.column_stride;
-                    s.fetch_step = (PANEL * TILE_M + m - 1) / m; // m / TILE_M tiles
+                if (K <= FETCH_K || b.row_stride != PANEL || N - j < 2 * PANEL) {
+                    strips[v - 1][s.last < (size_t)LANES](m, &s);
+                    continue;
                 }
-                strips[v - 1][s.last < (size_t)LANES](m, &s);
+                s.next = s.b.data + PANEL * b.column_stride;
+                s.next_step = (PANEL * TILE_M + m - 1) / m; // m / TILE_M tiles
+                strip_ahead(m, &s);
             }
         }
 }
