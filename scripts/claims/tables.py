@@ -1,7 +1,7 @@
 """Tables of losses in Markdown files, written from published/*.csv, so that no number in them is typed.
 
     recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice taken away: text, options, seed,
-                    val_loss, seconds
+                    val_loss, seconds (empty where other programs ran)
     norms.csv       losses of each norm at its best recipes, as tune.py --csv writes them
     placements.csv  the same of each placement
 
@@ -50,7 +50,7 @@ def recipe_losses(rows, text, column="val_loss"):
     """{options: {seed: value}}, in the order of the file."""
     found = {}
     for row in rows:
-        if row["text"] == text:
+        if row["text"] == text and row[column]:
             found.setdefault(row["options"], {})[row["seed"]] = float(row[column])
     return found
 
