@@ -1,4 +1,4 @@
-/* What training writes: rows of log.csv, checkpoints and models. */
+/* What training writes: rows of log.csv, checkpoints, models and summary.json. */
 #ifndef RECORD_H
 #define RECORD_H
 

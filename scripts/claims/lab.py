@@ -77,8 +77,8 @@ def labelled(paths, option):
 
 
 class Lab:
-    """corpora: {label: path} of the base texts; others: of those of E23 only. Their labels are `bases` and `others`. level: mini, quick or full. records: what
-    was measured of runs, here or elsewhere (facts.py)."""
+    """corpora: {label: path} of the base texts; others: of those of E23 only. Their labels are `bases` and `others`.
+    level: mini, quick or full. records: what was measured of runs, here or elsewhere (facts.py)."""
 
     def __init__(self, train, folder, corpora, level, records, others=()):
         self.train, self.folder, self.level = train, folder, level
