@@ -64,8 +64,8 @@ CLAIMS_D = [
           note="The ratio is that of the first layer's gradient to the last one's (mlp.c_proj.weight). It does not see "
           "gradients that are small in the middle only.",
           revised="After a full report: the trained models had GPT-2's initial weights only, with which "
-          "scripts/xiong.sh finds no such effect at the end of a run. With Xavier's it does (scripts/PAPERS.md), so "
-          "models with these were added."),
+          "no such effect was found at the end of a run. With Xavier's it was (scripts/PAPERS.md), so models with these "
+          "were added."),
     Claim("F14", "The diagram of Pre-LN ends with the residual addition", "F, claim 14", "false",
           out="The diagram is of one block, and has no head. So it does not say whether a norm is before the head. E8 "
           "compares models with and without it."),

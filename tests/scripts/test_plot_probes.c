@@ -1,5 +1,5 @@
 /* scripts/plot.py --probes: every kind of picture from short real runs, seeds as bands, malformed
-   files; and the scripts that reproduce figures of papers. */
+   files. */
 #include "tests/scripts.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -258,57 +258,4 @@ Test(plot_probes, wrong_commands) {
         expect_part(ending.err, wrong[i].complaint);
     }
     cr_expect(!file_there("a.svg"));
-}
-
-/* ---- figures of papers ---- */
-
-#define SMALL "--seeds=1 --n-embd=8 --n-head=2 --block-size=8 --batch-size=2 --eval-iters=1 "
-
-Test(plot_probes, gradients_by_layer_of_xiong) {
-    corpus_put_tiny("text.txt", 2000);
-    struct ending ending = script("xiong.sh --out=x " SMALL "text.txt");
-    cr_assert(ending.status == 0, "%s", ending.err);
-    expect_part(ending.out, "\nx/xiong.png\n");
-    expect_picture("x/xiong.png", "\x89PNG", "IEND");
-    const char *table = file_text("x/xiong.csv", NULL);
-    expect_part(table, "\nprobes,\"pre, n-layer 3\",grad_norm mlp.c_proj.weight step 0,1,");
-    expect_part(table, "\nprobes,\"post, n-layer 12\",grad_norm mlp.c_proj.weight step 300,12,");
-}
-
-static int by_value(const void *a, const void *b) {
-    return *(const char *)a - *(const char *)b;
-}
-
-Test(plot_probes, batch_statistics_of_powernorm) {
-    size_t bytes, shuffled_bytes;
-    corpus_put_tiny("text.txt", 2000);
-    struct ending ending = script("powernorm.sh --out=runs/p --max-iters=21 " SMALL "text.txt");
-    cr_assert(ending.status == 0, "%s", ending.err);
-    expect_picture("runs/p/powernorm.png", "\x89PNG", "IEND");
-    const char *table = file_text("runs/p/powernorm.csv", NULL);
-    expect_part(table, "\nprobes,\"bn, text.txt\",dist_var ln_1 layer 0,20,");
-    expect_part(table, "\nprobes,\"pn, shuffled-text.txt\",g_mean ln_1 layer 3,0,");
-    // The control has the same characters in another order.
-    char *text = file_text("text.txt", &bytes);
-    char *shuffled = file_text("runs/p/shuffled-text.txt", &shuffled_bytes);
-    cr_assert(bytes == shuffled_bytes && memcmp(text, shuffled, bytes));
-    qsort(text, bytes, 1, by_value), qsort(shuffled, bytes, 1, by_value);
-    cr_expect(!memcmp(text, shuffled, bytes));
-}
-
-Test(plot_probes, papers_wrong_commands) {
-    static const struct {
-        int status;
-        const char *command, *complaint;
-    } wrong[] = {{1, "xiong.sh nosuch", "xiong: nosuch: cannot be read\n"},
-                 {2, "powernorm.sh a b", "powernorm: b: a second corpus\n"},
-                 {2, "xiong.sh -x", "xiong: -x: no such option (--help tells)\n"}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct ending ending = script("%s", wrong[i].command);
-        cr_expect(ending.status == wrong[i].status, "%s: %d", wrong[i].command, ending.status);
-        cr_expect_str_eq(ending.err, wrong[i].complaint);
-    }
-    struct ending ending = script("powernorm.sh --help");
-    expect_success(&ending);
-    expect_part(ending.out, "Usage: scripts/powernorm.sh [--out=DIR]");
 }
