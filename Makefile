@@ -44,12 +44,10 @@ LDLIBS   += -lm
 SOURCES  := $(filter-out $(if $(MPI),,model/math/ranks.c),$(wildcard model/*.c model/*/*.c data/*.c data/*/*.c))
 OBJECTS  := $(SOURCES:%.c=$(BUILD)/float/%.o)
 
-# Every test except test_gradient*.c runs on floats; those of the mathematics run on doubles too. In the
-# tests tests/death.c replaces data/die.c, so that they can catch die().
+# Every test except test_gradient*.c runs on floats; those of the mathematics run on doubles too.
 TESTS        := $(filter-out tests/bench%.c tests/fuzz/fuzz.c,$(wildcard tests/*.c tests/*/*.c))
 MATHEMATICS  := tests/support.c $(wildcard tests/model/*.c)
 FLOAT_TESTS  := $(filter-out tests/model/test_gradient%.c,$(TESTS))
-LIVING       := $(filter-out %/data/die.o,$(OBJECTS))
 TEST_PROGRAMS := $(BUILD)/test-float $(BUILD)/test-double
 
 .PHONY: all help test check check-all ranks fuzz bench data demo speedrun ablate report plots asan archs lint format install uninstall clean FORCE
@@ -64,9 +62,9 @@ Q      := $(if $(V),,@)
 
 $(BUILD)/train: $(BUILD)/float/train.o $(OBJECTS)
 $(BUILD)/bench: $(addprefix $(BUILD)/float/tests/,bench.o bench_peak.o bench_products.o) $(OBJECTS)
-$(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(LIVING)
+$(BUILD)/test-float: $(FLOAT_TESTS:%.c=$(BUILD)/float/%.o) $(OBJECTS)
 $(BUILD)/test-double: $(MATHEMATICS:%.c=$(BUILD)/double/%.o) $(SOURCES:%.c=$(BUILD)/double/%.o)
-$(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o death.o) $(LIVING)
+$(BUILD)/fuzz: $(addprefix $(BUILD)/float/tests/,fuzz/fuzz.o fuzz/readers.o death.o) $(OBJECTS)
 $(TEST_PROGRAMS): LIBRARIES := -lcriterion
 $(BUILD)/fuzz: LIBRARIES := -fsanitize=fuzzer -Wl,--wrap=fopen,--wrap=fdopen,--wrap=fclose
 

@@ -5,7 +5,6 @@
    A stored model can also continue its run (--resume), write text (--generate) or be measured
    (--evaluate). */
 #include "data/die.h"
-#include "data/files/notice.h"
 #include "model/lab/due.h"
 #include "model/lab/help.h"
 #include "model/lab/process.h"

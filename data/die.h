@@ -1,6 +1,10 @@
-/* One way to report an error, and the exit statuses of the program. */
+/* Errors and notes on standard error, the exit statuses of the program, and memory outside of
+   arenas. */
 #ifndef DIE_H
 #define DIE_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 enum {
     STATUS_OK = 0,       // done
@@ -16,5 +20,22 @@ extern void (*die_end)(int status, const char *line);
 /* Prints "train: " and the formatted message as one line on standard error, then exits with
    `status`. The message says what: why (hint), e.g. "corpus: x.txt: No such file or directory". */
 _Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A note that is not an error, such as "note: x.ini was changed": one line without "note: " and
+   newline. The same line is shown only once. Notes are held back until it is known whether --quiet
+   silences them; if the program ends with an error before that, they are not shown. */
+void notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Shows the notes held back and from now on each note at once; if not `shown`, drops all of
+   them. */
+void notice_start(bool shown);
+
+/* `count` objects of `size` bytes, zeroed. Dies with status 1 if there is not enough memory; `what`
+   says in the message what it is for, as in "the corpus". The caller frees it. */
+void *memory_take(size_t count, size_t size, const char *what);
+
+/* The memory resized to `count` objects, as by realloc(): new objects are not zeroed, and NULL is
+   memory of none. Dies as memory_take() does. */
+void *memory_grow(void *memory, size_t count, size_t size, const char *what);
 
 #endif

@@ -11,7 +11,6 @@
    their mean length, and pads do not count. */
 #include "tests/bench.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "data/text/items.h"

@@ -1,36 +1,22 @@
 #include "tests/death.h"
+#include "data/die.h"
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-
-// the program's own die(), under another name
-#define die die_at_once
-#include "data/die.c"
-#undef die
-
-_Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static jmp_buf back;
-static bool catching;
 static struct death death;
+
+/* die_end of die.h. */
+static void note_death(int status, const char *line) {
+    death.status = status;
+    snprintf(death.line, sizeof death.line, "%s", line);
+    longjmp(back, 1);
+}
 
 const struct death *caught(void (*function)(void *), void *context) {
     death = (struct death){0};
-    catching = true;
+    die_end = note_death;
     if (!setjmp(back)) function(context);
-    catching = false;
+    die_end = NULL;
     return &death;
-}
-
-void die(int status, const char *format, ...) {
-    char line[sizeof death.line];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (!catching) die_at_once(status, "%s", line);
-    death.status = status;
-    strcpy(death.line, line);
-    longjmp(back, 1);
 }

@@ -1,4 +1,4 @@
-/* Catches die(): test programs and fuzz targets are linked with death.c instead of data/die.c. */
+/* Catches die(). */
 #ifndef DEATH_H
 #define DEATH_H
 

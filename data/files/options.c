@@ -2,9 +2,7 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/files/line.h"
-#include "data/files/notice.h"
 #include "data/files/suggest.h"
-#include "data/memory.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

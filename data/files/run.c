@@ -1,7 +1,6 @@
 #include "data/files/run.h"
 #include "data/die.h"
 #include "data/files/line.h"
-#include "data/files/notice.h"
 #include "data/files/sync.h"
 #include <errno.h>
 #include <fcntl.h>

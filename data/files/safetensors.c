@@ -17,7 +17,6 @@
 #include "data/die.h"
 #include "data/files/element.h"
 #include "data/files/json.h"
-#include "data/memory.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "data/text/batch.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include <stdlib.h>
 
 struct batch batch_make(size_t B, size_t T) {

@@ -4,7 +4,6 @@
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/text/encoder.h"
 #include <errno.h>
 #include <stdio.h>

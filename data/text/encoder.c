@@ -1,6 +1,5 @@
 #include "data/text/encoder.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -49,7 +49,6 @@
    tests/data/test_grammar.c counts derivations with a chart parser. */
 #include "data/text/grammar.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/random.h"
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 #include "data/text/ids.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 #include "data/text/item_set.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include "data/random.h"
 #include <stdlib.h>
 

@@ -7,7 +7,6 @@
    part as they come, in the same way. */
 #include "data/text/items.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/random.h"
 #include "data/text/encoder.h"
 #include <stdlib.h>

@@ -2,7 +2,6 @@
    corpus->ids is the alphabet, and all parts have the same distribution. */
 #include "data/random.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/text/corpus.h"
 #include <stdlib.h>
 

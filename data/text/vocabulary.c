@@ -1,5 +1,5 @@
 #include "data/text/vocabulary.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include "data/text/utf8.h"
 #include <stdio.h>
 #include <stdlib.h>

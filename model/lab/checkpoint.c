@@ -1,7 +1,6 @@
 /* What is in a file: weights, running statistics, the optimizer's state and a run's progress. */
 #include "model/lab/checkpoint.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/random.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Finds the file that a command uses, and reads its options: from the sizes of its arrays, its
    texts, and the command line. */
 #include "data/die.h"
-#include "data/files/notice.h"
 #include "model/lab/checkpoint.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A norm's output is not kept by forward where another operation reads it at once. As in backward,
    it is computed again by norm_forward() from what the norm saved, which gives the same bits. */
 #include "model/lab/dump.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include "model/lab/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>

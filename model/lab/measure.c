@@ -1,5 +1,5 @@
 #include "model/lab/measure.h"
-#include "data/memory.h"
+#include "data/die.h"
 #include "data/random.h"
 #include <math.h>
 #include <stdio.h>

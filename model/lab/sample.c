@@ -1,6 +1,5 @@
 #include "model/lab/sample.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include "data/random.h"
 #include "data/text/writer.h"
 #include <math.h>

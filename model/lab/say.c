@@ -1,6 +1,5 @@
 #include "model/lab/say.h"
 #include "data/die.h"
-#include "data/files/notice.h"
 #include "data/files/quote.h"
 #include "model/math/ranks.h"
 #include <errno.h>

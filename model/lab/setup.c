@@ -7,7 +7,6 @@
 #include "model/lab/setup.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/files/notice.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
 #include "model/lab/record.h"

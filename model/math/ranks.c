@@ -7,7 +7,6 @@
    advances those before it. */
 #include "model/math/ranks.h"
 #include "data/die.h"
-#include "data/memory.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ ALLOWED = {
     "data": ["data"],
     "data/text": ["data", "data/text"],
     "data/files": ["data", "data/files", "data/text/utf8.h"],
-    "model/math": ["data/die.h", "data/memory.h", "data/random.h", "model/math"],
+    "model/math": ["data/die.h", "data/random.h", "model/math"],
     "model/norm": ["data/die.h", "model/math", "model/norm"],
     "model/optimizer": ["data/die.h", "model/math", "model/optimizer"],
     "model/layer": ["data/random.h", "model/math", "model/layer"],
