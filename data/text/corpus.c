@@ -4,7 +4,7 @@
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/text/encoder.h"
+#include "data/text/ids.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void finish(struct corpus *corpus, const struct corpus_options *options,
     corpus->length = corpus->characters = encoder->length;
     ids_resize(&corpus->ids, corpus->length + kind->extra_ids);
     kind->init(corpus, options);
-    encoder_end(encoder, corpus->length, kind->edits, options->known, &corpus->vocabulary);
+    encoder_end(encoder, corpus->length, options->known, &corpus->vocabulary);
     ids_resize(&corpus->ids, corpus->length);
     corpus->distinct = corpus->vocabulary.V - kind->end_marker;
     corpus->end = corpus->units;

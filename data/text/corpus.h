@@ -51,9 +51,7 @@ struct corpus_kind {
     size_t extra_ids;  // ids that init() may add to those of the text
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
-    bool edits; // init() changes which codes are in corpus->ids
-
-    /* Sets corpus->units; may rearrange corpus->ids, which are still codes (encoder.h), and set
+    /* Sets corpus->units; may rearrange corpus->ids, which are still codes (ids.h), and set
        corpus->own. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used

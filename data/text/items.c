@@ -8,7 +8,7 @@
 #include "data/text/items.h"
 #include "data/die.h"
 #include "data/random.h"
-#include "data/text/encoder.h"
+#include "data/text/ids.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +20,13 @@ struct pick {
     size_t place;
 };
 
-/* Consecutive items of a part: those of one batch, or with `bucket` of several batches, sorted. A
-   pool is filled when one of its batches is asked for, and serves the others of them too. */
-struct item_pool {
+/* What a corpus of items keeps, as corpus->own. A pool is consecutive items of a part: those of one
+   batch, or with `bucket` of several batches, sorted. It is filled when one of its batches is asked
+   for, and serves the others of them too. */
+struct items {
+    struct item *item; // (corpus->units) shuffled
     bool sorted, pad_to_block;
-    enum corpus_part part;   // what it holds:
+    enum corpus_part part;   // what the pool holds:
     uint64_t seed, number;   // pool `number` of that part
     size_t B;                // for batches of B; 0: it holds nothing
     size_t count, count_max; // items in it, and those that there is memory for
@@ -46,17 +48,17 @@ static bool is_blank(const struct ids *codes, size_t from, size_t to) {
 }
 
 /* Empties the pool and ensures that it has memory for `count` items. */
-static void pool_clear(struct item_pool *pool, size_t count) {
-    pool->B = 0;
-    if (count <= pool->count_max) return;
-    free(pool->pick);
-    pool->pick = memory_take(count, sizeof *pool->pick, "a batch of items");
-    pool->count_max = count;
+static void pool_clear(struct items *items, size_t count) {
+    items->B = 0;
+    if (count <= items->count_max) return;
+    free(items->pick);
+    items->pick = memory_take(count, sizeof *items->pick, "a batch of items");
+    items->count_max = count;
 }
 
-/* The number of items in a pool for batches of B, unless the part ends before. */
-static size_t pool_size(const struct item_pool *pool, size_t B) {
-    return pool->sorted ? B * POOL_BATCHES : B;
+/* The number of batches in a pool, unless the part ends before. */
+static size_t pool_batches(const struct items *items) {
+    return items->sorted ? POOL_BATCHES : 1;
 }
 
 /* Moves the lines together in place: a marker, then each item and a marker. The text moves by one
@@ -100,17 +102,15 @@ static void init(struct corpus *corpus, const struct corpus_options *options) {
     join_items(corpus);
     struct items *items = corpus->own = memory_take(1, sizeof *items, "the items");
     items->item = shuffled_items(corpus);
-    items->pool = memory_take(1, sizeof *items->pool, "the items");
-    items->pool->sorted = options->bucket;
-    items->pool->pad_to_block = options->pad_to_block;
-    pool_clear(items->pool, pool_size(items->pool, options->batch_size));
+    items->sorted = options->bucket;
+    items->pad_to_block = options->pad_to_block;
+    pool_clear(items, options->batch_size * pool_batches(items));
 }
 
 static void free_items(struct corpus *corpus) {
     struct items *items = corpus->own;
     if (!items) return;
-    free(items->pool->pick);
-    free(items->pool);
+    free(items->pick);
     free(items->item);
     free(items);
 }
@@ -127,16 +127,16 @@ static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t 
     return part == CORPUS_TRAINING ? corpus->train : corpus->end - corpus->train;
 }
 
-const struct items *items_of(const struct corpus *corpus) {
-    return corpus->kind == &corpus_items ? corpus->own : NULL;
+const struct item *items_of(const struct corpus *corpus) {
+    return corpus->kind == &corpus_items ? ((struct items *)corpus->own)->item : NULL;
 }
 
 struct items_size items_size(const struct corpus *corpus, size_t T) {
-    const struct items *items = items_of(corpus);
-    if (!items) return (struct items_size){0};
+    const struct item *item = items_of(corpus);
+    if (!item) return (struct items_size){0};
     struct items_size size = {.all = corpus->units, .train = corpus->train};
     for (size_t i = 0; i < size.all; i++) {
-        size_t tokens = items->item[i].tokens;
+        size_t tokens = item[i].tokens;
         if (tokens - 1 > size.longest) size.longest = tokens - 1;
         size.cut += tokens > T;
     }
@@ -157,62 +157,50 @@ static bool is_after(struct pick a, struct pick b) {
     return a.place > b.place;
 }
 
-/* Moves pick[i] down in the heap pick[0 .. count - 1] until nothing below comes after it. */
-static void heap_down(struct pick *pick, size_t i, size_t count) {
-    const struct pick moved = pick[i];
-    for (size_t child; (child = 2 * i + 1) < count; i = child) {
-        if (child + 1 < count && is_after(pick[child + 1], pick[child])) child++;
-        if (!is_after(pick[child], moved)) break;
-        pick[i] = pick[child];
-    }
-    pick[i] = moved;
-}
-
-/* Heapsort: qsort() may allocate. */
+/* Shellsort: qsort() may allocate. */
 static void sort_by_length(struct pick *pick, size_t count) {
-    for (size_t i = count / 2; i-- > 0;) heap_down(pick, i, count);
-    for (size_t end = count; end-- > 1;) {
-        const struct pick last = pick[end];
-        pick[end] = pick[0];
-        pick[0] = last;
-        heap_down(pick, 0, end);
-    }
+    for (size_t gap = count / 2; gap > 0; gap /= 2)
+        for (size_t i = gap, at; i < count; i++) {
+            const struct pick moved = pick[i];
+            for (at = i; at >= gap && is_after(pick[at - gap], moved); at -= gap)
+                pick[at] = pick[at - gap];
+            pick[at] = moved;
+        }
 }
 
 /* Fills the pool with the items of pool `number` of a part, unless it holds them. */
 static void pool_fill(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
                       uint64_t number, size_t B) {
-    const struct items *items = corpus->own;
-    struct item_pool *pool = items->pool;
-    if (pool->B == B && pool->part == part && pool->seed == seed && pool->number == number) return;
+    struct items *items = corpus->own;
+    if (items->B == B && items->part == part && items->seed == seed && items->number == number)
+        return;
     bool training = part == CORPUS_TRAINING;
-    size_t size = pool_size(pool, B), first = (size_t)number * size;
+    size_t size = B * pool_batches(items), first = (size_t)number * size;
     size_t left = corpus->end - corpus->train - first; // of validation items
-    pool_clear(pool, size);
-    pool->part = part;
-    pool->seed = seed;
-    pool->number = number;
-    pool->B = B;
-    pool->count = training || size < left ? size : left;
-    for (size_t i = 0; i < pool->count; i++)
-        pool->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
-                                               : &items->item[corpus->train + first + i],
-                                      i};
-    if (pool->sorted) sort_by_length(pool->pick, pool->count);
+    pool_clear(items, size);
+    items->part = part;
+    items->seed = seed;
+    items->number = number;
+    items->B = B;
+    items->count = training || size < left ? size : left;
+    for (size_t i = 0; i < items->count; i++)
+        items->pick[i] = (struct pick){training ? training_item(corpus, seed, first + i)
+                                                : &items->item[corpus->train + first + i],
+                                       i};
+    if (items->sorted) sort_by_length(items->pick, items->count);
 }
 
 /* The items of batch `number` of a part, at most B. */
 static struct choice choose(const struct corpus *corpus, enum corpus_part part, uint64_t seed,
                             uint64_t number, size_t B) {
     const struct items *items = corpus->own;
-    const struct item_pool *pool = items->pool;
-    size_t batches = pool->sorted ? POOL_BATCHES : 1;
+    size_t batches = pool_batches(items);
     pool_fill(corpus, part, seed, number / batches, B);
-    size_t filled = (pool->count + B - 1) / B; // batches; fewer in the last pool of validation
-    uint64_t order = random_key(seed, "buckets", pool->number);
+    size_t filled = (items->count + B - 1) / B; // batches; fewer in the last pool of validation
+    uint64_t order = random_key(seed, "buckets", items->number);
     size_t first = (size_t)random_permuted(order, number % batches, filled) * B;
-    size_t left = pool->count - first;
-    return (struct choice){pool->pick + first, left < B ? left : B};
+    size_t left = items->count - first;
+    return (struct choice){items->pick + first, left < B ? left : B};
 }
 
 static size_t tokens_in(const struct item *item, size_t T) {
@@ -223,7 +211,7 @@ static size_t tokens_in(const struct item *item, size_t T) {
 static size_t length_of(const struct corpus *corpus, struct choice choice, size_t T) {
     const struct items *items = corpus->own;
     size_t longest = 0;
-    if (items->pool->pad_to_block) return T;
+    if (items->pad_to_block) return T;
     for (size_t b = 0; b < choice.B; b++) {
         size_t tokens = tokens_in(choice.pick[b].item, T);
         if (tokens > longest) longest = tokens;
@@ -271,17 +259,57 @@ static void validation(const struct corpus *corpus, size_t first, size_t B, stru
 }
 
 static void slice(const struct corpus *corpus, size_t count, size_t first, struct batch *batch) {
-    const struct items *items = corpus->own;
-    pool_clear(items->pool, batch->B);
+    struct items *items = corpus->own;
+    pool_clear(items, batch->B);
     for (size_t b = 0; b < batch->B; b++)
-        items->pool->pick[b].item = &items->item[(first + b) * corpus->train / count];
-    put_items(corpus, (struct choice){items->pool->pick, batch->B}, batch);
+        items->pick[b].item = &items->item[(first + b) * corpus->train / count];
+    put_items(corpus, (struct choice){items->pick, batch->B}, batch);
+}
+
+/* The slot of the item with these targets, or the free slot where it belongs. */
+static size_t slot_of(const struct item_set *set, const int32_t *targets, size_t count) {
+    const struct corpus *corpus = set->corpus;
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i++) hash = random_mix(hash + (uint64_t)targets[i] + 1);
+    for (size_t at = hash & (set->slots - 1);; at = (at + 1) & (set->slots - 1)) {
+        if (!set->slot[at]) return at;
+        const struct item *item = &items_of(corpus)[set->slot[at] - 1];
+        size_t same = 0;
+        if (tokens_in(item, set->T) != count) continue;
+        while (same < count && ids_at(&corpus->ids, item->start + 1 + same) == targets[same])
+            same++;
+        if (same == count) return at;
+    }
+}
+
+void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T) {
+    const struct item *item = items_of(corpus);
+    *set = (struct item_set){.corpus = corpus, .T = T, .slots = 2};
+    while (set->slots < 2 * corpus->end) set->slots *= 2;
+    set->slot = memory_take(set->slots, sizeof *set->slot, "the set of items");
+    int32_t *targets = memory_take(T, sizeof *targets, "the set of items");
+    for (size_t i = corpus->end; i-- > 0;) { // training items come last and replace the same ones
+        size_t tokens = tokens_in(&item[i], T);
+        ids_get(&corpus->ids, item[i].start + 1, tokens, targets);
+        set->slot[slot_of(set, targets, tokens)] = i + 1;
+    }
+    free(targets);
+}
+
+void item_set_free(struct item_set *set) {
+    free(set->slot);
+    *set = (struct item_set){0};
+}
+
+enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count) {
+    size_t found = set->slot[slot_of(set, targets, count)];
+    if (!found) return ITEM_NEW;
+    return found - 1 < set->corpus->train ? ITEM_KNOWN : ITEM_VALIDATES;
 }
 
 const struct corpus_kind corpus_items = {
     .extra_ids = 2, // the first marker, and the last one where no line end is to be replaced
     .end_marker = 1,
-    .edits = true,
     .init = init,
     .free = free_items,
     .check = check,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { LEVEL_CHAR, LEVEL_BYTE };
 
@@ -35,5 +36,21 @@ int32_t vocabulary_symbol(int level, const unsigned char *text, size_t bytes, si
 
 /* The name of a symbol in messages: "U+00E9 (é)", "byte 0xff". In a buffer of the function. */
 const char *vocabulary_name(int level, uint32_t symbol);
+
+/* Writes characters to a file as UTF-8. With LEVEL_BYTE, ids are bytes: those of a code point are
+   held back until it is complete, and bytes that cannot become one are written as U+FFFD. Set
+   `vocabulary` and `file`, and the rest to 0. */
+struct writer {
+    const struct vocabulary *vocabulary;
+    FILE *file;
+    unsigned char held[4]; // bytes held back
+    int count;             // of these
+    uint32_t last;         // the code point that was written last
+};
+
+void writer_put(struct writer *writer, int32_t id);
+
+/* Writes what is held back, as U+FFFD. */
+void writer_end(struct writer *writer);
 
 #endif

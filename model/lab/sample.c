@@ -1,7 +1,7 @@
 #include "model/lab/sample.h"
 #include "data/die.h"
 #include "data/random.h"
-#include "data/text/writer.h"
+#include "data/text/vocabulary.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
-#include "data/text/item_set.h"
+#include "data/text/items.h"
 #include "model/model.h"
 
 /* How a character is sampled. Of the characters that top_k leaves, top_p takes the likeliest ones until

@@ -88,7 +88,7 @@ Test(eval_train, items_of_the_slice_train) {
                 cr_assert(batch.B == (count - first < B ? count - first : B));
                 size_t longest = 0;
                 for (size_t b = 0; b < batch.B; b++) {
-                    const struct item *item = &items_of(&corpus)->item[(first + b) * 90 / count];
+                    const struct item *item = &items_of(&corpus)[(first + b) * 90 / count];
                     longest = item->tokens > longest ? item->tokens : longest;
                     for (size_t t = 0; t < batch.T; t++) {
                         size_t n = b * batch.T + t;
@@ -162,7 +162,7 @@ static struct batch alone(const struct session *t, size_t k, size_t count) {
     const struct corpus *corpus = &t->corpus;
     size_t T = (size_t)t->config.model.block_size, tokens = T, from;
     if (items_of(corpus)) {
-        const struct item *item = &items_of(corpus)->item[k * corpus->train / count];
+        const struct item *item = &items_of(corpus)[k * corpus->train / count];
         from = item->start;
         tokens = item->tokens < T ? item->tokens : T;
     } else {

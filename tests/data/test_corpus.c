@@ -2,7 +2,7 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "data/text/writer.h"
+#include "data/text/vocabulary.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdio.h>

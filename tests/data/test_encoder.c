@@ -3,7 +3,7 @@
 #include "data/die.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "data/text/encoder.h"
+#include "data/text/ids.h"
 #include "data/text/utf8.h"
 #include "tests/command.h"
 #include "tests/death.h"
@@ -31,7 +31,7 @@ struct encoded {
     struct vocabulary vocabulary;
 };
 
-static struct encoded encode(const struct text *text, bool edited) {
+static struct encoded encode(const struct text *text) {
     struct encoded made = {0};
     struct encoder encoder;
     encoder_start(&encoder, "text", text->level, &made.ids);
@@ -45,7 +45,7 @@ static struct encoded encode(const struct text *text, bool edited) {
     }
     made.length = encoder.length;
     cr_assert(encoder.bytes == text->bytes);
-    encoder_end(&encoder, made.length, edited, NULL, &made.vocabulary);
+    encoder_end(&encoder, made.length, NULL, &made.vocabulary);
     return made;
 }
 
@@ -99,7 +99,7 @@ Test(encoder, blocks_of_every_size_give_the_same) {
         for (int level = LEVEL_CHAR; level <= LEVEL_BYTE; level++)
             for (text.block = 1; text.block < 70; text.block++) {
                 text.level = level;
-                struct encoded made = encode(&text, text.block % 2);
+                struct encoded made = encode(&text);
                 expect_same(&text, &made);
                 encoded_free(&made);
             }
@@ -111,7 +111,7 @@ Test(encoder, blocks_of_every_size_give_the_same) {
 }
 
 static void encode_again(void *text) {
-    encode(text, false);
+    encode(text);
 }
 
 /* Prints what the text should have been refused with, unless it was. */
@@ -168,7 +168,7 @@ Test(encoder, ids_are_as_wide_as_the_vocabulary_needs) {
     for (size_t v = 0; v < sizeof V / sizeof *V; v++)
         for (uint32_t first = 1; first < 400; first += 199) {
             struct text text = with_vocabulary(V[v], first);
-            struct encoded made = encode(&text, first > 1);
+            struct encoded made = encode(&text);
             cr_assert(made.vocabulary.V == V[v] && made.length == 2 * V[v]);
             cr_expect(made.ids.width == (V[v] <= 256     ? 1
                                          : V[v] <= 65536 ? 2

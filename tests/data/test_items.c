@@ -3,7 +3,7 @@
 #include "data/random.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
-#include "data/text/writer.h"
+#include "data/text/vocabulary.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void expect_items(const char *text, int level, const char *want) {
     const struct item **sorted = malloc(corpus.units * sizeof *sorted);
     char got[2048] = "";
     int32_t marker = vocabulary_id(&corpus.vocabulary, END_MARKER);
-    for (size_t i = 0; i < corpus.units; i++) sorted[i] = &items_of(&corpus)->item[i];
+    for (size_t i = 0; i < corpus.units; i++) sorted[i] = &items_of(&corpus)[i];
     qsort(sorted, corpus.units, sizeof *sorted, by_start);
     for (size_t i = 0; i < corpus.units; i++) {
         cr_expect(ids_at(&corpus.ids, sorted[i]->start) == marker);

@@ -1,7 +1,6 @@
 /* The characters that a model knows: as text in its file, by name in messages, and in its
    output. */
 #include "data/text/vocabulary.h"
-#include "data/text/writer.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

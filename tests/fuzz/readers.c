@@ -3,7 +3,7 @@
 #include "data/files/safetensors.h"
 #include "data/text/items.h"
 #include "data/text/utf8.h"
-#include "data/text/writer.h"
+#include "data/text/vocabulary.h"
 #include "model/lab/config.h"
 #include <errno.h>
 #include <math.h>
@@ -113,7 +113,7 @@ static void check_items(const struct corpus *corpus) {
     int32_t marker = vocabulary_id(&corpus->vocabulary, END_MARKER);
     size_t tokens = 0;
     for (size_t i = 0; i < corpus->units; i++) {
-        const struct item *item = &items_of(corpus)->item[i];
+        const struct item *item = &items_of(corpus)[i];
         check(item->tokens > 1 && item->start + item->tokens < corpus->length, "inside");
         for (size_t t = 0; t <= item->tokens; t++)
             check((ids_at(&corpus->ids, item->start + t) == marker) == (t % item->tokens == 0),
