@@ -129,16 +129,16 @@ def texts_of(quantity, facts):
 def equal_evidence(facts):
     mean, across = pooled(RMS, facts), pooled(ACROSS["rms"], facts)
     return (f"Over {places(RMS, facts)}, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average, with a "
-            f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}. On {texts_of(ACROSS['rms'], facts)} texts "
-            f"(English, German and Chinese, a word list, C and Python) it is {nats(across[0], True)}, from "
-            f"{nats(across[1], True)} to {nats(across[2], True)}.")
+            f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}. Over {texts_of(ACROSS['rms'], facts)} texts "
+            f"(English, German, Chinese, a word list, C and Python) the average is {nats(across[0], True)}, with an interval "
+            f"from {nats(across[1], True)} to {nats(across[2], True)}.")
 
 
 def none_evidence(facts):
-    return (f"At nanoGPT's recipe, a model without a norm has a loss {span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. At "
-            f"their best recipes the difference is {span_of(NONE, facts, sign=True)}. On {texts_of(ACROSS['none'], facts)} "
-            f"texts, with tiny Shakespeare's recipe, it is {span_of(ACROSS['none'], facts, sign=True)}. These models have at most "
-            "4 layers.")
+    return (f"With nanoGPT's recipe, the loss of models without a norm is {span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. "
+            f"With the best recipe of each, the difference is {span_of(NONE, facts, sign=True)}. With the recipes that are best "
+            f"on tiny Shakespeare, it is {span_of(ACROSS['none'], facts, sign=True)} on {texts_of(ACROSS['none'], facts)} texts. "
+            "These models have at most 4 layers.")
 
 
 def spans(quantities, facts, sign=True):
@@ -149,8 +149,8 @@ def spans(quantities, facts, sign=True):
 def optimizer_evidence(facts):
     others = [SGD[norm] for norm in SGD if norm != "bn"]
     return (f"With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
-            f"That of SGD with momentum minus AdamW's is {spans([SGD['bn']], facts)} with BatchNorm, and "
-            f"{spans(others, facts)} with LayerNorm, with RMSNorm and without a norm.")
+            f"The loss of SGD with momentum minus AdamW's is {spans([SGD['bn']], facts)} with BatchNorm. With LayerNorm, with "
+            f"RMSNorm and without a norm it is {spans(others, facts)}.")
 
 
 def recipe_gaps(facts):
@@ -159,26 +159,26 @@ def recipe_gaps(facts):
 
 
 def recipe_evidence(facts):
-    return (f"From nanoGPT's recipe (initial standard deviation 0.02, learning rate 0.001) to its best one, LayerNorm gains "
-            f"{span_of(GAIN, facts)} nats. At their best recipes, RMSNorm, BatchNorm and models without a norm differ from it "
-            f"by at most {nats(recipe_gaps(facts))}.")
+    return (f"LayerNorm's best recipe lowers its loss by {span_of(GAIN, facts)} nats compared with nanoGPT's recipe (initial "
+            "standard deviation 0.02, learning rate 0.001). With the best recipe of each, RMSNorm, BatchNorm and no norm differ "
+            f"from LayerNorm by at most {nats(recipe_gaps(facts))} nats.")
 
 
 def one_sequence_evidence(facts):
-    return (f"At equal numbers of training characters, BatchNorm's loss minus LayerNorm's is {span_of(ONE, facts, sign=True)} "
-            f"nats with one sequence per batch and {span_of(FOUR, facts, sign=True)} with four; on random text, which nobody "
-            f"can predict, one sequence per batch lowers BatchNorm's training loss {span_of(LEAK['bn'], facts)} nats below "
-            "chance.")
+    return (f"BatchNorm's loss minus LayerNorm's is {span_of(ONE, facts, sign=True)} nats with one sequence per batch, and "
+            f"{span_of(FOUR, facts, sign=True)} with four, at equal numbers of training characters. On random text, which "
+            "cannot be predicted, BatchNorm's training loss with one sequence per batch falls "
+            f"{span_of(LEAK['bn'], facts)} nats below chance.")
 
 
 def outlier_evidence(facts):
-    return (f"One channel of the position embedding, made 1000 times as large before training, raises LayerNorm's loss by "
-            f"{span_of(COST['ln'], facts)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)}.")
+    return ("Before training, one channel of the position embedding is multiplied by 1000. This changes LayerNorm's loss by "
+            f"{span_of(COST['ln'], facts, sign=True)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)}.")
 
 
 def running_evidence(facts):
-    return (f"With 12 sequences per batch, the loss with the batch's own statistics minus the loss with running statistics "
-            f"is {span_of(OWN, facts, sign=True)} nats.")
+    return ("With 12 sequences per batch, evaluation with the batch's own statistics instead of running ones changes "
+            f"BatchNorm's loss by {span_of(OWN, facts, sign=True)} nats.")
 
 
 def deep_evidence(facts):
@@ -191,38 +191,39 @@ FINDINGS = [
             all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN, NONE)
                      for sign in (1, -1)]),
             recipe_evidence,
-            lambda facts: f"Initialization and learning rate matter more than the norm: {span_of(GAIN, facts)} against at "
-            f"most {nats(recipe_gaps(facts))} nats.",
+            lambda facts: "Initialization and learning rate matter more than the norm: tuning them lowers the loss by "
+            f"{span_of(GAIN, facts)} nats, and tuned norms differ by at most {nats(recipe_gaps(facts))}.",
             pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
     Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
             all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
-            lambda facts: f"Shallow models train without a norm if their recipe is tuned: {span_of(NONE, facts, sign=True)} nats against "
-            f"LayerNorm, but {span_of(NONE_DEFAULT, facts, sign=True)} at nanoGPT's recipe.",
+            lambda facts: "Shallow models train without a norm if their recipe is tuned. Their loss minus LayerNorm's is then "
+            f"{span_of(NONE, facts, sign=True)} nats, but {span_of(NONE_DEFAULT, facts, sign=True)} with nanoGPT's recipe.",
             lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}),
             f"{FULL} --only={NORMS_AT}"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
             all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH)),
             one_sequence_evidence,
             lambda facts: f"With one sequence per batch, BatchNorm's loss is {span_of(ONE, facts)} nats above LayerNorm's, "
-            "since it learns to read the future; with four it keeps up.",
+            "because it learns to read the future. With four it is not.",
             pictures.over_batches, f"{FULL} --only=E3"),
     Finding("outlier", "LayerNorm suffers from an outlier channel, BatchNorm does not",
             all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA)), outlier_evidence,
-            lambda facts: f"One outlier channel costs LayerNorm {span_of(COST['ln'], facts)} nats and BatchNorm nothing.",
+            lambda facts: f"One outlier channel raises LayerNorm's loss by {span_of(COST['ln'], facts)} nats, and BatchNorm's not "
+            "at all.",
             lambda facts, title: pictures.rows(facts, title, {"LayerNorm": COST["ln"], "BatchNorm": COST["bn"]},
                                                "loss with the outlier minus loss without it (nats)"),
             f"{FULL} --only=E9"),
     Finding("rms", "RMSNorm equals LayerNorm", all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
-            lambda facts: f"RMSNorm equals LayerNorm: {nats(pooled(RMS, facts)[0], True)} nats on average.",
+            lambda facts: f"RMSNorm equals LayerNorm: the losses differ by {nats(pooled(RMS, facts)[0], True)} nats on average.",
             lambda facts, title: pictures.rows(facts, title, {"RMSNorm": RMS}, "loss minus LayerNorm's (nats)", DELTA),
             f"{FULL} --only={NORMS_AT},E23"),
-    Finding("optimizer", "Muon beats AdamW with every norm; SGD loses least with BatchNorm",
+    Finding("optimizer", "Muon beats AdamW with every norm; SGD comes closest to AdamW with BatchNorm",
             all_of(*[below(quantity, 0) for quantity in MUON.values()],
                    *[below(rise("E22", "val_loss", ("norm=bn", f"norm={norm}"), "optimizer=sgd", "optimizer=adamw"), 0)
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
-            lambda facts: f"Muon beats AdamW with every norm ({spans(MUON.values(), facts)} nats); SGD loses least with "
-            "BatchNorm.",
+            lambda facts: f"Muon beats AdamW with every norm: the losses differ by {spans(MUON.values(), facts)} nats. SGD comes "
+            "closest to AdamW with BatchNorm.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
     Finding("deep", "Without warm-up, deep Pre-LN models train and deep Post-LN models do not", above(DEEP, MUCH),
             deep_evidence,

@@ -77,15 +77,15 @@ def recipes_table():
         times = [statistics.median(seconds[recipe].values()) for recipe in (NANOGPT, BEST)]
         lines.append([TEXTS[text], str(len(losses[BEST])), mean_text(losses[NANOGPT]), mean_text(losses[BEST]),
                       difference_text(losses[BEST], losses[NANOGPT]), f"{times[1] / times[0]:.2f}"])
-    return markdown(["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time, times `nanogpt`'s"], lines)
+    return markdown(["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time relative to `nanogpt`"], lines)
 
 
 def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
     losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
-    return (f"`./train --recipe=best` has a loss of {mean_text(losses[BEST])} nats on tiny Shakespeare, and nanoGPT's recipe "
-            f"{mean_text(losses[NANOGPT])} with the same number of characters and no more parameters "
-            "([what each choice is worth](scripts/RESULTS.md)).")
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST])} nats, and nanoGPT's recipe "
+            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters, and the better model has fewer "
+            "parameters ([what each choice is worth](scripts/RESULTS.md)).")
 
 
 # ---- tuned variants ------------------------------------------------------------------------------

@@ -149,11 +149,11 @@ def opening(facts, runs):
     counts = {word: sum(judged[claim.id].word == word for claim in theirs) for word in VERDICTS}
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return ["# What normalization does in small Transformers", "",
-            f"{runs} models on {listed(TEXTS.get(text, text) for text in texts)}, of "
-            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Norms are compared at their own best initialization and "
-            "learning rate, with several seeds. Losses are in nats per character, of validation text.", "",
-            f"Of {len(theirs)} claims that five articles make: {told}. [The page](published/README.md) has all of them, with "
-            "rules, intervals and commands. This file is written by `scripts/report.py --texts`.", ""]
+            f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
+            f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Each norm is measured at its own best initialization and "
+            "learning rate, with several seeds. Losses are measured on validation text, in nats per character.", "",
+            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. [The page](published/README.md) "
+            "has each claim with its rule, intervals and command. `scripts/report.py --texts` writes this file.", ""]
 
 
 def recommended_rows(facts):
@@ -163,8 +163,8 @@ def recommended_rows(facts):
 
 def recommended(facts):
     return ["## Which norm, where, and how", "", *markdown_table(recommended_rows(facts)), "",
-            f"A norm is named if its loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
-            "norm named. In the rows of other batch sizes LayerNorm's learning rate was tuned, its initialization was not.",
+            f"A row names every norm whose loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
+            "norm named. In the rows of 1, 4 and 32 sequences per batch, only LayerNorm's learning rate was tuned.",
             ""]
 
 
@@ -173,15 +173,15 @@ def not_shown(facts):
     return ["## What is not shown", "",
             f"- Larger models: the largest has {largest['n-layer']} layers and {largest['n-embd']} channels. Trends over "
             "size may end or reverse.",
-            f"- Other data: {listed(TEXTS.get(text, text) for text in texts_of(facts))}, as characters, and six more texts where "
-            "a sentence says so. Sub-word models and images were not trained.",
+            f"- Other data: most models read {listed(TEXTS.get(text, text) for text in texts_of(facts))} as characters. Six "
+            "more texts were used where a sentence says so. Sub-word models and images were not trained.",
             "- Long training: the models read their text at most a few times.",
-            "- Other optimizers: one finding compares Muon and SGD with AdamW; all others are AdamW's.",
-            "- Confirmation of two rules: that on optimizers was written after its first runs, and that on models without a norm "
-            "was made one-sided after a Chinese text. No other text has tested them since.",
-            f"- Everything at its best recipe: the findings of {listed(GPT2_FINDINGS)} have tuned learning rates, but "
-            "GPT-2's initialization, whose standard deviation is too small for these widths (deep models have Xavier's). "
-            "Weight decay, warm-up and schedule are nanoGPT's everywhere.", ""]
+            "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
+            "- Confirmation of two rules: the rule on optimizers was written after its first runs. The rule on models without a "
+            "norm was made one-sided after it failed on a Chinese text. Neither was tested on new texts since.",
+            f"- The best recipe everywhere: the findings on {listed(GPT2_FINDINGS)} have tuned learning rates. Their initial "
+            "standard deviation was not tuned: it is GPT-2's, which is too small for these widths, or Xavier's in deep models. "
+            "All findings use nanoGPT's weight decay, warm-up and schedule.", ""]
 
 
 def findings_text(facts, runs):
@@ -196,11 +196,11 @@ def findings_text(facts, runs):
 
 def readme_text(facts, runs):
     """The block of README.md, with its marks."""
-    texts = texts_of(facts)
+    texts = {text for experiment in (NORMS_AT, "E23") for text, _ in facts.cells(experiment)}
     return "\n".join([
         MARKS[0],
-        f"**What we found** in {runs} models on {len(texts)} texts ([findings, with pictures and "
-        "commands](scripts/claims/FINDINGS.md)):", "",
+        f"**What we found** in {runs} models on {len(texts)} texts, with losses in nats per character "
+        "([pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
         *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", tables.recipe_line(), MARKS[1]])
 
 

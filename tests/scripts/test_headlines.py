@@ -93,8 +93,8 @@ def test_a_finding_needs_its_facts():
 
 def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
-    assert "1234 models" in text and "At their best recipes the difference is +0.050" in text
-    assert "gains 0.20 nats" in text and "0.60 nats and BatchNorm's by 0.000" in text
+    assert "1234 models" in text and "With the best recipe of each, the difference is +0.050" in text
+    assert "lowers its loss by 0.20 nats" in text and "+0.60 nats and BatchNorm's by 0.000" in text
     assert "the loss of Post-LN models is 0.50 nats above that of Pre-LN models" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
