@@ -1,7 +1,7 @@
 #include "data/files/options.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/files/line.h"
+#include "data/files/file.h"
 #include "data/files/suggest.h"
 #include <ctype.h>
 #include <errno.h>
@@ -189,7 +189,7 @@ bool options_load(const struct option *table, void *settings, const char *path) 
     size_t bytes = 0;
     uint32_t crc = 0; // of the lines before
     bool changed = false;
-    for (int number = 1; (length = line_read(file, line, sizeof line)) != 0; number++) {
+    for (int number = 1; (length = file_line(file, line, sizeof line)) != 0; number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
         if (length < 0 || (bytes += (size_t)length) > FILE_BYTES)
             die(STATUS_USAGE, "config: %s: is larger than a file of options can be", path);

@@ -1,20 +1,40 @@
 /* A run's folder: config.ini, the tables log.csv, probes.csv and samples.txt, log.crc32,
    summary.json, sample.txt, the models' files and the checkpoint. Files other than the tables
-   exist completely or not at all (new_file.h). A file that cannot be read or written, or is damaged, dies
-   with status 1. A name that is too long, a folder that contains a run, and a run that another
+   exist completely or not at all (file.h). A file that cannot be read or written, or is damaged,
+   dies with status 1. A name that is too long, a folder that contains a run, and a run that another
    process is writing die with status 2. The message names the file or folder.
+
+   log.crc32 has the checksums of the tables as they were when the last checkpoint was written, a line
+   for each:
+
+     log.csv BYTES CRC32
+     probes.csv BYTES CRC32
+     samples.txt BYTES CRC32
+
+   BYTES is the table's length. Rows that were added later are not covered; resuming from the
+   checkpoint drops them. The file is written before the checkpoint, so that it always covers the
+   rows that a checkpoint needs. The checksums are not in the checkpoint itself because rows contain
+   times, and two runs with the same options shall have the same checkpoint.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
    system drops the lock when the process ends, in whatever way. */
 #ifndef RUN_H
 #define RUN_H
 
-#include "data/files/new_file.h"
-#include "data/files/table_checksum.h"
+#include "data/files/file.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+enum { TABLE_LOG, TABLE_PROBES, TABLE_SAMPLES, TABLES };
+
+/* The CRC-32 of the first `bytes` bytes of a table; bytes 0: there is no checksum. */
+struct table_checksum {
+    uint64_t bytes;
+    uint32_t crc32;
+};
+
+/* Set `silent` and `eval_train`, and the rest to 0. */
 struct run {
     char folder[3072];
     bool silent;         // another process writes this run: nothing is read or written here

@@ -1,6 +1,5 @@
 #include "model/lab/say.h"
 #include "data/die.h"
-#include "data/files/quote.h"
 #include "model/math/ranks.h"
 #include <errno.h>
 #include <libgen.h>
@@ -120,14 +119,30 @@ void say_end(struct session *t) {
                  outcome->tokens_per_second, t->run.folder);
 }
 
+/* Writes a word in a form that a POSIX shell reads back. */
+static void put_word(FILE *file, const char *word) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
+    if (!word[strspn(word, plain)]) {
+        fputs(word, file);
+        return;
+    }
+    fputc('\'', file);
+    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, file);
+    fputc('\'', file);
+}
+
 void say_resume(struct session *t, const char *program) {
-    char command[4096], resume[4096];
+    char command[4096] = "", resume[4096];
     const char *corpus = t->config.corpus;
     bool piped = corpus && !strcmp(corpus, "-");
     snprintf(resume, sizeof resume, "--resume=%s", t->run.folder);
-    size_t used = quote_word(program, command, sizeof command);
-    if (used < sizeof command - 1) command[used++] = ' ';
-    quote_word(resume, command + used, sizeof command - used);
+    FILE *pen = fmemopen(command, sizeof command - 1, "w");
+    if (!pen) return;
+    put_word(pen, program);
+    fputc(' ', pen);
+    put_word(pen, resume);
+    fclose(pen);
     progress_say(&t->progress, "to continue%s: %s",
                  piped ? ", with the same text on standard input" : "", command);
 }

@@ -5,7 +5,7 @@ run_options.py says which options make no difference. A run may be under way: su
 missing, and an incomplete last line of log.csv is left out.
 
 check_table() checks log.csv, probes.csv or samples.txt against log.crc32. ./train writes log.crc32 with each
-checkpoint (data/files/table_checksum.h): for each of these files a line NAME BYTES CRC32, the checksum of its
+checkpoint (data/files/run.h): for each of these files a line NAME BYTES CRC32, the checksum of its
 first BYTES bytes. Rows that were added later are not covered. A run without checkpoints has no log.crc32.
 """
 import csv

@@ -1,6 +1,5 @@
 /* What people who know other programs type, and what the program answers. */
 #include "data/die.h"
-#include "data/files/quote.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/json.h"
@@ -298,11 +297,6 @@ Test(first_day, an_interrupted_run_says_how_to_continue) {
 
 Test(first_day, the_command_is_quoted_for_the_shell) {
     check_continues("it's$1", "'--resume=it'\\''s$1'");
-    char text[64];
-    cr_expect(quote_word("", text, sizeof text) == 2);
-    cr_expect_str_eq(text, "''");
-    cr_expect(quote_word("a b", text, 4) == 3, "cut");
-    cr_expect_str_eq(text, "'a ");
 }
 
 Test(first_day, random_characters_and_a_model_s_vocabulary) {

@@ -127,6 +127,7 @@ static void restore_tables(void) {
 }
 
 static void resume_tables(void) {
+    run = (struct run){0};
     run_lock(&run, "run");
     kept_seconds = run_resume(&run, STEPS);
     run_start_table(&run, TABLE_PROBES, STEPS);

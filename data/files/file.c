@@ -1,7 +1,7 @@
-#include "data/files/new_file.h"
+#include "data/files/file.h"
 #include "data/die.h"
-#include "data/files/sync.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,12 +35,27 @@ struct new_file file_create_nowhere(void) {
     return file;
 }
 
+bool file_sync(int descriptor) {
+    return !fsync(descriptor) || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+}
+
+/* Syncs the entries of a folder: a new or renamed file is safe only after this. */
+static bool sync_folder(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return errno == EACCES; // a folder may be writable but not readable
+    bool done = file_sync(descriptor);
+    int why = errno;
+    close(descriptor);
+    errno = why;
+    return done;
+}
+
 void file_commit(struct new_file *file) {
     if (!file->path[0]) {
         fclose(file->stream);
         return;
     }
-    bool failed = fflush(file->stream) || ferror(file->stream) || !sync_file(fileno(file->stream));
+    bool failed = fflush(file->stream) || ferror(file->stream) || !file_sync(fileno(file->stream));
     int why = errno;
     if (fclose(file->stream) && !failed) failed = true, why = errno;
     if (!failed && rename(file->temporary, file->path)) failed = true, why = errno;
@@ -66,4 +81,29 @@ bool file_same(const char *path, const char *other) {
     struct stat one, two;
     return !stat(path, &one) && !stat(other, &two) && one.st_dev == two.st_dev &&
            one.st_ino == two.st_ino;
+}
+
+bool file_make_folder(const char *what, char *folder, bool fresh) {
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(folder, 0777) && errno != EEXIST && errno != EISDIR ? errno : 0;
+        *slash = '/';
+        if (failed)
+            die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder, strerror(failed));
+    }
+    if (!mkdir(folder, 0777)) return true;
+    struct stat status;
+    if (errno == EEXIST && fresh) return false;
+    if (errno == EEXIST && !stat(folder, &status) && S_ISDIR(status.st_mode)) return true;
+    die(STATUS_MACHINE, "%s: %s: cannot be created: %s", what, folder, strerror(errno));
+}
+
+ssize_t file_line(FILE *file, char *text, size_t size) {
+    size_t length = 0;
+    int byte = 0;
+    while (byte != '\n' && length + 1 < size && (byte = getc_unlocked(file)) != EOF)
+        text[length++] = (char)byte;
+    text[length] = 0;
+    if (length + 1 < size || byte == '\n') return (ssize_t)length;
+    return getc_unlocked(file) == EOF ? (ssize_t)length : -1;
 }

@@ -2,11 +2,12 @@
    renamed, and then their folder is synced. A kill or a power failure at any moment leaves the old
    file or the new one. A failure dies with status 1 (2 if the name is too long) and names the file
    after `what`. */
-#ifndef NEW_FILE_H
-#define NEW_FILE_H
+#ifndef FILE_H
+#define FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* A file that is being written to `stream`. */
 struct new_file {
@@ -30,5 +31,18 @@ void file_check(const char *what, const char *path);
 
 /* Whether both paths lead to the same file, which is there. */
 bool file_same(const char *path, const char *other);
+
+/* Creates the folder and its parents, as mkdir -p. With `fresh`, returns false if it exists. */
+bool file_make_folder(const char *what, char *folder, bool fresh);
+
+/* Writes a file or folder through to the disk. Returns false and sets errno if that fails. What
+   cannot be synced at all, such as a pipe or a file on a file system without this service, counts as
+   done. */
+bool file_sync(int descriptor);
+
+/* Reads a line into `text` (`size` bytes), with its newline if it has one and a NUL after it, so
+   that a file that is something else takes no memory. Returns its length: 0 at the end of the file,
+   or if reading failed (ferror()); -1 if the line does not fit. A line may hold NULs. */
+ssize_t file_line(FILE *file, char *text, size_t size);
 
 #endif
