@@ -346,6 +346,22 @@ class Model(nn.Module):
         return seen
 
 
+@contextlib.contextmanager
+def rounded_inputs(model, bits):
+    """In this context the inputs of all linear layers are rounded, each tensor to 2^bits - 1 equal steps between minus and
+    plus its largest absolute value."""
+    levels = 2 ** (bits - 1) - 1
+
+    def round_input(module, inputs):
+        step = (inputs[0].abs().amax() / levels).clamp(min=1e-30)
+        return ((inputs[0] / step).round() * step, *inputs[1:])
+    with contextlib.ExitStack() as hooks:
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                hooks.callback(module.register_forward_pre_hook(round_input).remove)
+        yield
+
+
 def load(run, **changes):
     """The model of a run's folder or a safetensors file, in eval mode; `changes` replace its options.
     A missing file raises FileNotFoundError, a damaged one ValueError."""

@@ -19,6 +19,10 @@ SEEDS = "After a quick report at quick size, with the same thresholds: the value
         "their interval decides, and no longer each value."
 RECIPE = "After the first edition: its initial weights, GPT-2's, are too small for these widths, and cost LayerNorm 0.07 " \
          "to 0.2 nats. Now each model has its own best initialization and learning rate (E20)."
+SMALL_TEXT = "At first the text had 100,000 characters, which these models hardly overfit, and initial weights were " \
+             "GPT-2's. Now it has 20,000, and each model has its best recipe. A difference below the margin counts as none, " \
+             "since against 0 an absent effect could never be refuted."
+AGAIN = "This rule was written before its runs, and after the first ones had left it open."
 ANNEALED = "It compared a run before its learning rate had decayed with one after, and rounded steps up to tenths. Now " \
            "runs of 50, 70 and 90 % of the updates are each annealed by themselves, and steps are interpolated (E21)."
 
@@ -36,6 +40,11 @@ def loss_of_groups():
     return difference("E1", "val_loss", "norm=gn", "norm=ln", at=TUNED)
 
 
+def resisted(strength):
+    """How much more noise of so many per cent costs a model without a norm than LayerNorm."""
+    return difference("E10", f"noise_cost_{strength}", "norm=none", "norm=ln", at=f"variant=plain {BEST}")
+
+
 def drops(small):
     """With this batch BatchNorm's loss is more than MUCH above LayerNorm's, and the difference is more than MUCH
     larger than with 32 sequences."""
@@ -44,8 +53,9 @@ def drops(small):
 
 
 # How much more BatchNorm than LayerNorm loses from Pre-LN to Post-LN.
-PLACED = rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"), f"placement=post {TUNED}",
-              f"placement=pre {TUNED}")
+PLACED = rise("E8", "val_loss", ("norm=bn depth=base", "norm=ln depth=base"), f"placement=post {BEST}",
+              f"placement=pre {BEST}")
+SMALL = "characters=20000 dropout=0"
 WIDTHS = (32, 64, 128)  # channels
 
 CLAIMS_A = [
@@ -106,19 +116,24 @@ CLAIMS_A = [
           "which algebra forbids, and the weak one was about logits. Now the outputs are measured."),
     Claim("A10 B8 F3", "LayerNorm regularizes and generalizes better", "A, claim 10; B, claim 8; "
           "F, claim 3", "open",
-          says=all_of(above(difference("E14", "best_loss", "norm=none", "norm=ln", at="dropout=0"),
-                            DELTA),
-                      above(difference("E14", "gap_at_equal_fit", "norm=none", "norm=ln",
-                                       at="dropout=0"), 0)),
-          meant=above(difference("E14", "best_loss", "norm=none", "norm=ln", at="dropout=0"), 0)),
+          says=all_of(above(difference("E14", "best_loss", "norm=none", "norm=ln", at=SMALL), DELTA),
+                      above(difference("E14", "gap_at_equal_fit", "norm=none", "norm=ln", at=SMALL), 0)),
+          meant=above(difference("E14", "best_loss", "norm=none", "norm=ln", at=SMALL), DELTA),
+          revised=f"{SMALL_TEXT} {AGAIN}"),
     Claim("A19", "Normalization makes a model resist noise in its input", "A, claim 19", "open",
-          says=above(difference("E10", "noise_cost", "norm=none", "norm=ln", at="variant=plain"), DELTA),
-          meant=above(difference("E10", "noise_cost", "norm=none", "norm=ln", at="variant=plain"), 0)),
+          says=all_of(*[above(resisted(strength), DELTA) for strength in (5, 10, 20)]),
+          meant=above(resisted(20), DELTA),
+          note="How much less noise costs LayerNorm than a model without a norm, with 5, 10 and 20 % of the characters "
+          "replaced; in the weak sense with 20 %.",
+          revised="At first 5 % of the characters were replaced, the weak sense compared with 0, and initial weights were "
+          "GPT-2's. Now the noise is swept from 1 to 20 %, the same places for all models, each at its best recipe. A "
+          f"difference below the margin counts as none. {AGAIN}"),
     Claim("A12", "In the original paper a LayerNorm follows each activation of the MLP; that helps",
           "A, claim 12", "false", says=known(False),
           meant=above(difference("E10", "val_loss", "variant=plain", "variant=ffn-norm-ln",
-                                 at="norm=ln"), DELTA),
-          note="The paper (section 3.1) puts it after the sub-layer's residual addition."),
+                                 at=f"norm=ln {BEST}"), DELTA),
+          note="The paper (section 3.1) puts it after the sub-layer's residual addition.",
+          revised=f"Both variants had the learning rate that was tuned for one of them. {RECIPE} {AGAIN}"),
     Claim("A14", "Without normalization a model may be hard to train, or train extremely slowly", "A, claim 14",
           "open",
           says=in_some_cell(above(loss("norm=none", "norm=ln"), MUCH)),
@@ -151,7 +166,7 @@ CLAIMS_A = [
           "not", "A, claim 22", "open",
           says=in_some_cell(above(PLACED, MUCH)), meant=in_some_cell(above(PLACED, DELTA)),
           note="How much more BatchNorm loses than LayerNorm, from Pre-LN to Post-LN.",
-          revised="The article says \"may\", so one text and size is enough."),
+          revised=f"The article says \"may\", so one text and size is enough. {RECIPE} {AGAIN}"),
     Claim("A23 C13", "BatchNorm does not fit self-attention: attention then depends on the batch",
           "A, claim 23; C, claim 13", "open",
           says=exact(value("E6", "weight_change_running", "norm=bn"), low=TINY),
@@ -181,8 +196,10 @@ CLAIMS_A = [
           f"weights were GPT-2's. {RECIPE}"),
     Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
           "A, second answer, table", "open",
-          says=above(rise("E5", "val_loss", ("norm=bn pads=mask", "norm=ln pads=mask"), "text=items",
-                          "text=running"), DELTA)),
+          says=above(rise("E5", "val_loss", ("norm=bn", "norm=ln"), "spread=29", "spread=0"), DELTA),
+          note="Lines of 32 characters on average: of 3 to 61, against 32 each. Statistics leave pads out.",
+          revised="At first padded lines were compared with running text, which differ in more than their lengths. Now it is "
+          f"the same text in lines of the same mean length, at each norm's best recipe. {AGAIN}"),
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
           "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),
     Claim("N4", "LayerNorm is indispensable: nothing else will do", "A, IV", "false",
@@ -197,6 +214,6 @@ CLAIMS_A = [
           out="The article says it of images. On text, E10 has what wrong characters cost each norm."),
     Claim("N15", "Pre-LN raises the efficiency of training", "A, VI", "open",
           says=below(steps_to("E21", "norm=ln", "norm=ln placement=post"), 1),
-          meant=no(above(difference("E21", "val_loss", "norm=ln", "norm=ln placement=post", at="updates=100%"), DELTA)),
-          revised=f"{RECIPE} {ANNEALED}"),
+          meant=no(above(loss("norm=ln", "norm=ln placement=post"), DELTA)),
+          revised=f"{RECIPE} {ANNEALED} The weak sense reads the final losses of E20, which has more seeds and texts."),
 ]

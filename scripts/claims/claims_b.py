@@ -1,6 +1,6 @@
 """The claims of articles B and C. claims.py has the whole table."""
-from claims.claims_a import (ANNEALED, BEST, DELTA, MUCH, RATES, RECIPE, SEEDS, TINY, TUNED, loss,
-                             loss_of_groups)
+from claims import recipes
+from claims.claims_a import AGAIN, ANNEALED, BEST, DELTA, MUCH, RECIPE, SEEDS, TINY, loss, loss_of_groups
 from claims.quantities import (correlation, difference, geometric, largest_rate, ratio, slope, steps_to,
                                value)
 from claims.rules import above, all_of, any_of, below, exact, in_some_cell, known, no, within
@@ -10,10 +10,12 @@ WIDTH, LENGTH = ("width", (128, 256, 512)), ("length", (64, 128, 256, 512))
 NORMS = [f"norm={norm}" for norm in ("none", "ln", "bn", "rms")]
 
 
-FACTOR = largest_rate("E20", RATES, "norm=ln init=best", "norm=none init=best")
+FACTOR = largest_rate("E20", recipes.EDGE, "norm=ln edge=best", "norm=none edge=best")
+HALF_STEP = 1.33  # of these rates
 
 DEEP = "norm=ln depth=16 warmup=0"
-STABLER = above(difference("E8", "val_loss", "placement=post", "placement=pre", at=DEEP), MUCH)
+STABLER = any_of(*[above(difference("E8", "val_loss", "placement=post", "placement=pre", at=f"{DEEP}{init}"), MUCH)
+                   for init in ("", " init=xavier")])
 
 
 def exponent(metric, axis, at):
@@ -47,10 +49,11 @@ CLAIMS_B = [
           note="The bound is sqrt(C - 1)."),
     Claim("B5 B6", "LayerNorm allows a learning rate that is 2 to 10 times larger",
           "B, claims 5 and 6", "open",
-          says=all_of(above(FACTOR, 1.99), below(FACTOR, 10.01)), meant=above(FACTOR, 1),
+          says=all_of(above(FACTOR, 1.99), below(FACTOR, 10.01)), meant=above(FACTOR, HALF_STEP),
           note="The largest learning rate that costs at most 0.1 nats against the best one, each model at its own best "
-          "initialization. The grid of rates has two points a decade.",
-          revised=f"{RECIPE} Models of two layers (XS) and of four (S) are cells of E20."),
+          "initialization. The grid of rates has four points a decade; in the weak sense the factor is above half a step of "
+          "it.",
+          revised=f"{RECIPE} The grid had two points a decade and two seeds. {AGAIN}"),
     Claim("B10 B11", "LayerNorm does not depend on the length of a sequence, and a batch of one works",
           "B, claims 10 and 11", "true",
           says=all_of(exact(change("prefix_change", "ln"), 0, 1e-5),
@@ -63,15 +66,15 @@ CLAIMS_B = [
                        zero(value("E2", "own_gap", "norm=ln")))),
     Claim("B16 C20 F15", "Pre-LN is more stable; Post-LN is sometimes better", "B, claim 16; "
           "C, claim 20; F, claim 15", "true",
-          says=all_of(STABLER, in_some_cell(above(difference(
-              "E8", "val_loss", "placement=pre", "placement=post", at=f"norm=ln depth=base {TUNED}"),
-              DELTA))),
+          says=all_of(STABLER, in_some_cell(above(loss("norm=ln", "norm=ln placement=post"), DELTA))),
           meant=STABLER,
-          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, where "
-          "stuck runs are worse than those that trained.",
+          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, with GPT-2's or with "
+          "Xavier's initial weights, where stuck runs are worse than those that trained.",
           revised="After a trial with three seeds and a quick report at quick size. At first the fractions of "
           "runs that train were judged. In the quick report all runs trained, and Post-LN ended 0.2 nats "
-          "higher, which fractions do not see. So the paired difference of the losses decides."),
+          "higher, which fractions do not see. So the paired difference of the losses decides. In the first edition only "
+          "GPT-2's initial weights were read, although F12 reads Xavier's too, from the same runs. That Post-LN is "
+          f"sometimes better is judged at best recipes. {RECIPE}"),
     Claim("B17", "The variance needs a stable algorithm, and double precision where needed",
           "B, claim 17", "true",
           says=all_of(exact(value("E13", "error", "algorithm=one-pass bits=32 offset=10000"), low=0.01),
@@ -156,7 +159,8 @@ CLAIMS_B = [
           says=all_of(no(within(loss("norm=rms", "norm=ln"), DELTA)),
                       no(within(loss_of_groups(), DELTA)),
                       no(within(loss("norm=bn", "norm=ln"), DELTA))),
-          meant=any_of(no(within(loss("norm=rms", "norm=ln"), DELTA)),
-                       no(within(loss_of_groups(), DELTA)),
-                       no(within(loss("norm=bn", "norm=ln"), DELTA))), revised=RECIPE),
+          meant=any_of(*[in_some_cell(no(within(quantity, DELTA))) for quantity in
+                         (loss("norm=rms", "norm=ln"), loss_of_groups(), loss("norm=bn", "norm=ln"))]),
+          note="In the weak sense: some norm's loss is more than 0.02 nats from LayerNorm's in some text and size.",
+          revised=f"{RECIPE} The weak sense asked for every text and size. {AGAIN}"),
 ]

@@ -1,6 +1,6 @@
 """The claims of articles D and F, that of none of the articles, and the canaries. claims.py has the
 whole table."""
-from claims.claims_a import BEST, DELTA, MUCH, RECIPE, SEEDS, TINY, loss
+from claims.claims_a import AGAIN, BEST, DELTA, MUCH, RECIPE, SEEDS, SMALL_TEXT, TINY, loss
 from claims.claims_b import zero
 from claims.quantities import difference, geometric, ratio, rise, value
 from claims.rules import above, all_of, any_of, below, exact, no, within
@@ -8,6 +8,15 @@ from claims.verdicts import FALSE, TRUE, Claim
 
 ARTICLE = "vector=article"
 DEEP = "norm=ln placement=post depth=100"
+
+
+ADAMW = "optimizer=adamw placement=pre"
+LATER = "It was added after the first edition, before the runs of its experiment."
+
+
+def own_gain(norm):
+    """By how much a recipe of its own lowers a norm's loss."""
+    return difference("E25", "val_loss", "own=off", "own=both", at=f"norm={norm}")
 
 
 VISION = "The article compares language with images, and this program trains on text only. E4 compares text with the " \
@@ -95,13 +104,30 @@ CLAIMS_D = [
           says=all_of(exact(value("E11", "jacobian_trace", "softmax=large"), 0, 0),
                       exact(value("E11", "jacobian_trace", "softmax=mild"), low=0.5))),
     Claim("N13", "BatchNorm lessens the need for dropout", "F, BatchNorm", "open",
-          says=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn", "norm=ln"), DELTA),
-          meant=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn", "norm=ln"), 0)),
+          says=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn characters=20000",
+                          "norm=ln characters=20000"), DELTA),
+          note="How much more dropout costs BatchNorm than LayerNorm, or how much less it gains.",
+          revised=f"{SMALL_TEXT} {AGAIN}"),
     Claim("X1", "(in none of the articles) In training BatchNorm lets a causal model see the future",
           "normlab", "open",
           says=above(value("E7", "learned_leak", "norm=bn text=random batch=12"), 0.05),
           meant=above(value("E7", "learned_leak", "norm=bn text=random batch=1"), 0.05),
           note="Logits leak in any batch (E7); what is asked is whether that is learned."),
+    Claim("X2", "(in none of the articles) LayerNorm makes more outliers than a model without a norm, and rounding "
+          "activations costs it more", "normlab", "open",
+          says=all_of(above(difference("E24", "stream_kurtosis", "norm=ln", "norm=none", at=ADAMW), 0),
+                      above(difference("E24", "activations_4_cost", "norm=ln", "norm=none", at=ADAMW), DELTA)),
+          meant=above(difference("E24", "stream_kurtosis", "norm=ln", "norm=none", at=ADAMW), 0), revised=LATER),
+    Claim("X3", "(in none of the articles) DyT and Derf need a recipe of their own: a learned scale of the embeddings and "
+          "alpha by site", "normlab, after arXiv:2503.10622 and 2512.10938", "open",
+          says=all_of(*[above(own_gain(norm), DELTA) for norm in ("dyt", "derf")]),
+          meant=any_of(*[above(own_gain(norm), DELTA) for norm in ("dyt", "derf")]), revised=LATER),
+    Claim("X4", "(in none of the articles) Compared with LayerNorm, DyT helps with little text and harms with much",
+          "normlab, after arXiv:2604.23434", "open",
+          says=all_of(below(difference("E25", "val_loss", "norm=dyt", "norm=ln", at="characters=100000"), 0),
+                      above(difference("E25", "val_loss", "norm=dyt", "norm=ln", at="characters=4000000"), 0)),
+          meant=above(rise("E25", "val_loss", ("norm=dyt", "norm=ln"), "characters=4000000", "characters=100000"), 0),
+          revised=LATER),
 ]
 
 # What is known before: if one of these comes out otherwise, the report itself is wrong.

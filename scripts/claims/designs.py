@@ -6,7 +6,7 @@ variant, or None as long as it is not known. A variant is judged at its tuned ra
 """
 import itertools
 
-from claims import lab
+from claims import lab, recipes
 from claims.plan import DEFAULT_RATE, run_of
 from ablate.selection import rank
 
@@ -142,6 +142,7 @@ def text_runs(size, tuned):
 
 
 def padding_runs(size, tuned):
+    yield from recipes.spread_runs(size, tuned)
     for norm, pads in (("ln", "mask"), ("bn", "mask"), ("bn", "include")):
         rate = tuned(size, norm=norm)
         if rate is not None and size.full:  # other fractions of pads
@@ -183,6 +184,7 @@ def future_runs(size, tuned):
 
 
 def depth_runs(size, tuned):
+    yield from recipes.placed_runs(size, tuned)
     for norm, place in DEPTH_CELLS:
         options = {"norm": norm, "placement": place}
         yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
@@ -239,13 +241,15 @@ def outlier_starts(size, tuned, options):
         return
     variant = {name.replace("_norm", ""): word for name, word in options.items()}
     factors = (1, 10, 100, 1000) if size.full else (1, 1000)
-    for factor, seed in ((factor, seed) for factor in factors for seed in size.judged()):
+    more = 24 if size.full and size.smallest and options == {"norm": "none"} else 0  # F10 was open with 8
+    for factor, seed in ((factor, seed) for factor in factors for seed in size.judged(at_least=more * (factor in (1, 1000)))):
         run = run_of(size, tuned.label, {**variant, "start": f"x{factor}"}, seed, ("ending",),
                      learning_rate=rate, **options)
         yield tuned.lab.with_start(run, factor)
 
 
 def affine_runs(size, tuned):
+    yield from recipes.noise_runs(size, tuned)
     for norm in ("none", "ln", "bn"):
         rows = [{}, {"affine": "off"}, {"ffn_norm": "ln"}, {"bias": "off"}]
         for options in rows if norm != "none" else rows[:1]:
@@ -270,6 +274,7 @@ def cost_runs(size, tuned):
 
 
 def small_runs(size, tuned):
+    yield from recipes.overfitted_runs(size, tuned)
     updates = size.pick(20, 3 * size["max-iters"], 3000)
     for norm in ("none", "ln", "bn", "rms")[:4 if size.full else 3]:
         for dropout in (0.0, 0.2):

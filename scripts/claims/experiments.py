@@ -59,8 +59,9 @@ EXPERIMENTS = [
     Experiment(
         "E5", "Padded lines",
         "Do pads distort BatchNorm's statistics?",
-        "whether statistics include pads or mask them; padded lines or running text.",
-        SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss"),),
+        "whether statistics include pads or mask them; padded lines or running text; by how much the lengths of lines differ "
+        "(spread: 32 characters, up to so many more or less), at each norm's best recipe.",
+        SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss", spread=None), lines("spread", "val_loss")),
         metrics=("val_loss", "pad_change")),
     Experiment(
         "E6", "One sequence fixed, the batch varied",
@@ -101,9 +102,10 @@ EXPERIMENTS = [
     Experiment(
         "E10", "Gamma, beta, biases, a norm in the MLP, noise",
         "What do the learned scale and shift contribute, and does a norm resist wrong characters?",
-        "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced.",
-        SMALL_MODELS, designs.affine_runs, figure=(dots("val_loss"), dots("noise_cost")),
-        metrics=("val_loss", "noise_cost", "gamma_moved", "beta_moved")),
+        "affine, bias, a norm after the MLP's nonlinearity; 5 % of the characters replaced, and at the best recipes 1 to "
+        "20 %.",
+        SMALL_MODELS, designs.affine_runs, figure=(dots("val_loss"), dots("noise_cost"), dots("noise_cost_20")),
+        metrics=("val_loss", "noise_cost", "noise_cost_1", "noise_cost_5", "noise_cost_20", "gamma_moved", "beta_moved")),
     Experiment(
         "E11", "Exact properties of the norms",
         "What do the program's norms compute for given vectors?",
@@ -126,9 +128,11 @@ EXPERIMENTS = [
     Experiment(
         "E14", "A small corpus",
         "Does a norm narrow the gap between training and validation loss?",
-        "norm and dropout, on the first part of the corpus, trained for longer.",
-        SMALL_MODELS + " Models of this size hardly overfit this text, so there is little to regularize.",
-        designs.small_runs, figure=(dots("best_loss"), dots("gap_at_equal_fit")),
+        "norm and dropout, on the first part of the corpus, trained for longer; at the best recipes on its first 20000 "
+        "characters.",
+        SMALL_MODELS + " Models of this size hardly overfit the larger part, so there is little to regularize.",
+        designs.small_runs, figure=(dots("best_loss", characters=None), dots("gap_at_equal_fit", characters=None),
+                                    dots("best_loss", characters="20000"), dots("gap_at_best", characters="20000")),
         metrics=("best_loss", "gap_at_best", "gap_at_equal_fit")),
     Experiment(
         "E15", "Statistics by position",
@@ -197,6 +201,25 @@ EXPERIMENTS = [
         "or twice that of the first text, tuned on other seeds and on a held-out tenth of the training split.",
         SMALL_MODELS, recipes.other_text_runs, across=True, figure=(dots("val_loss"),),
         metrics=("val_loss", "learning_rate")),
+    Experiment(
+        "E24", "Outliers and what they cost",
+        "Which norm, placement and optimizer make outliers of activations, and what does rounding cost then?",
+        "norm; optimizer; placement of LayerNorm. Models are those of E22 at their best recipes; Peri-LN and sandwich have "
+        "Pre-LN's recipe. Weight matrices are rounded in the file, inputs of linear layers in scripts/normlab.py, each "
+        "tensor to 8 or 4 bits between minus and plus its largest absolute value.",
+        SMALL_MODELS + " Outliers of large models grow in longer training.", recipes.outlier_runs, figure=(
+            dots("stream_kurtosis"), dots("stream_peak"), dots("first_share_ratio"), dots("weights_4_cost"),
+            dots("activations_4_cost")),
+        metrics=("val_loss", "stream_kurtosis", "stream_peak", "first_share", "first_share_ratio", "weights_8_cost",
+                 "weights_4_cost", "activations_8_cost", "activations_4_cost")),
+    Experiment(
+        "E25", "Recipes of norm-free kinds",
+        "Do DyT and Derf need a recipe of their own, and does it matter how much text there is?",
+        "a learned scale of the embeddings (own=scale); alpha by site, the best of four pairs (own=alpha); both; the "
+        "learning rate is tuned again for each. Then the first 0.1, 1 and 4 million characters of the longest text, with "
+        "five times the updates.",
+        SMALL_MODELS + " Even the longer runs read the largest part less than once.", recipes.norm_free_runs, across=True,
+        figure=(dots("val_loss", own=True), lines("characters", "val_loss")), metrics=("val_loss", "learning_rate")),
 ]
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}

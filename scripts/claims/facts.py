@@ -26,11 +26,12 @@ from claims.exact import ALONE
 from claims.fact_table import RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
+from claims.outliers import OUTLIERS
 from claims.plan import Rate
 from claims.quantities import rate_rows, stable_rates
 from common.runs import RunError
 
-ALL_MEASURES = {**MEASURES, **INSTRUMENTS}
+ALL_MEASURES = {**MEASURES, **INSTRUMENTS, **OUTLIERS}
 EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"

@@ -54,11 +54,11 @@ def estimate_text(outcome):
         ends = list(dict.fromkeys(map(number, (min(estimate.seeds.values()),
                                                max(estimate.seeds.values())))))
         return " to ".join(ends) + (seeds if estimate.kind != "exact" else "")
+    unit = f" {outcome.reading.quantity.unit}".rstrip()
     if outcome.pooled:
         mean, low, high, n = outcome.pooled
-        return f"{number(mean)} nats [{number(low)}, {number(high)}], mean over {n} texts and sizes"
+        return f"{number(mean)}{unit} [{number(low)}, {number(high)}], mean over {n} texts and sizes"
     kind = {"median": "median ", "fraction": "fraction "}.get(estimate.kind, "")
-    unit = f" {outcome.reading.quantity.unit}".rstrip()
     return f"{kind}{number(estimate.value)}{unit} [{number(estimate.low)}, {number(estimate.high)}]{seeds}"
 
 
@@ -107,7 +107,8 @@ def telling(claim, verdict):
     if verdict.word == TRUE:
         return first_with(HOLDS, *says)
     if verdict.word in PARTLY:
-        return first_with(HOLDS, *meant) or first_with(HOLDS, *says) or first_with(FAILS, *meant)
+        return first_with(HOLDS, *meant) or first_with(HOLDS, *says) or first_with(FAILS, *meant) or \
+            first_with(OPEN, *meant)
     if verdict.word == FALSE:
         return first_with(FAILS, *meant) or first_with(FAILS, *says)
     if verdict.word == UNDECIDED:

@@ -11,7 +11,7 @@ same one with probability q^n + (1 - q)^n, and then the interval leaves out the 
 seeds and equal modes, 24 % if one run in four ends elsewhere.
 
 Sources: Lakens 2017 (equivalence by two one-sided tests), Clopper and Pearson 1934, Holm 1979, Fisher
-1935 (sign flips), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
+1935 (sign flips), Welch 1947 (contrasts), DerSimonian and Laird 1986 and Hartung and Knapp 2001 (means over cells). A 99 % interval inside the margins is the pair of one-sided tests at 0.5 % each.
 """
 from collections import namedtuple
 import functools
@@ -107,6 +107,14 @@ def pooled(means, errors, confidence=CONFIDENCE):
     scatter = float(weights @ (means - mean) ** 2) / (k - 1)
     half = t_quantile(k - 1, confidence) * math.sqrt(max(1.0, scatter) / weights.sum())
     return Interval(mean, mean - half, mean + half, k)
+
+
+def contrast(weights, means, errors, counts, confidence=CONFIDENCE):
+    """The interval of a weighted sum of independent means, of so many values each: Welch and Satterthwaite."""
+    variances = (np.asarray(weights, float) * errors) ** 2
+    freedom = variances.sum() ** 2 / (variances ** 2 / (np.asarray(counts) - 1)).sum()
+    mean, half = float(np.dot(weights, means)), t_quantile(float(freedom), confidence) * math.sqrt(variances.sum())
+    return Interval(mean, mean - half, mean + half, len(means))
 
 
 # ---- tests ---------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Where an experiment finds its things: ./train, the texts, the folder of runs, evaluations and dumps.
 
 FOLDER/texts/ has the texts that are made from a corpus: its characters in random order ("shuffled"), cut
-into lines of 3 to 60 characters ("lines"), its first part ("small"); and "toy", sentences of invented
-words for trials of the report.
+into lines of 3 to 60 characters ("lines"), its first part ("small"), the first N characters ("first-N"), lines of 32
+characters, up to N more or less ("spread-N"); and "toy", sentences of invented words for trials of the report.
 """
 import math
 import os
@@ -60,10 +60,15 @@ def made_text(kind, text, level):
         return "".join(generator.sample(text, len(text)))
     if kind == "small":
         return text[:SMALL[level]]
-    flat, lines, at = " ".join(text[:20 * SMALL[level]].split()), [], 0
-    while at < len(flat):
-        length = generator.randint(3, 60)
-        lines.append(flat[at:at + length])
+    return cut(" ".join(text[:20 * SMALL[level]].split()), 3, 60, generator)
+
+
+def cut(text, shortest, longest, generator):
+    """Lines of these lengths."""
+    lines, at = [], 0
+    while at < len(text):
+        length = generator.randint(shortest, longest)
+        lines.append(text[at:at + length])
         at += length
     return "\n".join(line for line in lines if line.strip()) + "\n"
 
@@ -85,6 +90,7 @@ class Lab:
         self.bases, self.others = tuple(corpora), tuple(others)
         self.paths, self.entropies, self.texts, self.checksums = dict(corpora), {}, {}, {}
         self.records, self.starts, self.known_ends = records, {}, set()
+        self.bases_of = {}  # {label of a part of a text: label of the text}
         self.failed = 0  # runs that could not be done
         os.makedirs(os.path.join(folder, "texts"), exist_ok=True)
         for label in corpora:
@@ -100,6 +106,27 @@ class Lab:
                 self.paths[f"{label}-{kind}"] = path
                 self.keep_text(path, made_text(kind, text, level))
         self.paths.update(others)
+
+    def longest(self):
+        return max(self.bases, key=lambda label: len(self.text(label)))
+
+    def part(self, label, count):
+        """The label of the first `count` characters of a text, or None if it has fewer."""
+        text = self.text(label)
+        return self.made(label, f"first-{count}", lambda: text[:count]) if len(text) >= count else None
+
+    def spread(self, label, more):
+        """The label of a text in lines of 32 characters, up to `more` more or less."""
+        return self.made(label, f"spread-{more}", lambda: cut(
+            " ".join(self.text(label)[:20 * SMALL[self.level]].split()), 32 - more, 32 + more, random.Random(1)))
+
+    def made(self, label, kind, text):
+        name = f"{label}-{kind}"
+        if name not in self.paths:
+            path = os.path.join(self.folder, "texts", f"{name}.txt")
+            self.keep_text(path, text())
+            self.paths[name], self.bases_of[name] = path, label
+        return name
 
     @staticmethod
     def keep_text(path, text):

@@ -204,6 +204,10 @@ class Tuning:
     def __init__(self, label, lab):
         self.label, self.lab, self.wanted, self.found = label, lab, [], {}
 
+    def on(self, label):
+        """The same on another text."""
+        return type(self)(label, self.lab)
+
     def run(self, size, rate, seed, **options):
         """A run of the grid. Only its last loss counts."""
         updates = options.get("max_iters", size["max-iters"])

@@ -50,11 +50,24 @@ class Estimate:
         values = list(self.seeds.values())
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
+    def scales(self):
+        """(function to the scale on which the mean is taken, function back)."""
+        return (math.log, math.exp) if self.ratio else (float, float)
+
+    def has_error(self):
+        """Whether it is a mean with a finite interval, so that error() is its standard error."""
+        return self.kind == "mean" and self.n > 1 and (self.low > 0 or not self.ratio) and \
+            math.isfinite(self.error()) and self.error() > 0
+
+    def error(self):
+        scale = self.scales()[0]
+        return (scale(self.high) - scale(self.low)) / 2 / inference.t_quantile(self.n - 1)
+
     def p_against(self, *thresholds):
         """The exact p of the hypothesis that the mean is one of these; NaN where the mean does not decide."""
         if not thresholds or self.kind != "mean" or not 1 < self.n <= inference.FLIPS_MAX:
             return math.nan
-        scale = math.log if self.ratio else float
+        scale = self.scales()[0]
         return max(inference.sign_flip_p([scale(value) - scale(m) for value in self.seeds.values()])
                    for m in thresholds)
 

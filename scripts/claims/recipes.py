@@ -1,18 +1,30 @@
-"""The runs of E20 to E23: norms at their best recipes, one factor of a model at a time, other optimizers, other texts.
+"""The runs of E20 to E25: norms at their best recipes, one factor of a model at a time, other optimizers, other texts,
+outliers, and norm-free kinds; and those of other experiments that are judged at best recipes.
 
 A recipe is an initial standard deviation and a learning rate, tuned together (Tuning.recipes()) on seeds of their
 own and on a held-out tenth of the training split. The best two are judged with other seeds.
 """
 from dataclasses import replace
 
+from ablate.selection import rank
 from claims.fact_table import variant_text
-from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, STDS, Tuning, beside, run_of
+from claims.plan import DEFAULT_RATE, FIRST_TUNING_SEED, HELD_OUT, LEVELS, QUARTERS, STDS, beside, run_of
 
 LOSS = ("ending", "curve", "steadiness")
 POST = {"norm": "ln", "placement": "post"}
 CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
 MORE = ("dyt", "derf")              # those of the smallest one too
+FREE = MORE                         # what E25 is about
 JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20, E22 and E23, and of E21
+MORE_SEEDS = {"best": 24, "budgets": 16, "width": 8}  # of the smallest models, in a full report
+EDGE = QUARTERS[QUARTERS.index(1e-2):QUARTERS.index(1.0) + 1]  # rates among which E20 looks for the largest stable one
+SPREADS = (0, 14, 29)               # by how much the lengths of lines differ, of E5
+NOISE_NORMS = ("none", "ln", "bn")
+OVERFITTED = 20000                  # characters of E14's text at best recipes
+LENGTHS = (100_000, 1_000_000, 4_000_000)  # characters of E25's texts
+LONGER = 5                          # times the updates on them
+ALPHAS = ((0.8, 0.2), (1.0, 0.5), (2.0, 0.5), (2.0, 1.0))  # initial alpha in attention and elsewhere
+PLACES = ("post", "peri", "sandwich")  # of E24 beside Pre-LN
 # What E21 varies: {option: (its name in variants, its values)}.
 FACTORS = {"n_embd": ("width", (32, 64, 128)), "n_layer": ("depth", (1, 2, 4, 8)),
            "block_size": ("context", (32, 64, 128)), "max_iters": ("updates", (500, 1000, 2000, 4000))}
@@ -59,10 +71,24 @@ def recipe_runs(size, tuned):
                              learning_rate=DEFAULT_RATE, **options)
             best = found.get(tuple(options.items()))
             for name, recipe, seeds in zip(("best", "second"), best or (), (JUDGED, JUDGED // 2)):
-                for seed in size.judged(seeds):
+                for seed in size.judged(seeds, at_least=more_seeds(size, name)):
                     yield run_of(size, tuned.label, {**options, "recipe": name}, seed, LOSS, **options, **recipe)
             if best and not size.coarse:
                 yield from grid_runs(size, tuned, options, best[0])
+            if best and options in ({"norm": "none"}, {"norm": "ln"}) and size.smallest:
+                yield from edge_runs(size, tuned, options, best[0]["init_std"])
+
+
+def more_seeds(size, what):
+    return MORE_SEEDS.get(what, 0) if size.full and size.smallest else 0
+
+
+def edge_runs(size, tuned, options, std):
+    """At all rates that could be the largest stable one."""
+    for rate in EDGE[::size.pick(8, 2, 1)]:
+        for seed in size.judged(JUDGED):
+            yield run_of(size, tuned.label, {**options, "edge": "best", "rate": rate}, seed, ("ending",), init_std=std,
+                         learning_rate=rate, **options)
 
 
 def grid_runs(size, tuned, options, best):
@@ -90,12 +116,12 @@ def factor_runs(size, tuned):
         for option, (name, values) in FACTORS.items() if best and not size.small else ():
             for value in values:
                 recipe = at_value(size, tuned, {**options, **best, option: value})
-                for seed in size.judged(FACTOR_SEEDS) if recipe else ():
+                for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name)) if recipe else ():
                     yield run_of(size, tuned.label, {**options, name: value}, seed, ("ending",), **recipe)
     for options in ({"norm": "none"}, {"norm": "ln"}, POST):
         best = best_of(size, tuned, options) if options != POST or not size.small else None
         for part in BUDGETS if best else ():
-            for seed in size.judged(FACTOR_SEEDS):
+            for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, "budgets")):
                 yield run_of(size, tuned.label, {**options, "updates": f"{part}%"}, seed, ("ending", "steadiness"),
                              max_iters=part * size["max-iters"] // 100, **options, **best)
 
@@ -111,31 +137,36 @@ def at_value(size, tuned, options):
     return rate and {**rest, "learning_rate": rate}
 
 
-def optimizer_runs(size, tuned):
-    """E22: norms at their best recipes, with each optimizer."""
+def optimizer_rows(size, tuned):
+    """(norm, optimizer, options, best recipe or None)."""
     norms = [*CORE, *MORE] if size.full and not size.coarse else CORE
     for norm in norms:
-        best = best_of(size, tuned, {"norm": norm})
-        yield from judged_at(size, tuned.label, {"norm": norm, "optimizer": "adamw"}, best, {"norm": norm})
+        yield norm, "adamw", {"norm": norm}, best_of(size, tuned, {"norm": norm})
     for name, (options, rates) in OPTIMIZERS.items() if not size.small else ():
         rows = [{"norm": norm, **options} for norm in norms]
         found = recipes_of(size, tuned, rows, rates)
         for row in rows:
             best = found.get(tuple(row.items()))
-            yield from judged_at(size, tuned.label, {"norm": row["norm"], "optimizer": name}, best and best[0], row)
+            yield row["norm"], name, row, best and best[0]
 
 
-def judged_at(size, label, variant, recipe, options):
+def optimizer_runs(size, tuned):
+    """E22: norms at their best recipes, with each optimizer."""
+    for norm, name, options, best in optimizer_rows(size, tuned):
+        yield from judged_at(size, tuned.label, {"norm": norm, "optimizer": name}, best, options)
+
+
+def judged_at(size, label, variant, recipe, options, measures=("ending",)):
     """The judged runs of a variant at its recipe, none as long as this is not known."""
     for seed in size.judged(JUDGED) if recipe else ():
-        yield run_of(size, label, variant, seed, ("ending",), **options, **recipe)
+        yield run_of(size, label, variant, seed, measures, **options, **recipe)
 
 
 def other_text_runs(size, tuned):
     """E23: the norms of all sizes on other texts, at the first text's recipe with its learning rate halved, kept or
     doubled: a quarter of a decade is a factor of 1.8."""
     for label in tuned.lab.bases + tuned.lab.others:
-        tuning = Tuning(label, tuned.lab)
+        tuning = tuned.on(label)
         for norm in CORE:
             best = best_of(size, tuned, {"norm": norm})
             if best:
@@ -145,3 +176,117 @@ def other_text_runs(size, tuned):
                 recipe = rate and {"init_std": best["init_std"], "learning_rate": rate}
                 yield from judged_at(size, label, {"norm": norm}, recipe, {"norm": norm})
         tuned.wanted += tuning.wanted
+
+
+def outlier_runs(size, tuned):
+    """E24: the models of E22, and LayerNorm in other placements; Peri-LN and sandwich have Pre-LN's recipe."""
+    def measured(variant, recipe, options):
+        return judged_at(size, tuned.label, variant, recipe, options, ("ending", "outliers", "rounding"))
+
+    for norm, name, options, best in optimizer_rows(size, tuned):
+        yield from measured({"norm": norm, "optimizer": name, "placement": "pre"}, best, options)
+    for place in PLACES if not size.small else ():
+        best = best_of(size, tuned, POST if place == "post" else {"norm": "ln"})
+        yield from measured({"norm": "ln", "optimizer": "adamw", "placement": place}, best,
+                            {"norm": "ln", "placement": place})
+
+
+OWN = {"off": ((), False), "scale": ((), True), "alpha": (ALPHAS, False), "both": (ALPHAS, True)}
+
+
+def own_choices(size, own):
+    """The options that a recipe of norm-free kinds is chosen among."""
+    alphas, scale = OWN[own]
+    alphas = alphas[:size.pick(1, 4, 4)]
+    more = {"embd_scale": "learned"} if scale else {}
+    return [{**more, "dyt_alpha_attn": attention, "dyt_alpha": other} for attention, other in alphas] or [more]
+
+
+def with_best_rate(size, tuned, best, choices, seeds, **options):
+    """The options and the learning rate of the best choice, or None as long as it is not known. Each choice is tried
+    with the recipe's rate, and half a decade less and more."""
+    tried, found = replace(size, tuning=seeds), []
+    rates = [beside(best["learning_rate"], step) for step in (-2, 0, 2)]
+    for more in choices:
+        one = {"init_std": best["init_std"], "hold_out": HELD_OUT, **options, **more}
+        rate = tuned(tried, rates=rates, **one)
+        found.append((rate and rank(tuned.losses(tried, rate, **one)), {**more, "learning_rate": rate}))
+    return None if any(score is None for score, _ in found) else {
+        "init_std": best["init_std"], **min(found, key=lambda one: one[0])[1]}
+
+
+def norm_free_runs(size, tuned):
+    """E25: norm-free kinds with a learned scale of the embeddings and an alpha for each site; and on the first parts of
+    the longest text."""
+    for norm in FREE if not size.coarse else ():
+        best = recipes_of(size, tuned, [{"norm": one} for one in FREE]).get((("norm", norm),))
+        for own in OWN if best else ():
+            recipe = with_best_rate(size, tuned, best[0], own_choices(size, own), size.recipe_seeds(), norm=norm)
+            yield from judged_at(size, tuned.label, {"norm": norm, "own": own}, recipe, {"norm": norm})
+    label = tuned.lab.longest()
+    for count in LENGTHS[:size.pick(1, 3, 3)] if size.smallest and not size.small else ():
+        part = tuned.lab.part(label, count)
+        if part:
+            yield from part_runs(size, tuned, tuned.on(label), part, count)
+
+
+def part_runs(size, tuned, whole, part, count):
+    """LayerNorm, and norm-free kinds with their own recipe, on a part of a text. whole: the tuning on the text."""
+    tuning, updates = tuned.on(part), {"max_iters": LONGER * size["max-iters"]}
+    for norm in ("ln", *FREE):
+        group = [{"norm": one} for one in FREE] if norm in FREE else groups_of(size)[0]
+        best = recipes_of(size, whole, group).get((("norm", norm),))
+        if best:
+            choices = own_choices(size, "both")[:2] if norm in FREE else [{}]
+            recipe = with_best_rate(size, tuning, best[0], choices, 1, norm=norm, **updates)
+            yield from judged_at(size, part, {"norm": norm, "characters": count}, recipe, {"norm": norm, **updates})
+    tuned.wanted += whole.wanted + tuning.wanted
+
+
+# ---- rows of other experiments at best recipes ---------------------------------------------------
+
+def placed_runs(size, tuned):
+    """E8: LayerNorm and BatchNorm in both placements."""
+    for norm in ("ln", "bn"):
+        for place in ("pre", "post") if not size.small else ():
+            options = {"norm": norm, "placement": place} if place == "post" else {"norm": norm}
+            best = best_of(size, tuned, options) if options in groups_of(size)[0] else alone(size, tuned, options)
+            yield from judged_at(size, tuned.label, {"norm": norm, "placement": place, "depth": "base", "recipe": "best"},
+                                 best, options)
+
+
+def alone(size, tuned, options):
+    """The best recipe of a variant that no group has."""
+    found = recipes_of(size, tuned, [options]).get(tuple(options.items()))
+    return found and found[0]
+
+
+def noise_runs(size, tuned):
+    """E10: the cost of noise, and LayerNorm in the MLP."""
+    for norm in NOISE_NORMS:
+        yield from judged_at(size, tuned.label, {"norm": norm, "variant": "plain", "recipe": "best"},
+                             best_of(size, tuned, {"norm": norm}), {"norm": norm}, ("ending", "noise_sweep"))
+    options = {"norm": "ln", "ffn_norm": "ln"}
+    yield from judged_at(size, tuned.label, {"norm": "ln", "variant": "ffn-norm-ln", "recipe": "best"},
+                         alone(size, tuned, options), options)
+
+
+def spread_runs(size, tuned):
+    """E5: lines of the same mean length whose lengths differ more or less."""
+    for norm in ("ln", "bn"):
+        best = best_of(size, tuned, {"norm": norm})
+        for more in SPREADS:
+            options = {"norm": norm, "items": "on", "pad_to": "block", "block_size": 2 * size["block-size"]}
+            yield from judged_at(size, tuned.lab.spread(tuned.label, more), {"norm": norm, "spread": more}, best, options)
+
+
+def overfitted_runs(size, tuned):
+    """E14: a text that is small enough to be learned by heart."""
+    updates = size.pick(20, 1000, 2000)
+    part = tuned.lab.part(tuned.label, size.pick(OVERFITTED // 10, OVERFITTED, OVERFITTED))
+    for norm in NOISE_NORMS if part else ():
+        best = best_of(size, tuned, {"norm": norm})
+        for dropout in (0.0, 0.2):
+            yield from judged_at(size, part, {"norm": norm, "dropout": dropout, "characters": OVERFITTED}, best,
+                                 {"norm": norm, "dropout": dropout, "eval_train": "on", "max_iters": updates},
+                                 ("ending", "overfitting"))

@@ -12,9 +12,9 @@ holds is 1, open 1/2, fails 0; all_of is the minimum, any_of the maximum, no is 
 logic). A reading is judged in every cell (corpus and size); in_some_cell() asks for one cell that holds.
 What was not measured is None: it never holds.
 
-Equality is judged over cells too: where within() fails in no cell, and the interval of the mean over at least
-three cells (random effects, inference.py) lies within the margin, the open cells hold. Equivalence: Lakens 2017.
-The criterion as data: Lakens and DeBruine 2021.
+Cells are judged together too: where the interval of the mean over at least three cells (random effects, inference.py)
+decides a reading, and the mean of every single cell is on the same side, the open cells are decided alike. So narrower
+intervals contradict no such decision. Equivalence: Lakens 2017. The criterion as data: Lakens and DeBruine 2021.
 """
 from dataclasses import dataclass, replace
 import math
@@ -121,9 +121,12 @@ class Leaf(Reading):
             estimate = self.quantity.estimate(facts, cell)
             if estimate is not None:
                 p = estimate.p_against(*self.thresholds())
-                found[cell] = Outcome(self, cell, replace(estimate, p=p),
-                                      FORMS[self.form](estimate, self.low, self.high))
-        return equal_on_average(found) if self.form == "within" else found
+                found[cell] = Outcome(self, cell, replace(estimate, p=p), self.judge_one(estimate))
+        return agreed_on_average(found)
+
+    def judge_one(self, estimate):
+        """An estimate or an interval."""
+        return FORMS[self.form](estimate, self.low, self.high)
 
     def seeds(self, facts, cell):
         """That would probably decide an open cell."""
@@ -159,20 +162,20 @@ class Leaf(Reading):
         return f"{self.low:g} <= {name} <= {self.high:g}, every value"
 
 
-def equal_on_average(found):
-    """The outcomes of within() by cell, where the mean over cells decides what single cells leave open. A cell
-    that fails contradicts it, and a cell without a finite interval has no place in a mean."""
-    values = [one.value for one in found.values()]
+def agreed_on_average(found):
+    """The outcomes of a leaf by cell, where the mean over cells decides what single cells leave open. A cell whose mean
+    is on the other side contradicts it, and a cell without a finite interval has no place in a mean."""
     estimates = [one.estimate for one in found.values()]
-    if FAILS in values or OPEN not in values or len(values) < POOLED_LEAST or \
-            not all(one.kind == "mean" and one.n > 1 and one.deviation > 0 for one in estimates):
+    if OPEN not in [one.value for one in found.values()] or len(found) < POOLED_LEAST or \
+            not all(one.has_error() for one in estimates):
         return found
-    mean = inference.pooled([one.value for one in estimates],
-                            [one.deviation / math.sqrt(one.n) for one in estimates])
-    leaf = next(iter(found.values())).reading
-    if judge_within(mean, leaf.low, leaf.high) != HOLDS:
+    leaf, (scale, back) = next(iter(found.values())).reading, estimates[0].scales()
+    mean = inference.pooled([scale(one.value) for one in estimates], [one.error() for one in estimates])
+    mean = inference.Interval(*map(back, mean[:3]), mean.n)
+    value = leaf.judge_one(mean)
+    if value == OPEN or any(leaf.judge_one(inference.Interval(*[one.value] * 3, 1)) != value for one in estimates):
         return found
-    return {cell: replace(one, value=HOLDS, pooled=mean) if one.value == OPEN else one for cell, one in found.items()}
+    return {cell: replace(one, value=value, pooled=mean) if one.value == OPEN else one for cell, one in found.items()}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, 
 from claims.inference import MARGIN
 from claims.plan import LEVELS
 from claims.quantities import difference
+from claims.findings import OURS
 from claims.verdicts import VERDICTS
 from claims.words import NORMS
 
@@ -145,7 +146,7 @@ def opening(facts, runs):
     texts, sizes = texts_of(facts), [size for size in LEVELS["full"][0] if any(
         cell[1] == size.name for cell in facts.cells(NORMS_AT))]
     judged = claims.verdicts(facts)
-    theirs = [claim for claim in claims.CLAIMS if claim.where != "normlab"]
+    theirs = [claim for claim in claims.CLAIMS if not claim.where.startswith(OURS)]
     counts = {word: sum(judged[claim.id].word == word for claim in theirs) for word in VERDICTS}
     told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return ["# What normalization does in small Transformers", "",

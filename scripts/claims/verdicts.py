@@ -5,11 +5,15 @@ says is meant. A verdict looks at all cells (text and size):
 
     true                     says holds in every cell
     true in a weaker sense   meant does, says does not
-    depends on size          meant holds at one size and fails at another
+    depends on size          meant holds at one size and fails at another, or the trend says so
     false                    meant fails in every cell
     open                     none of these: an interval contains its threshold, or texts of one size disagree
     not tested               no run of this program could show it; the claim says why
     not measured             the facts are missing
+
+The trend: where meant compares one quantity with a threshold, the mean of every text is on one side of it at the smallest
+size and on the other at the largest, and the interval of the difference between these sizes excludes 0, the claim
+depends on size, although single cells may be open.
 
 A rule with rate=tuned or recipe=best in it is judged at the default recipe (nanoGPT's) too:
 
@@ -21,9 +25,9 @@ in a weaker sense. For each asks for decided cells only, and two that contradict
 from dataclasses import dataclass, field
 import zlib
 
-from claims import caveats
+from claims import caveats, inference
 from claims.fact_table import AT_BEST, RECIPES
-from claims.rules import FAILS, HOLDS, OPEN, at_most
+from claims.rules import FAILS, HOLDS, OPEN, Leaf, at_most
 
 TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe",
                                      "false")
@@ -116,15 +120,49 @@ def word_of(says, meant, weaker):
     return {HOLDS: WEAKER, FAILS: FALSE}.get(meant, UNDECIDED)
 
 
+@dataclass(frozen=True)
+class Trend:
+    """Of a quantity: its mean over texts at the smallest and at the largest size, and the interval of the difference, on
+    the scale of logarithms where it is a ratio."""
+    sizes: tuple
+    means: tuple
+    change: object
+
+
+def trend_of(reading, facts):
+    """The Trend, or None where the sizes are not on different sides of the threshold, or may be equal."""
+    if not isinstance(reading, Leaf) or reading.form not in ("above", "below"):
+        return None
+    measured = {cell: one.estimate for cell, one in reading.measured(facts).items()}
+    sizes = list(dict.fromkeys(size for _, size in measured))
+    ends = [{text: one for (text, size), one in measured.items() if size == end} for end in (sizes[:1] + sizes[-1:])]
+    if len(sizes) < 2 or not all(one.has_error() for group in ends for one in group.values()):
+        return None
+    sides = [{reading.judge_one(inference.Interval(*[one.value] * 3, 1)) for one in group.values()} for group in ends]
+    texts = [text for text in ends[0] if text in ends[1]]
+    if not texts or sorted(sides, key=min) != [{FAILS}, {HOLDS}]:
+        return None
+    estimates = [group[text] for group in ends for text in texts]
+    scale, back = estimates[0].scales()
+    values = [scale(one.value) for one in estimates]
+    change = inference.contrast([sign / len(texts) for sign in (-1, 1) for _ in texts], values,
+                                [one.error() for one in estimates], [one.n for one in estimates])
+    means = tuple(back(sum(part) / len(texts)) for part in (values[:len(texts)], values[len(texts):]))
+    return Trend((sizes[0], sizes[-1]), means, change) if change.low > 0 or change.high < 0 else None
+
+
 def judge_once(claim, facts):
     """(word, says, meant, {cell: value} of says, {cell: value} of meant)."""
     value, cells = claim.says.judge(facts)
     says = over_cells(value, cells)
-    if not claim.meant:
-        return word_of(says, says, cells), says, says, cells, cells
-    value, weaker = claim.meant.judge(facts)
-    meant = over_cells(value, weaker)
-    return word_of(says, meant, weaker), says, meant, cells, weaker
+    meant, weaker = says, cells
+    if claim.meant:
+        value, weaker = claim.meant.judge(facts)
+        meant = over_cells(value, weaker)
+    word = word_of(says, meant, weaker)
+    if word == UNDECIDED and trend_of(claim.meant or claim.says, facts):
+        word = SIZE
+    return word, says, meant, cells, weaker
 
 
 def over_recipes(best, default):
@@ -142,6 +180,8 @@ def judge(claim, facts):
         return Verdict(UNTESTED, why=claim.out)
     best, says, meant, cells, weaker = judge_once(claim, facts)
     word, why, default = best, why_of(best, says, weaker, claim), []
+    if best == SIZE and not sizes_differ(weaker):
+        why = why_of_trend(trend_of(claim.meant or claim.says, facts), claim)
     if claim.reads(AT_BEST):
         at_default = facts.with_recipe(RECIPES[1])
         other, default = judge_once(claim, at_default)[0], outcomes_at_default(claim, at_default)
@@ -183,6 +223,14 @@ def why_of(word, says, weaker, claim):
     if len(told) > 1:
         return f"{'In a weaker sense it' if claim.meant else 'It'} {'; it '.join(told)}."
     return "The interval contains the threshold."
+
+
+def why_of_trend(trend, claim):
+    """The sentence that explains a verdict by trend."""
+    told = [f"{mean:+.3g} at {size}" for mean, size in zip(trend.means, trend.sizes)]
+    change = [f"{number:+.3g}" for number in (trend.change.mean, trend.change.low, trend.change.high)]
+    return (f"{'In a weaker sense it' if claim.meant else 'It'} depends on size: the mean over texts is {' and '.join(told)}, "
+            f"a change of {change[0]} [{change[1]}, {change[2]}].")
 
 
 def seeds_needed(claim, facts):

@@ -10,7 +10,7 @@ ARTICLES = "Five articles explain why Transformers use LayerNorm and not BatchNo
            "Transformer\"; C, \"Why does the Transformer use LayerNorm and not BatchNorm?\" " \
            "(github.com/lihe/MyGitBlog/issues/8); D, \"Why the Transformer uses Layer Normalization\"; F, \"Layer " \
            "normalization (LN) against batch normalization (BN)\". Claims are paraphrased. A21 is claim 21 of article " \
-           "A. N1 to N16 were found when the articles were read again; X1 is a claim of ours."
+           "A. N1 to N16 were found when the articles were read again; X1 to X4 are claims of ours."
 
 # Above the tables of what is asked most.
 ASKED_SAYS = ("Validation loss of the first model minus that of the second, in nats, with 99 % intervals. Each model has "
