@@ -177,8 +177,7 @@ def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
                                long=options.long and size.name == FULL_SIZES[-1])
                 tuned = tuning(label, lab)
                 runs = list(experiment.runs(size, tuned))
-                planned += [(experiment, size, lab.bases_of.get(run.corpus, run.corpus) if experiment.across else label, run)
-                            for run in runs]
+                planned += [(experiment, size, lab.text_of(run) if experiment.across else label, run) for run in runs]
                 tried += tuned.wanted
                 waiting = waiting_seeds(lab, runs)
                 for run in [*tuned.wanted, *runs]:

@@ -60,7 +60,7 @@ EXPERIMENTS = [
         "E5", "Padded lines",
         "Do pads distort BatchNorm's statistics?",
         "whether statistics include pads or mask them; padded lines or running text; by how much the lengths of lines differ "
-        "(spread: 32 characters, up to so many more or less), at each norm's best recipe.",
+        "(spread: 32 characters, up to N more or less), at each norm's best recipe.",
         SMALL_MODELS, designs.padding_runs, figure=(dots("val_loss", spread=None), lines("spread", "val_loss")),
         metrics=("val_loss", "pad_change")),
     Experiment(

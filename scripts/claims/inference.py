@@ -110,7 +110,7 @@ def pooled(means, errors, confidence=CONFIDENCE):
 
 
 def contrast(weights, means, errors, counts, confidence=CONFIDENCE):
-    """The interval of a weighted sum of independent means, of so many values each: Welch and Satterthwaite."""
+    """The interval of a weighted sum of independent means; counts: the number of values of each. Welch and Satterthwaite."""
     variances = (np.asarray(weights, float) * errors) ** 2
     freedom = variances.sum() ** 2 / (variances ** 2 / (np.asarray(counts) - 1)).sum()
     mean, half = float(np.dot(weights, means)), t_quantile(float(freedom), confidence) * math.sqrt(variances.sum())

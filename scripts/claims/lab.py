@@ -107,6 +107,10 @@ class Lab:
                 self.keep_text(path, made_text(kind, text, level))
         self.paths.update(others)
 
+    def text_of(self, run):
+        """The label of the text that a run's is a part of."""
+        return self.bases_of.get(run.corpus, run.corpus)
+
     def longest(self):
         return max(self.bases, key=lambda label: len(self.text(label)))
 

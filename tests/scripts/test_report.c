@@ -281,8 +281,8 @@ Test(report, bad_input) {
         int status;
         const char *command, *complaint;
     } wrong[] = {
-        {2, "report.py --only=E99", "no experiment E99 (there are E1 to E23)"},
-        {2, "report.py --only=,", "--only=,: names no experiment (there are E1 to E23)"},
+        {2, "report.py --only=E99", "no experiment E99 (there are E1 to E25)"},
+        {2, "report.py --only=,", "--only=,: names no experiment (there are E1 to E25)"},
         {2, "report.py --claim=Z1", "--claim=Z1: no such claim"},
         {2, "report.py --claim=N3", "no experiment decides it"},
         {2, "report.py --size=huge", "'huge' is no size"},

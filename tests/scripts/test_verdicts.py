@@ -5,11 +5,11 @@ import math
 import pytest
 
 np = pytest.importorskip("numpy")
-pytest.importorskip("scipy")
+stats = pytest.importorskip("scipy.stats")
 
 from claims import claims, inference, registered, summary, verdicts
 from claims.fact_table import Facts, read_facts
-from claims.quantities import difference
+from claims.quantities import difference, ratio
 from claims.rules import FAILS, HOLDS, OPEN, above, in_some_cell, within
 from claims.verdicts import (FALSE, RECIPE, SIZE, TRUE, UNDECIDED, UNTESTED, WEAKER, Claim, judge, over_cells,
                              over_recipes, word_of)
@@ -133,6 +133,55 @@ def test_equal_over_cells(more, wanted):
     assert (verdict.word == TRUE, any(one.pooled for one in verdict.said)) == (wanted, wanted), verdict
     two = judge(claim(within(GAP, 0.02)), planted(dict(zip(SIX[:2], (0.002, -0.002))), 0.02))
     assert two.word == UNDECIDED  # too few for a mean over cells
+
+
+@pytest.mark.parametrize("means, wanted", [
+    ((0.03, 0.04, 0.03, 0.035, 0.038, 0.03), TRUE), ((0.01, 0.005, 0.01, 0.005, 0.01, 0.003), FALSE),
+    ((0.03, 0.04, 0.03, 0.035, 0.038, 0.0199), UNDECIDED)])
+def test_cells_that_agree_decide_together(means, wanted):
+    """Every reading is open in every cell; the mean over cells decides it where each cell's mean is on its side."""
+    two, six = (judge(claim(above(GAP, 0.02)), planted(dict(zip(cells, means)), 0.022)) for cells in (SIX[:2], SIX))
+    assert {one.value for one in two.said} == {OPEN}
+    assert (six.word, any(one.pooled for one in six.said)) == (wanted, wanted != UNDECIDED), six
+
+
+def test_a_mean_outside_contradicts_equality():
+    """With narrower intervals that cell fails, so the mean over cells may not decide before."""
+    assert judge(claim(within(GAP, 0.02)), planted(dict(zip(SIX, (0, 0, 0, 0, 0, 0.021))), 0.005)).word == UNDECIDED
+
+
+def test_ratios_are_averaged_as_logarithms():
+    logs = ratio("E20", "val_loss", "norm=a", "norm=b", at="recipe=best")
+    facts = planted(dict(zip(SIX, (0.02, 0.03, 0.02, 0.025, 0.02, 0.03))), 0.03)
+    verdict = judge(claim(above(logs, 1)), facts)
+    assert verdict.word == TRUE and 1 < verdict.said[0].pooled.low < verdict.said[0].pooled.mean < 1.02
+
+
+TWO = [(text, size) for size in ("XS", "S") for text in "tu"]
+
+
+@pytest.mark.parametrize("means, deviation, wanted", [
+    ((0.05, 0.04, -0.01, 0.0), 0.03, SIZE),            # every cell is open, and the change is certain
+    ((0.05, 0.04, -0.01, 0.0), 0.1, UNDECIDED),        # it is not
+    ((0.05, 0.04, 0.03, 0.025), 0.03, UNDECIDED),      # all on one side
+    ((0.05, 0.01, -0.01, 0.0), 0.03, UNDECIDED)])      # texts of one size disagree
+def test_trend_over_size(means, deviation, wanted):
+    facts = planted(dict(zip(TWO, means)), deviation)
+    verdict = judge(claim(above(GAP, 1), above(GAP, 0.02)), facts)
+    assert verdict.word == wanted, verdict
+    if wanted == SIZE:
+        assert {one.value for one in verdict.intended} == {OPEN} and "at XS and -0.005 at S" in verdict.why
+        more = judge(claim(above(GAP, 1), above(GAP, 0.02)), planted(dict(zip(TWO, means)), 0.001))
+        assert more.word == SIZE and {one.value for one in more.intended} == {HOLDS, FAILS}
+
+
+def test_contrast_is_welchs():
+    """An interval with the confidence 1 - p of scipy's Welch test has an end at 0."""
+    a, b = np.array([1.0, 1.2, 0.7, 1.1]), np.array([0.2, 0.9, 0.4, -0.5, 0.3, 0.1])
+    errors = [x.std(ddof=1) / math.sqrt(len(x)) for x in (a, b)]
+    p = stats.ttest_ind(a, b, equal_var=False).pvalue
+    found = inference.contrast((1, -1), (a.mean(), b.mean()), errors, (len(a), len(b)), 1 - p)
+    assert found.low == pytest.approx(0) and found.mean == pytest.approx(a.mean() - b.mean())
 
 
 def test_code_that_judges_is_remembered(tmp_path, monkeypatch):
