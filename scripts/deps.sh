@@ -15,7 +15,7 @@ Installs the missing packages of the named groups, or single packages by Debian'
   test      the test frameworks Criterion and pytest; bash    (default)
   data      the texts that data/get_corpora.sh reads, and curl
   plot      numpy and matplotlib
-  ablate    bash, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
+  ablate    Python, flock, and GNU parallel, which distributes runs of scripts/ablate.sh over machines
   report    scipy and jinja2, for scripts/compare.py and the report
   golden    PyTorch, for scripts/normlab.py, the tests against it and the golden numbers
   lint      clang-format, shellcheck and pyflakes
@@ -45,10 +45,10 @@ libc6-dev                   build   header:math.h                     glibc-deve
 libomp$version-dev          build   openmp:                           libomp-devel        openmp             libomp
 make                        build   command:make                      make                make               xcode
 libcriterion-dev            test    header:criterion/criterion.h      -                   criterion          criterion
-python3                     test    command:python3                   python3             python             python
+python3                     test,ablate  command:python3                   python3             python             python
 python3-pytest              test    python:pytest                     python3-pytest      python-pytest      pytest
 python3-pytest-xdist        test    python:xdist                      python3-pytest-xdist  python-pytest-xdist  -
-bash                        test,ablate  bash:4.4                     bash                bash               bash
+bash                        test    bash:4004                     bash                bash               bash
 bible-kjv                   data    command:bible                     -                   -                  -
 bible-kjv-text              data    file:/usr/lib/bible.data          -                   -                  -
 fortunes-zh                 data    file:/usr/share/games/fortunes/tang300   -            -                  -
@@ -94,9 +94,7 @@ has() { # has KIND:NAME
     openmp:*) # a missing compiler is reported by its own row
         ! command -v "${compiler[0]}" || "$here/upkeep/openmp.sh" "${compiler[@]}"
         ;;
-    bash:*) # the bash that runs the scripts
-        bash -c '. "$1" && need_bash deps "${2%.*}" "${2#*.}"' deps "$here/common/need_bash.sh" "$name"
-        ;;
+    bash:*) bash -c '((BASH_VERSINFO[0] * 1000 + BASH_VERSINFO[1] >= $1))' deps "$name" ;;
     clang*) # what it can build with this flag
         printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char *c, size_t n) { return c[n]; }\n%s\n' \
             "$([ "$name" = -fsanitize=fuzzer ] || echo 'int main(void) { return 0; }')" |

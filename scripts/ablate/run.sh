@@ -2,13 +2,12 @@
 # Does one run of an ablation, the LINE-th of FOLDER/grid.txt, unless it has ended:
 #   scripts/ablate/run.sh [--threads=N] [--while=PID] FOLDER LINE
 #
-# ablate.sh and the tasks of ablate.slurm start it. The output of ./train goes to FOLDER/driver/NAME.out.
-# FOLDER/driver/NAME.status is "running SINCE", then "ended STATUS SECONDS". NAME.out is the run's lock
-# too: it is held as long as ./train lives, even if this script and its driver are killed. A second
-# call waits, and finds that the run has ended.
+# ablate.sh and the tasks of ablate.slurm start it. The output of ./train goes to FOLDER/driver/NAME.out. When the run has
+# ended, FOLDER/driver/NAME.status is "ended STATUS SECONDS HOW". NAME.out is the run's lock too: it is held as long as
+# ./train lives, even if this script and its driver are killed. A second call waits, and finds that the run has ended.
 #
-# A run that left a checkpoint continues from there. If it cannot (a damaged checkpoint, another text),
-# it starts again. A run that fails after it has continued keeps its checkpoint.
+# A run that left a checkpoint continues from there. If it cannot (a damaged checkpoint, another text), it starts again. A
+# run that fails after it has continued keeps its checkpoint.
 #
 # With --while, no run is started after the process PID has ended: the queue of a killed driver empties.
 # Exit status: that of ./train, but 0 for a run that diverged, since that is a result.
@@ -35,7 +34,7 @@ if [ -z "$line" ]; then
     echo "ablate: $folder/grid.txt: has no line '$number'" >&2
     exit 2
 fi
-eval "set -- $line" # the driver quoted every word
+eval "set -- $line" # ablate/plan.py quoted every word
 name=$1
 shift
 run=$folder/runs/$name
@@ -43,28 +42,57 @@ record=$folder/driver/$name
 
 has_ended() { grep -qsE '"exit_reason": "(done|diverged)"' "$run/summary.json"; }
 
-status=0 seconds=0
-write() { # write WORD...: a reader sees the old record or the new one
-    echo "$@" >"$record.status.$$"
-    mv -f "$record.status.$$" "$record.status"
+of_summary() { # of_summary FORMAT NAME...: prints these numbers of summary.json
+    awk -F '[:,] *' -v format="$1" -v names="${*:2}" '
+        { gsub(/[ "]/, "", $1); value[$1] = $2 }
+        END { split(names, name, " "); printf format, value[name[1]], value[name[2]], value[name[3]] }' "$run/summary.json"
 }
 
+duration() { # duration SECONDS: in s, min or h
+    if [ "$1" -lt 100 ]; then
+        echo "$1 s"
+    elif [ "$1" -lt 6000 ]; then
+        echo "$((($1 + 30) / 60)) min"
+    else
+        printf '%d h %02d min\n' $(($1 / 3600)) $(($1 % 3600 / 60))
+    fi
+}
+
+conclude() { # conclude STATUS SECONDS: records the end, and tells it with the remaining time
+    local how began before total place='' left=''
+    case $1 in
+    0) how=$(of_summary 'val loss %.4f, best %.4f at step %d' val_loss best_val_loss best_step) ;;
+    3) how="diverged at step $(of_summary %d steps)" ;;
+    130 | 143) how=interrupted ;;
+    129 | 1[3-9]?) how="killed by signal $(($1 - 128))" ;;
+    *) how="failed with exit status $1" ;;
+    esac
+    echo "ended $1 $2 $how" >"$record.status.new"
+    mv -f "$record.status.new" "$record.status" # a reader sees the old record or the new one
+    if [ -e "$folder/driver/started" ]; then # by ablate.sh: when it began, and how many runs had ended, of how many
+        read -r began before total <"$folder/driver/started"
+        place=$(find "$folder/driver" -name '*.status' | wc -l)
+        left="; $(duration $((($(date +%s) - began) * (total - place) / (place - before)))) left"
+        place=$((place))/$total
+    fi
+    echo "ablate: ${place:+$place }$name: $how, $2 s${stop:-$left}"
+}
+
+status=0 child='' signalled='' stop=''
 exec 8>>"$record.out"
 ! command -v flock >/dev/null || flock 8
 if has_ended; then # before, or while this script waited for the lock
     ! grep -q '"exit_reason": "diverged"' "$run/summary.json" || status=3
-    seconds=$(sed -n 's/^ *"seconds": *\([0-9]*\).*/\1/p' "$run/summary.json")
-    write ended "$status" "$seconds"
+    conclude "$status" "$(of_summary %d seconds)"
     exit 0
 fi
 [ -z "$driver" ] || kill -0 "$driver" 2>/dev/null || exit 0
 
 # ./train has a process group of its own and gets exactly one signal for each that this script gets: at
 # the first it saves and ends, at the second it dies.
-child='' signalled='' stop=''
 # shellcheck disable=SC2317 # a trap calls it
 forward() {
-    signalled=1 stop=1
+    signalled=1 stop='; stopped'
     [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || :
 }
 trap forward INT TERM HUP
@@ -84,24 +112,22 @@ run_train() { # run_train OPTION...: sets $status
     child=''
 }
 
-note_start() { # note_start SECONDS: records the start of a run that took SECONDS before it was stopped
-    start=$(($(date +%s) - $1))
-    write running "$start"
-}
-
-continued=''
+continued='' start=$(date +%s)
 if [ -e "$run/checkpoint.safetensors" ] && [ -e "$run/log.csv" ]; then
-    note_start "$(awk -F , '$2 + 0 > max { max = $2 + 0 } END { printf "%d", max }' <"$run/log.csv")"
+    touch "$record.start"
+    taken=$(awk -F , '$2 + 0 > max { max = $2 + 0 } END { printf "%d", max }' <"$run/log.csv")
     run_train --resume="$run"
     case $status in
-    1 | 2) [ ! "$run/config.ini" -nt "$record.status" ] || continued=1 ;; # written when it continues
+    1 | 2) [ ! "$run/config.ini" -nt "$record.start" ] || continued=1 ;; # written when it continues
     *) continued=1 ;;
     esac
+    rm -f "$record.start"
+    [ -z "$continued" ] || start=$((start - taken))
 fi
 if [ -z "$continued" ]; then
-    note_start 0
+    start=$(date +%s)
     run_train --force --out="$run" "$@"
 fi
-write ended "$status" "$(($(date +%s) - start))"
+conclude "$status" "$(($(date +%s) - start))"
 if has_ended; then exit 0; fi
 exit "$status"

@@ -13,6 +13,7 @@ import zlib
 
 from ablate.comparisons import refuse_mixed
 from ablate.outcomes import outcome_of, value_of
+from common.run_options import own_name
 from common.runs import RunError, number_text, read_text
 import table
 
@@ -40,7 +41,6 @@ def run_grid(path, folder, log, options, train):
 # What a run of tune.py gets unless the options after -- say otherwise: only the last loss counts, on all of a split.
 OWN = {"sample": "0", "checkpoint-interval": "0", "eval-iters": "0", "eval-interval": "1000000000"}
 REFUSED = 2  # ./train's exit status for values that contradict each other
-ALIASES = {"lr": "learning-rate"}
 
 
 def say(text):
@@ -49,8 +49,7 @@ def say(text):
 
 def option_name(word):
     """The option that a word of a command names, by its own name; "" for an operand."""
-    name = word.removeprefix("--").partition("=")[0] if word.startswith("--") else ""
-    return ALIASES.get(name, name)
+    return own_name(word) if word.startswith("--") else ""
 
 
 def value_text(value):

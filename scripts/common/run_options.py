@@ -22,8 +22,17 @@ PLACES = {"threads", "quiet", "out", "force", "preset", "recipe"}
 
 GATED = ("reglu", "geglu", "geglu-tanh", "swiglu")  # activations whose MLP has two halves
 
+ALIASES = {"lr": "learning-rate"}
+
 # What it means that an option with a file's name has no value.
 ABSENT = {"corpus": "grammar", "start": "random"}
+
+
+def own_name(word):
+    """The own name of the option that a word NAME, --NAME or --NAME=VALUE names."""
+    name = word.removeprefix("--").partition("=")[0]
+    return ALIASES.get(name, name)
+
 
 NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
 

@@ -119,10 +119,3 @@ def test_a_slurm_job_trains_and_continues(ablate):
 def test_help_on_an_option_of_train(ablate, tool):
     """./train's hint "--help=all lists them" works for the tool that called it."""
     assert "--norm-eps=X" in ablate("--help=norm-eps", script=tool).out
-
-
-def test_an_old_bash_is_told(run):
-    ending = run("bash", "-c", f". '{SCRIPTS}/common/need_bash.sh'; need_bash a 3 2; need_bash b 99 0; echo continues")
-    assert (ending.status, ending.out) == (1, "")
-    assert ending.err.startswith("b: needs bash 99.0 or newer, and this is bash ")
-    assert ending.err.endswith(" (macOS: brew install bash)\n")

@@ -25,13 +25,11 @@ def either(ablate, request):
 def test_the_driver_is_killed(either):
     """While two of four runs are under way; then the command is given again. The runs continue only after the second
     driver has started, which must wait for them."""
-    status = Path("a/driver/ln-pre-s1.status")  # which a driver removes first
     driver = either.start(*FOUR)
     wait_until(lambda: len(lines("begun")) >= 2)
-    assert status.exists()
     either.end(driver, -signal.SIGKILL, signal.SIGKILL)
     driver = either.start(*FOUR)
-    wait_until(lambda: not status.exists())
+    wait_until(lambda: lines("a/driver/lock")[-1:] == [f"process {driver.pid} on {os.uname().nodename}"])
     time.sleep(0.5)
     either.release()
     assert "| rms | " in either.end(driver, 0).out

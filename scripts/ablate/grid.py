@@ -1,0 +1,330 @@
+"""The runs of an ablation: the command line of ablate.sh, and the list of --grid.
+
+--norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its options vary together,
+and each tuple has a value for each of them. A list of --grid has one run a line: a name, then options of ./train. Words
+may be in single quotes, as in a folder's grid.txt; a word that starts with # begins a comment. It is data: its words are
+taken apart here, and quoted again before a shell sees them.
+"""
+import itertools
+import os
+import re
+import shlex
+import subprocess
+from types import SimpleNamespace
+
+from common.command_line import UsageError
+from common.run_options import TRAIN, own_name
+from common.runs import RunError, read_text
+
+OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
+NAME_MAX = 200  # of a file's name
+SEED_MAX = 2 ** 53
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+def quote(word):
+    """The word, quoted for a shell."""
+    return word if shlex.quote(word) == word else "'" + word.replace("'", "'\\''") + "'"
+
+
+def encode(word):
+    """The word as part of a file name; different words give different names."""
+    return "".join(c if c.isalnum() or c in "._+=-" or ord(c) > 127 else f"%{ord(c):02X}" for c in word)
+
+
+def checksum(text):
+    return subprocess.run(["cksum"], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout.split()[0].decode()
+
+
+def split(text):
+    """The parts of a comma list."""
+    parts = text.split(",")
+    for part in parts:
+        if parts.count(part) > 1:
+            raise UsageError(f"{text}: '{part}' is there twice")
+    return parts
+
+
+def has_control(text):
+    return any(ord(c) < 32 or ord(c) == 127 for c in text)
+
+
+def topic_of(name):
+    if name == "norm" or name.startswith("norm-") or name.endswith("-norm"):
+        return "norm"
+    return "placement" if name == "placement" or name.startswith("placement-") else ""
+
+
+def short_names():
+    """{topic: {another name of a norm or a placement: its short one}}, as ./train lists them."""
+    found = {"": {}}
+    for topic in ("norm", "placement"):
+        text = subprocess.run([os.environ.get("TRAIN", TRAIN), f"--help={topic}"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False).stdout
+        found[topic] = {long: short for short, long in re.findall("^  ([a-z-]+), ([a-z-]+)(?: .*)?$", text, re.MULTILINE)}
+    return found
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+class Lists:
+    """The lists of a grid. values: {names: [tuple of values]}; names: of one option, or of several by commas."""
+
+    def __init__(self):
+        self.values, self.list_of, self.short = {}, {}, None
+
+    def add(self, names, text):
+        names = ",".join(map(own_name, split(names)))
+        options = split(names)
+        for name in options:
+            if len(options) > 1 and name in OWN:
+                raise UsageError(f"--{names}: --{name} cannot vary together with others")
+            if self.list_of.setdefault(name, names) != names:
+                raise UsageError(f"--{name}: is in two lists, --{self.list_of[name]} and --{names}")
+        if not text:
+            raise UsageError(f"--{names}: needs values (--{names}=A,B,...)")
+        self.short = self.short or short_names()
+        found = []
+        for part in split(text):
+            values = part.split(":") if len(options) > 1 else [part]
+            if len(values) != len(options):
+                raise UsageError(f"--{names}: '{part}' needs {len(options)} values separated by colons, one for each name")
+            found.append(":".join(self.short[topic_of(name)].get(value, value) for name, value in zip(options, values)))
+        self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
+
+    def names(self):
+        return ["norm", "placement", *sorted(set(self.list_of) - {"norm", "placement"})]
+
+    def ordered(self):
+        """The names of the lists, in the order of names()."""
+        return list(dict.fromkeys(self.list_of[name] for name in self.names()))
+
+    def text(self, names):
+        return [":".join(part) for part in self.values[names]]
+
+    def variants(self):
+        """[{option: value}]"""
+        lists = self.ordered()
+        for parts in itertools.product(*(self.values[names] for names in lists)):
+            yield {name: value for names, part in zip(lists, parts) for name, value in zip(names.split(","), part)}
+
+
+def read_command(words):
+    """The plan as far as the words before -- say it, and the words after it."""
+    plan = SimpleNamespace(folder="", jobs="", sshlogin="", grid="", seeds="5", dry_run=False, list_only=False, lists=Lists(),
+                           names=[], lines=[], variants=[], variant_names=[], advice="")
+    given, seed_list, words = set(), "", list(words)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word in ("--dry-run", "--list"):
+            setattr(plan, "dry_run" if word == "--dry-run" else "list_only", True)
+            continue
+        if not word.startswith("--"):
+            raise UsageError(f"{word}: what every run gets belongs after -- (scripts/ablate.sh --norm=ln,bn -- {word})")
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            if not words or words[0].startswith("--"):
+                raise UsageError(f"{word}: needs values ({word}=A,B,...)")
+            value = words.pop(0)
+        if has_control(value):
+            raise UsageError(f"--{name}: its value holds a control character")
+        if name in OWN and name not in ("seed", "seeds") and not value:
+            raise UsageError(f"--{name}: must not be empty")
+        given.add(name)
+        if name == "seed":
+            seed_list = value
+        elif name == "out":
+            plan.folder = value
+        elif name in OWN:
+            setattr(plan, name, value)
+            seed_list = "" if name == "seeds" else seed_list
+        elif re.fullmatch("[a-z0-9][a-z0-9-]*(,[a-z0-9-]+)*", name):
+            plan.lists.add(name, value)
+        else:
+            raise UsageError(f"{word}: no such option (--help lists them)")
+    if plan.grid and plan.lists.values:
+        raise UsageError(f"--grid={plan.grid}: lists each run; --NAME=A,B,... goes without it")
+    if plan.grid and given & {"seed", "seeds"}:
+        raise UsageError(f"--grid={plan.grid}: each of its lines names its own --seed; --seeds goes without it")
+    if not plan.lists.values:
+        plan.lists.add("norm", "ln,bn,rms")
+        plan.lists.add("placement", "pre,post")
+    for name, value in ("norm", "ln"), ("placement", "pre"):
+        if name not in plan.lists.list_of:
+            plan.lists.add(name, value)
+    if not re.fullmatch("([1-9][0-9]{0,3})?", plan.jobs):
+        raise UsageError(f"--jobs={plan.jobs}: must be a whole number from 1 to 9999")
+    plan.folder = re.sub("(?<=.)/+$", "", plan.folder)
+    plan.folder = f"./{plan.folder}" if plan.folder.startswith("-") else plan.folder
+    plan.seeds = seeds_of(plan.seeds, seed_list)
+    return plan, words
+
+
+def seeds_of(seeds, seed_list):
+    if "," in seeds:
+        seed_list = seed_list or seeds
+    elif not re.fullmatch("[1-9][0-9]{0,3}", seeds):
+        raise UsageError(f"--seeds={seeds}: must be a whole number from 1 to 9999, or a list")
+    found = split(seed_list) if seed_list else list(map(str, range(1, int(seeds) + 1)))
+    for seed in found:
+        if not re.fullmatch("0|[1-9][0-9]{0,15}", seed) or int(seed) > SEED_MAX:
+            raise UsageError(f"--seeds={seed_list}: '{seed}' is not a whole number from 0 to {SEED_MAX}")
+    return found
+
+
+def check_common(plan, words):
+    """Refuses words after -- that are not for every run. Returns the threads that they give, or ""."""
+    threads = ""
+    for word in words:
+        if has_control(word):
+            raise UsageError(f"{word}: holds a control character")
+    for word in words[:words.index("--")] if "--" in words else words:
+        name = own_name(word)
+        if name == "out":
+            raise UsageError("--out: belongs before --")
+        if word in ("-", "--corpus=-"):
+            raise UsageError("-: standard input cannot feed several runs (give a file)")
+        if plan.grid:
+            continue
+        threads = word.partition("=")[2] if name == "threads" else threads
+        if name == "seed":
+            raise UsageError("--seed: belongs before --")
+        if word in ("--preln", "--postln"):
+            raise UsageError(f"{word}: names a placement: --placement=LIST belongs before --")
+        if word.startswith("--") and name in plan.lists.list_of:
+            raise UsageError(f"--{name}: is in the grid and belongs before --")
+    return threads
+
+
+# ---- the runs ------------------------------------------------------------------------------------
+
+def make_grid(plan, common):
+    """Runs of all variants, those with the first seed first. A variant's name consists of the values, starting with norm
+    and placement, and is the same whether lists were tied or not."""
+    lists, names = plan.lists, plan.lists.names()
+    texts = {key: " ".join(lists.text(key)) for key in lists.ordered()}
+    plan.title = "".join(f"{key} {text} x " for key, text in texts.items()) + "seed " + " ".join(plan.seeds)
+    plan.shape = " ".join(f"--{name}" for name in names) + f" --{common}"
+    options, plan.variant_names = [], []
+    for values in lists.variants():
+        options.append("".join(" " + quote(f"--{name}={values[name]}") for name in names))
+        plan.variant_names.append("-".join(encode(values[name] if name in ("norm", "placement") else
+                                                  f"{name}={values[name]}") for name in names))
+    for seed in plan.seeds:
+        for variant, name in enumerate(plan.variant_names):
+            plan.names.append(f"{name}-s{seed}")
+            plan.lines.append(f"{name}-s{seed}{options[variant]} --seed={seed}{common}")
+            plan.variants.append(variant)
+            if len(plan.names[-1]) > NAME_MAX:
+                raise UsageError(f"{plan.names[-1]}: too long for a file's name (shorten the values)")
+    default = "".join(f" --{name}={','.join(lists.text(lists.list_of[name]))}" for name in names)
+    others = "".join(f"-{encode(name)}" for name in names[2:])
+    plan.folder = plan.folder or f"runs/ablate-norm-placement{others}-{checksum(f'{default} --{common}')}"
+    baseline = []
+    for name in names:
+        parts = lists.values[lists.list_of[name]]
+        if len(parts) > 1 and (name in ("norm", "placement") or not baseline):
+            baseline.append(f"{name}={parts[0][lists.list_of[name].split(',').index(name)]}")
+    if len(plan.variant_names) > 1 and len(plan.seeds) > 1:
+        plan.advice = f"--baseline {quote(','.join(baseline))} compares the variants by their seeds"
+
+
+WORD = re.compile(r"(?:[^ \t'\\]+|'[^']*'|\\.)+")
+
+
+def split_line(line):
+    """The words of a line of a list, or None if a quote is not closed."""
+    words, place = [], 0
+    while True:
+        place += len(line[place:]) - len(line[place:].lstrip(" \t"))
+        if place == len(line) or line[place] == "#":
+            return words
+        found = WORD.match(line, place)
+        if not found or found.end() < len(line) and line[found.end()] not in " \t":
+            return None
+        words.append(re.sub(r"'([^']*)'|\\(.)", lambda part: part.group(1) or part.group(2) or "", found.group()))
+        place = found.end()
+
+
+def check_word(where, word, in_common):
+    """Refuses what a run in a list cannot have."""
+    name = own_name(word)
+    if word.startswith("--") and name in ("out", "resume", "generate", "evaluate"):
+        raise UsageError(f"{where}: {word}: not for a run of a list, which is trained in a folder of its name")
+    if word == "--":
+        raise UsageError(f"{where}: --: what every run gets belongs after -- of the command")
+    if word.startswith("--") and name in in_common:
+        raise UsageError(f"{where}: --{name}: is after -- too")
+    if word.startswith("-") and not word.startswith("--"):
+        raise UsageError(f"{where}: {word}: is not an option of ./train by its long name, nor a corpus")
+
+
+def read_list(plan, common, in_common):
+    """The runs of a list. NAME-s1, NAME-s2, ... are expected to take the same time: they count as one variant."""
+    text = read_text(plan.grid) if os.path.isfile(plan.grid) and os.access(plan.grid, os.R_OK) else None
+    if text is None:
+        raise RunError(f"{plan.grid}: cannot be read (--grid=FILE: one run a line, a name and options)")
+    seen, given = {}, []
+    for number, line in enumerate(text.split("\n"), 1):
+        where = f"{plan.grid}, line {number}"
+        if has_control(line.replace("\t", "")):
+            raise UsageError(f"{where}: holds a control character")
+        words = split_line(line)
+        if words is None:
+            raise UsageError(f"{where}: a quote is not closed")
+        if not words:
+            continue
+        name, *words = words
+        if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._+=%-]*", name):
+            raise UsageError(f"{where}: '{name}' is no name for a run's folder (letters, digits and ._+=%-)")
+        if len(name) > NAME_MAX:
+            raise UsageError(f"{where}: its name is too long for a file's")
+        if name in seen:
+            raise UsageError(f"{where}: '{name}' is the name of line {seen[name]} too")
+        seen[name] = number
+        for word in words:
+            check_word(where, word, in_common)
+        stem = stem_of(name)
+        if stem not in plan.variant_names:
+            plan.variant_names.append(stem)
+        plan.names.append(name)
+        plan.lines.append(" ".join([name, *map(quote, words)]) + common)
+        plan.variants.append(plan.variant_names.index(stem))
+        given.append({own_name(word) if word.startswith("--") else "corpus": word.split("=", 1)[-1] for word in words})
+    if not plan.names:
+        raise UsageError(f"{plan.grid}: has no run")
+    plan.title, plan.shape = f"from {plan.grid}", f"--grid --{common}"
+    plan.folder = plan.folder or f"runs/ablate-{encode(os.path.basename(plan.grid).removesuffix('.txt'))}-{checksum(common)}"
+    differing = sorted(name for name in {name for one in given for name in one} - {"seed"}
+                       if len({one.get(name) for one in given}) > 1)
+    if 1 <= len(differing) <= 4:  # of runs that differ in many options, two values do not name a comparison
+        plan.advice = "--a NAME=VALUE --b NAME=VALUE compares variants by their common seeds (they differ in " \
+                      f"{', '.join(differing)})"
+
+
+def stem_of(name):
+    return re.sub("(?<=.)-s[0-9]+$", "", name)
+
+
+def read_plan(words):
+    """The plan of a command: SimpleNamespace of
+
+    folder, jobs, sshlogin, grid, seeds, dry_run, list_only   as given
+    threads        that the words after -- give a run, or ""
+    common         the words after --, quoted
+    names, lines   of each run; a line is that of grid.txt
+    variants       of each run, a place in variant_names
+    title, shape   the grid in words; what all commands that extend a folder have in common
+    advice         how compare.py compares the variants, or ""
+    """
+    plan, words = read_command(words)
+    plan.threads = check_common(plan, words)
+    plan.common = "".join(" " + quote(word) for word in words)
+    if plan.grid:
+        read_list(plan, plan.common, set(map(own_name, words)))
+    else:
+        make_grid(plan, plan.common)
+    return plan

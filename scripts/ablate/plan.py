@@ -1,0 +1,336 @@
+"""Plans an ablation for ablate.sh: python3 plan.py DIR CORES WORD...
+
+Reads the command, tries variants whose time is not known, shows the grid and the expected time, and writes the folder's
+grid.txt. If runs are to be started, DIR gets `plan`, which sets variables of a shell; `todo`, the lines of these runs in
+grid.txt; and `names`, theirs.
+
+In a trial, each run starts first and waits for its config.ini. Then the options are valid, the corpus is read and the
+memory is allocated. If ./train refuses one, its message and exit status are passed on. Then the runs train for ten
+steps, or as many as they make in a second, JOBS at a time as later. The time of a step is multiplied by what the options
+say of the run's length: steps, evaluations, the sample. A forward pass counts as a third of a step.
+"""
+import fcntl
+import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from ablate.grid import read_plan, stem_of
+from common.command_line import UsageError
+from common.run_options import TRAIN
+from common.runs import RunError, read_options, read_summary, read_text
+
+train = os.environ.get("TRAIN", TRAIN)
+ENDED = re.compile(rb'"exit_reason": "(done|diverged)"')
+SECONDS = re.compile(rb'"exit_reason": "done".*"seconds": ([\d.e+-]+)', re.DOTALL)
+TRIAL_STEPS, TRIAL_SECONDS = 10, 60
+
+
+def say(text):
+    print(f"ablate: {text}", file=sys.stderr, flush=True)
+
+
+def number_of(count, noun):
+    return f"{count} {noun}{'s' * (str(count) != '1')}"
+
+
+# ---- the folder ----------------------------------------------------------------------------------
+
+def summary_of(folder, name):
+    """The bytes of a run's summary.json; empty while there is none."""
+    try:
+        with open(os.path.join(folder, "runs", name, "summary.json"), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def listed_lines(folder):
+    return (read_text(os.path.join(folder, "grid.txt")) or "").splitlines()
+
+
+def check_folder(plan):
+    """Refuses a folder that holds something else."""
+    driver = os.path.join(plan.folder, "driver")
+    if os.path.isdir(plan.folder) and not os.path.isdir(driver) and os.listdir(plan.folder):
+        raise UsageError(f"{plan.folder}: is not an ablation's folder (another --out)")
+    shape = read_text(os.path.join(driver, "shape"))
+    if shape is not None and shape.rstrip("\n") != plan.shape:
+        raise UsageError(f"{plan.folder}: holds another grid: {shape.strip()} (another --out; only more values and seeds can "
+                         "be added)")
+    own = dict(zip(plan.names, plan.lines)) if plan.grid else {}
+    for line in listed_lines(plan.folder):
+        name = line.split()[0]
+        if own.get(name, line) != line:
+            raise UsageError(f"{plan.grid}: {name}: {plan.folder} has this run with other options (another name, or another "
+                             "--out)")
+
+
+def lock(plan):
+    """Refuses a folder where another ablate.sh is at work. Returns the lock, which lasts as long as its file is open."""
+    path = os.path.join(plan.folder, "driver", "lock")
+    file = open(path, "a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise RunError(f"{plan.folder}: another ablate.sh is running there ({(read_text(path) or '').strip()})")
+    return file
+
+
+def put(path, text):
+    """Writes a file completely or not at all."""
+    try:
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(f"{path}.new", path)
+    except OSError:
+        raise RunError(f"{path}: cannot be written")
+
+
+def known_times(plan):
+    """{variant's name: seconds of a run}: the mean over its runs that are done, or else the result of its last trial
+    (driver/times: JOBS THREADS SECONDS VARIANT)."""
+    known, done = {}, {}
+    for line in (read_text(os.path.join(plan.folder, "driver", "times")) or "").splitlines():
+        jobs, threads, seconds, name = line.split()
+        if (jobs, threads) == (str(plan.jobs), str(plan.threads)):
+            known[name] = float(seconds)
+    for line in listed_lines(plan.folder):
+        name = line.split()[0]
+        seconds = SECONDS.search(summary_of(plan.folder, name))
+        if seconds:
+            done.setdefault(stem_of(name), []).append(float(seconds.group(1)))
+    return {**known, **{name: sum(one) / len(one) for name, one in done.items()}}
+
+
+def write_folder(plan, tried, expected):
+    """Returns the lines of the runs to do in grid.txt, from 1."""
+    for name in "driver", "runs":
+        try:
+            os.makedirs(os.path.join(plan.folder, name), exist_ok=True)
+        except OSError:
+            raise RunError(f"{plan.folder}: cannot be created or written to")
+    held = lock(plan)
+    driver, lines = os.path.join(plan.folder, "driver"), listed_lines(plan.folder)
+    place = {line.split()[0]: number for number, line in enumerate(lines, 1)}
+    for name, line in zip(plan.names, plan.lines):
+        if name not in place:
+            lines.append(line)
+            place[name] = len(lines)
+    put(os.path.join(driver, "shape"), plan.shape + "\n")
+    put(os.path.join(plan.folder, "grid.txt"), "\n".join(lines) + "\n")
+    times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {plan.variant_names[one]}\n" for one in tried]
+    put(os.path.join(driver, "times"), (read_text(os.path.join(driver, "times")) or "") + "".join(times))
+    held.close()
+    if plan.list_only:
+        print(f"list:     {plan.folder}/grid.txt, {len(lines)} runs")
+    return [place[plan.names[run]] for run in plan.todo]
+
+
+# ---- trials --------------------------------------------------------------------------------------
+
+class Trials:
+    """Short runs of variants. lines: theirs, as in grid.txt."""
+
+    def __init__(self, lines, jobs, threads, folder):
+        self.words = [shlex.split(line)[1:] for line in lines]
+        self.jobs, self.threads, self.folder, self.processes = jobs, threads, folder, []
+
+    def path(self, name):
+        return os.path.join(self.folder, str(name))
+
+    def start(self, name, words):
+        with open(self.path(f"{name}.err"), "wb") as errors:
+            self.processes.append(subprocess.Popen(
+                [train, "--quiet", "--force", f"--threads={self.threads}", f"--out={self.path(name)}", *words],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors))
+
+    def stop(self, number):
+        for process in self.processes:
+            process.send_signal(number)
+        self.processes = [process for process in self.processes if process.wait() is None]
+
+    def live(self, text):
+        """A line that the next one replaces."""
+        if sys.stderr.isatty():
+            print(f"\r{text[:os.get_terminal_size(2).columns - 1]}\033[K", end="", file=sys.stderr, flush=True)
+
+    def check(self):
+        """Ends the program if ./train refuses a variant."""
+        messages, status = set(), 0
+        for place, words in enumerate(self.words):
+            self.live(f"checking variant {place + 1} of {len(self.words)}")
+            self.start(place, words)
+            process = self.processes[0]
+            while not os.path.exists(self.path(f"{place}/config.ini")) and process.poll() is None:
+                time.sleep(0.02)
+            self.stop(signal.SIGKILL)
+            if not os.path.exists(self.path(f"{place}/config.ini")):
+                message = read_text(self.path(f"{place}.err")) if process.returncode else \
+                    "ablate: ./train ended without training (the options after -- must let it train)\n"
+                messages.add(message or f"ablate: {' '.join(words)}: ./train ended with status {process.returncode}\n")
+                status = 2 if status == 2 else process.returncode or 2
+        if messages:
+            self.live("")
+            sys.stderr.write("".join(sorted(messages)))
+            sys.exit(status)
+
+    def has_logged(self, place, process, steps):
+        lines = (read_text(self.path(f"timed-{place}/log.csv")) or "").count("\n")
+        return lines > steps + 1 or process.poll() is not None
+
+    def train_for_a_moment(self, first):
+        """Trains `jobs` variants side by side. After the last variant it starts again at the first, so that the machine is
+        as busy as it will be."""
+        self.live(f"timing variant {first + 1} of {len(self.words)}")
+        places = range(first, first + self.jobs)
+        for place in places:
+            self.start(f"timed-{place}", [f"--config={self.path(place % len(self.words))}/config.ini", "--eval-iters=1",
+                                          "--eval-interval=1000000000", "--log-interval=1"])
+        start = time.monotonic()
+        for place, process in zip(places, self.processes):
+            while not self.has_logged(place, process, TRIAL_STEPS if time.monotonic() < start + 1 else 1) and \
+                    time.monotonic() < start + TRIAL_SECONDS:
+                time.sleep(0.1)
+        self.stop(signal.SIGTERM)
+
+    def seconds(self, place):
+        """The expected time of a run."""
+        options, summary = read_options(self.path(place), {}), read_summary(self.path(f"timed-{place}/summary.json"))
+        batch, speed = options["batch-size"] * options["block-size"], summary.get("tokens_per_second")
+        step = batch * options["grad-accum"] / speed if speed else 0  # a run that did not end in time has no summary
+        measured, held_out = options["val-fraction"], options.get("hold-out") or 0
+        measured = (1 - measured) * held_out if held_out > 0 else measured
+        batches = math.ceil(summary.get("corpus_characters", 0) * measured / batch)
+        if 0 < options["eval-iters"] < batches:
+            batches = options["eval-iters"]
+        evaluations = math.ceil(options["max-iters"] / options["eval-interval"]) + 1
+        forward = step / options["grad-accum"] / 3
+        return step * options["max-iters"] + forward * (evaluations * batches + options["sample"] / options["batch-size"])
+
+    def run(self):
+        """The expected seconds of each variant."""
+        try:
+            self.check()
+            for first in range(0, len(self.words), self.jobs):
+                self.train_for_a_moment(first)
+            self.live("")
+            return [self.seconds(place) for place in range(len(self.words))]
+        finally:
+            self.stop(signal.SIGKILL)
+
+
+# ---- times ---------------------------------------------------------------------------------------
+
+def duration(seconds):
+    """In s, min or h."""
+    s = round(seconds)
+    if s < 100:
+        return f"{s} s"
+    return f"{(s + 30) // 60} min" if s < 6000 else f"{s // 3600} h {s % 3600 // 60:02d} min"
+
+
+def all_in(times, jobs):
+    """The time of all runs, `jobs` side by side in this order."""
+    ends = [0] * jobs
+    for one in times:
+        ends[ends.index(min(ends))] += one
+    return max(ends)
+
+
+def expect(plan):
+    """{variant: seconds of a run} of the variants with runs to do, and those that were tried. Runs of a list are not tried:
+    they get the mean of those known. None: nothing is known of their time."""
+    known = known_times(plan)
+    wanted = dict.fromkeys(plan.variants[run] for run in plan.todo)
+    if plan.grid and not known:
+        return None, []
+    mean = sum(known.values()) / len(known) if plan.grid else None
+    expected = {one: known.get(plan.variant_names[one], mean) for one in wanted}
+    tried = [one for one in wanted if expected[one] is None]
+    if tried:
+        # Some 0.7 s for each round, and 0.1 s to check each.
+        seconds = len(tried) * 7 // plan.jobs // 10 + len(tried) // 8 + 1
+        say(f"trying {number_of(len(tried), 'variant')} first, about {duration(seconds)}")
+        lines = [plan.lines[plan.variants.index(one)] for one in tried]
+        with tempfile.TemporaryDirectory() as folder:
+            expected.update(zip(tried, Trials(lines, plan.jobs, plan.threads, folder).run()))
+    return expected, tried
+
+
+def show(plan, expected, tried):
+    """The grid and the time."""
+    ended = len(plan.names) - len(plan.todo)
+    print(f"grid:     {len(plan.names)} runs: {plan.title}" + (f"; {ended} have ended, {len(plan.todo)} to do" if ended else ""))
+    if plan.common:
+        print(f"each:    {plan.common}")
+    print(f"folder:   {plan.folder}")
+    beside = f"{plan.jobs} side by side with {number_of(plan.threads, 'thread')} each"
+    if plan.todo and expected is None:
+        print(f"expected: known when the first runs have ended; {beside}")
+    elif plan.todo:
+        times = [expected[plan.variants[run]] for run in plan.todo]
+        ends = dict.fromkeys(map(duration, (min(times), max(times))))
+        print(f"expected: {' to '.join(ends)} a run, {duration(all_in(times, plan.jobs))} in all, {beside}"
+              f"{' on this machine alone' if plan.sshlogin else ''} (an estimate, from "
+              f"{'a few steps' if tried else 'earlier runs'})")
+
+
+# ---- the program ---------------------------------------------------------------------------------
+
+def write_plan(plan, given_jobs, lines, folder):
+    shell = {"folder": plan.folder, "jobs": plan.jobs, "given_jobs": given_jobs, "threads": plan.threads,
+             "sshlogin": plan.sshlogin, "alone": "" if plan.sshlogin else "1", "runs": len(plan.names), "advice": plan.advice}
+    texts = {"plan": [f"{name}={shlex.quote(str(value))}" for name, value in shell.items()],
+             "names": [plan.names[run] for run in plan.todo], "todo": lines}
+    for name, words in texts.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.writelines(f"{word}\n" for word in words)
+
+
+def make(folder, cores, words):
+    plan = read_plan(words)
+    if not os.access(train, os.X_OK):
+        raise RunError(f"{train}: is missing (make builds it)")
+    held = lock(plan) if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")) else None
+    check_folder(plan)
+    plan.todo = [run for run, name in enumerate(plan.names) if not ENDED.search(summary_of(plan.folder, name))]
+    given_jobs = plan.jobs
+    jobs = int(given_jobs or cores)
+    plan.jobs = min(jobs, len(plan.todo)) or jobs
+    # Without --jobs, GNU parallel starts one run for each core of other machines.
+    plan.threads = plan.threads or (1 if plan.sshlogin and not given_jobs else max(1, cores // plan.jobs))
+    expected, tried = expect(plan)
+    show(plan, expected, tried)
+    if held:
+        held.close()
+    if plan.dry_run:
+        return
+    lines = write_folder(plan, tried, expected)
+    if not plan.list_only:
+        write_plan(plan, given_jobs, lines, folder)
+
+
+def main(folder, cores, *words):
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        make(folder, int(cores), words)
+    except UsageError as error:
+        say(error)
+        return 2
+    except RunError as error:
+        say(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
