@@ -75,7 +75,8 @@ conclude() { # conclude STATUS SECONDS: records the end, and tells it with the r
         left="; $(duration $((($(date +%s) - began) * (total - place) / (place - before)))) left"
         place=$((place))/$total
     fi
-    echo "ablate: ${place:+$place }$name: $how, $2 s${stop:-$left}"
+    [ -z "$stop" ] || left=''
+    echo "ablate: ${place:+$place }$name: $how, $2 s$left"
 }
 
 status=0 child='' signalled='' stop=''
@@ -92,7 +93,7 @@ fi
 # the first it saves and ends, at the second it dies.
 # shellcheck disable=SC2317 # a trap calls it
 forward() {
-    signalled=1 stop='; stopped'
+    signalled=1 stop=1
     [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || :
 }
 trap forward INT TERM HUP
