@@ -125,7 +125,7 @@ void checkpoint_write(FILE *stream, const struct model *model, const struct opti
     add_number(&w, "step", "%.0f", (double)(is_best ? outcome->best_step : outcome->steps));
     if (is_best) add_number(&w, "val_loss", "%.17g", outcome->best_val_loss);
     add_text(&w, "vocabulary", symbols);
-    snprintf(crc32, sizeof crc32, "%08x", outcome->corpus_crc32);
+    snprintf(crc32, sizeof crc32, "%08x", outcome->corpus->crc32);
     add_text(&w, "corpus_crc32", crc32);
     add_options(&w, config);
     if (optimizer) add_progress(&w, config, outcome);
@@ -291,10 +291,10 @@ static void read_optimizer(const struct checkpoint *c, const struct tensor_list 
 void checkpoint_read_run(const struct checkpoint *c, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
                          struct outcome *outcome) {
-    if (!checkpoint_same_corpus(c, outcome->corpus_crc32)) {
+    if (!checkpoint_same_corpus(c, outcome->corpus->crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
-        die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s", outcome->corpus,
-            outcome->corpus_crc32, stored ? stored : "none");
+        die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s",
+            outcome->corpus->name, outcome->corpus->crc32, stored ? stored : "none");
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char text[TEXT_SIZE];

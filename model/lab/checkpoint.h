@@ -24,11 +24,8 @@ struct outcome {
     double train_loss, val_loss, best_val_loss;
     double eval_train_loss; // of the last evaluation, with --eval-train
     double val_accuracy;    // of the last evaluation: fraction of targets with the highest logit
-    const char *corpus;     // its name
-    size_t corpus_bytes, corpus_characters, vocabulary;
-    uint32_t corpus_crc32;
-    struct items_size items; // all 0 if the corpus is not one of items
-    double grammar_entropy;  // nats per character; negative for other corpora
+    const struct corpus *corpus;
+    double grammar_entropy; // nats per character; negative for other corpora
 };
 
 enum { NAME_SIZE = 128, TEXT_SIZE = 64 };

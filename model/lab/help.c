@@ -1,6 +1,6 @@
 #include "model/lab/help.h"
 #include "data/die.h"
-#include "model/lab/process.h"
+#include "model/lab/say.h"
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

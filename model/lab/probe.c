@@ -14,8 +14,8 @@ static void lay_out(struct probe *probe, const struct model *model) {
     probe->heads = arena_take(&probe->arena, model->B * heads * HEAD_METRICS, sizeof *probe->heads);
 }
 
-void probe_init(struct probe *probe, const struct model *model) {
-    *probe = (struct probe){0};
+void probe_init(struct probe *probe, const struct model *model, struct probe_sink sink) {
+    *probe = (struct probe){.sink = sink};
     lay_out(probe, model);
     arena_allocate(&probe->arena, "probes");
     lay_out(probe, model);
@@ -177,9 +177,9 @@ static void put_tensor(const struct probed *r, const struct tensor *t, const rea
 }
 
 void probe_write(struct probe *probe, const struct model *m, const struct batch *batch,
-                 double scale, int64_t step, const struct probe_sink *sink) {
+                 double scale, int64_t step) {
     const struct tokens tokens = {.B = batch->B, .T = batch->T, .valid = batch->valid};
-    struct probed r = {m, &tokens, sink, step, scale};
+    struct probed r = {m, &tokens, &probe->sink, step, scale};
     put(&r, -1, "embd", "stream_rms", rms(&r, m->stream_in, NULL));
     put(&r, -1, "embd", "stream_grad", norm_of_blocks(&r, m->dstream_in_squares));
     put_norm(&r, &m->embedding_norm, 1);

@@ -28,12 +28,6 @@
 
 #include "model/model.h"
 
-struct probe {
-    real *weights; // before the update, laid out as the parameters
-    double *heads; // (B,NH,3)
-    struct arena arena;
-};
-
 /* Receives the rows. `layer` is negative outside of the layers. */
 struct probe_sink {
     void (*row)(void *context, int64_t step, int layer, const char *site, const char *metric,
@@ -41,8 +35,15 @@ struct probe_sink {
     void *context;
 };
 
+struct probe {
+    struct probe_sink sink;
+    real *weights; // before the update, laid out as the parameters
+    double *heads; // (B,NH,3)
+    struct arena arena;
+};
+
 /* Takes memory for probes of the model, whose norms must be watched (norm_options.watch). */
-void probe_init(struct probe *probe, const struct model *model);
+void probe_init(struct probe *probe, const struct model *model, struct probe_sink sink);
 void probe_free(struct probe *probe);
 
 /* Copies the weights; to be called between backward and update. */
@@ -51,6 +52,6 @@ void probe_keep(struct probe *probe, const struct model *model);
 /* After the update: writes the rows of the last batch, whose forward and backward ran with
    model->probing set. `scale` is that of backward, `step` the number of updates before this one. */
 void probe_write(struct probe *probe, const struct model *model, const struct batch *batch,
-                 double scale, int64_t step, const struct probe_sink *sink);
+                 double scale, int64_t step);
 
 #endif

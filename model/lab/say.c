@@ -2,82 +2,98 @@
 #include "data/die.h"
 #include "model/math/ranks.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- standard streams ---- */
+
+void streams_open(void) {
+    int number;
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) open("/dev/null", O_WRONLY); // so that reading fails
+    do number = open("/dev/null", O_RDWR);
+    while (number >= 0 && number <= STDERR_FILENO);
+    if (number > STDERR_FILENO) close(number);
+}
+
+void streams_flush(void) {
+    if (fflush(stdout) || ferror(stdout))
+        die(STATUS_MACHINE, "standard output: %s", strerror(errno));
+}
 
 /* ---- messages ---- */
 
 /* A line on the text and the model, and one more if items are cut. */
-static void say_corpus(struct session *t) {
-    const struct corpus *corpus = &t->corpus;
-    const struct config *config = &t->config;
+static void say_corpus(struct progress *progress, const struct record *r) {
+    const struct corpus *corpus = r->outcome.corpus;
+    const struct config *config = r->config;
+    const struct items_size size = items_size(corpus, (size_t)config->model.block_size);
     char items[128] = "";
-    if (t->outcome.items.all)
+    if (size.all)
         snprintf(items, sizeof items,
                  "%zu items, %zu of them for validation, the longest has %zu characters: ",
-                 corpus->units, corpus->end - corpus->train, t->outcome.items.longest);
-    progress_say(&t->progress,
+                 corpus->units, corpus->end - corpus->train, size.longest);
+    progress_say(progress,
                  "%s: %s%zu characters, %zu different; %s, %s: %zu parameters; %lld threads",
                  corpus->name, items, corpus->characters, corpus->distinct,
                  norm_kinds[config->model.norm]->name, placements[config->model.placement].name,
-                 model_parameters(&t->model), (long long)config->threads);
-    if (t->outcome.items.cut)
-        progress_say(&t->progress,
+                 model_parameters(r->model), (long long)config->threads);
+    if (size.cut)
+        progress_say(progress,
                      "%zu items and their end markers do not fit in a block of %lld and are cut "
                      "(--block-size=%zu keeps them whole)",
-                     t->outcome.items.cut, (long long)config->model.block_size,
-                     t->outcome.items.longest + 1);
+                     size.cut, (long long)config->model.block_size, size.longest + 1);
 }
 
 /* The formulas of norm and placement; of attention and the MLP where they have placements of their
    own. */
-static void say_formulas(struct session *t) {
-    const struct model_config *model = &t->config.model;
+static void say_formulas(struct progress *progress, const struct model_config *model) {
     const struct placement *attention = model_placement(model, SITE_ATTENTION);
     const struct placement *mlp = model_placement(model, SITE_FFN);
     const char *norm = norm_kinds[model->norm]->formula;
     if (attention == mlp && attention == &placements[model->placement])
-        progress_say(&t->progress, "norm %s; placement %s", norm, attention->formula);
+        progress_say(progress, "norm %s; placement %s", norm, attention->formula);
     else
-        progress_say(&t->progress, "norm %s; placement of attention %s; of the MLP %s", norm,
+        progress_say(progress, "norm %s; placement of attention %s; of the MLP %s", norm,
                      attention->formula, mlp->formula);
 }
 
 /* What several ranks should know, if anything. */
-static void say_ranks(struct session *t) {
-    const struct config *config = &t->config;
+static void say_ranks(struct progress *progress, const struct record *r) {
+    const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,
                                 .T = (size_t)config->model.block_size};
     const struct parts parts = model_parts(&config->model, &batch, &batch);
     size_t ranks = ranks_count(), threads = ranks_here() * (size_t)config->threads;
     if (ranks == 1) return;
-    if (t->model.lists.whole)
-        progress_say(&t->progress,
+    if (r->model->lists.whole)
+        progress_say(progress,
                      "each of the %zu ranks computes the whole batch: one of the "
                      "norms pools in a way that ranks cannot share",
                      ranks);
     else if (parts_count(&parts) < ranks)
-        progress_say(&t->progress,
+        progress_say(progress,
                      "%zu of the %zu ranks have nothing to do: a batch of %zu sequences of %zu has "
                      "%zu parts",
                      ranks - parts_count(&parts), ranks, batch.B, batch.T, parts_count(&parts));
     if (threads > (size_t)omp_get_num_procs())
-        progress_say(&t->progress, "%zu ranks of %lld threads share %d cores here (--threads)",
+        progress_say(progress, "%zu ranks of %lld threads share %d cores here (--threads)",
                      ranks_here(), (long long)config->threads, omp_get_num_procs());
 }
 
-void say_start(struct session *t, int argc, char **argv) {
-    const struct config *config = &t->config;
+void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {
+    const struct config *config = r->config;
     char unused[1024];
-    say_corpus(t);
-    say_formulas(t);
-    say_ranks(t);
+    say_corpus(progress, r);
+    say_formulas(progress, &config->model);
+    say_ranks(progress, r);
     if (config_unused(config, argc, argv, unused, sizeof unused))
-        progress_say(&t->progress, "no effect: %s", unused);
+        progress_say(progress, "no effect: %s", unused);
     if (config->resume)
-        progress_say(&t->progress, "resuming at step %lld", (long long)t->outcome.steps);
+        progress_say(progress, "resuming at step %lld", (long long)r->outcome.steps);
 }
 
 void say_without_effect(const struct config *config, int argc, char **argv) {
@@ -85,38 +101,27 @@ void say_without_effect(const struct config *config, int argc, char **argv) {
     if (config_unused(config, argc, argv, unused, sizeof unused)) notice("no effect: %s", unused);
 }
 
-/* The losses of the row, if it was evaluated. */
-static void say_losses(struct session *t, const struct log_row *row) {
+/* The losses of the row, if it was evaluated; `loss` is that of the last update. */
+static void say_losses(struct progress *progress, const struct log_row *row, double loss) {
     char train_loss[48] = "", eval_train_loss[48] = "";
     if (row->val_loss < 0) return;
-    if (t->outcome.train_loss >= 0) // there was an update
-        snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", t->outcome.train_loss);
+    if (loss >= 0) // there was an update
+        snprintf(train_loss, sizeof train_loss, "train loss %.4f  ", loss);
     if (row->eval_train_loss >= 0)
         snprintf(eval_train_loss, sizeof eval_train_loss, "eval train loss %.4f  ",
                  row->eval_train_loss);
-    progress_say(&t->progress, "step %6lld  %sval loss %.4f  %s%.1f s", (long long)row->step,
+    progress_say(progress, "step %6lld  %sval loss %.4f  %s%.1f s", (long long)row->step,
                  train_loss, row->val_loss, eval_train_loss, row->seconds);
 }
 
-void say_progress(struct session *t, const struct log_row *row, bool last) {
-    plot_add(t, row);
-    say_losses(t, row);
-    if (last)
-        progress_end(&t->progress);
-    else
-        progress_step(&t->progress,
-                      &(struct progress_state){row->step + 1, t->config.max_iters, row->seconds,
-                                               row->train_loss, t->outcome.tokens_per_second});
-}
-
-void say_end(struct session *t) {
-    const struct outcome *outcome = &t->outcome;
+void say_end(struct progress *progress, const struct record *r) {
+    const struct outcome *outcome = &r->outcome;
     if (outcome->grammar_entropy >= 0 && outcome->val_loss >= 0)
-        progress_say(&t->progress, "val loss is %.4f above the entropy of the grammar, %.4f",
+        progress_say(progress, "val loss is %.4f above the entropy of the grammar, %.4f",
                      outcome->val_loss - outcome->grammar_entropy, outcome->grammar_entropy);
-    progress_say(&t->progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
+    progress_say(progress, "%s after %lld steps, %.1f s, %.0f characters/s: %s",
                  outcome->exit_reason, (long long)outcome->steps, outcome->seconds,
-                 outcome->tokens_per_second, t->run.folder);
+                 outcome->tokens_per_second, r->run.folder);
 }
 
 /* Writes a word in a form that a POSIX shell reads back. */
@@ -132,18 +137,18 @@ static void put_word(FILE *file, const char *word) {
     fputc('\'', file);
 }
 
-void say_resume(struct session *t, const char *program) {
+void say_resume(struct progress *progress, const struct record *r, const char *program) {
     char command[4096] = "", resume[4096];
-    const char *corpus = t->config.corpus;
+    const char *corpus = r->config->corpus;
     bool piped = corpus && !strcmp(corpus, "-");
-    snprintf(resume, sizeof resume, "--resume=%s", t->run.folder);
+    snprintf(resume, sizeof resume, "--resume=%s", r->run.folder);
     FILE *pen = fmemopen(command, sizeof command - 1, "w");
     if (!pen) return;
     put_word(pen, program);
     fputc(' ', pen);
     put_word(pen, resume);
     fclose(pen);
-    progress_say(&t->progress, "to continue%s: %s",
+    progress_say(progress, "to continue%s: %s",
                  piped ? ", with the same text on standard input" : "", command);
 }
 
@@ -173,11 +178,8 @@ static void name_curve(struct curve *curve, const char *path) {
     snprintf(curve->name, sizeof curve->name, "%s", basename(copy));
 }
 
-void plot_start(struct session *t) {
-    const struct config *config = &t->config;
-    struct progress *progress = &t->progress;
+void plot_start(struct chart *chart, struct progress *progress, const struct config *config) {
     const char *others = config->plot_beside;
-    struct chart *chart = &t->chart;
     const bool shown = config->plot == PLOT_ON || (config->plot == PLOT_AUTO && progress->live);
     if (!progress->shown || !shown) return;
     *chart = (struct chart){.curves = 1,
@@ -199,20 +201,32 @@ void plot_start(struct session *t) {
     strcpy(chart->curve[chart->curves++].name, "val");
 }
 
-void plot_resume(struct session *t) {
-    if (!t->progress.chart) return;
-    struct curve *validation = &t->chart.curve[t->chart.curves - 1];
-    if (t->config.plot_beside) name_curve(validation, t->run.folder);
-    if (t->config.resume) add_log(t->run.folder, t->chart.curve, validation);
+void plot_resume(struct chart *chart, const struct config *config, const char *folder) {
+    if (!chart->curves) return;
+    struct curve *validation = &chart->curve[chart->curves - 1];
+    if (config->plot_beside) name_curve(validation, folder);
+    if (config->resume) add_log(folder, chart->curve, validation);
 }
 
-void plot_add(struct session *t, const struct log_row *row) {
-    struct chart *chart = &t->chart;
-    if (!t->progress.chart) return;
+/* Adds the losses of the row. */
+static void plot_add(struct chart *chart, const struct config *config, const struct log_row *row) {
+    if (!chart->curves) return;
     if (row->train_loss >= 0) curve_add(chart->curve, (double)row->step, row->train_loss);
     if (row->val_loss >= 0)
         curve_add(&chart->curve[chart->curves - 1], (double)row->step, row->val_loss);
-    int64_t end = t->config.max_iters;
-    while (end > 16 && end / 2 > row->step && !t->config.plot_beside) end /= 2;
+    int64_t end = config->max_iters;
+    while (end > 16 && end / 2 > row->step && !config->plot_beside) end /= 2;
     chart->end = end ? (double)end : 1;
+}
+
+void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
+                  const struct log_row *row, bool last) {
+    plot_add(chart, r->config, row);
+    say_losses(progress, row, r->outcome.train_loss);
+    if (last)
+        progress_end(progress);
+    else
+        progress_step(progress,
+                      &(struct progress_state){row->step + 1, r->config->max_iters, row->seconds,
+                                               row->train_loss, r->outcome.tokens_per_second});
 }

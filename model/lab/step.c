@@ -1,21 +1,84 @@
 #include "model/lab/step.h"
 #include "data/die.h"
-#include "model/lab/due.h"
-#include "model/lab/process.h"
-#include "model/lab/record.h"
 #include "model/math/profile.h"
 #include "model/math/ranks.h"
 #include <math.h>
 #include <omp.h>
+#include <signal.h>
+
+/* ---- SIGINT and SIGTERM: training finishes its step, saves, and ends ---- */
+
+int interrupt_signal;
+static volatile sig_atomic_t caught;
+
+int interrupt_now(void) {
+    return interrupt_signal = ranks_largest(caught);
+}
+
+static void note(int number) {
+    if (!caught) caught = number;
+    signal(SIGINT, SIG_DFL);
+}
+
+void interrupt_catch(void) {
+    signal(SIGINT, note);
+    signal(SIGTERM, note);
+}
+
+void interrupt_release(void) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+/* ---- what is due at a step ---- */
+
+enum ending_reason due_end(const struct config *config, const struct clock *clock,
+                           const struct log_row *row) {
+    const double seconds = config->max_seconds, loss = config->stop_at;
+    if (interrupt_now()) return ENDING_SIGNAL;
+    if (row->step == config->max_iters) return ENDING_ITERS;
+    if (seconds > 0 && ranks_first(omp_get_wtime() - clock->start >= seconds))
+        return ENDING_SECONDS;
+    return loss > 0 && row->val_loss >= 0 && row->val_loss <= loss ? ENDING_LOSS : ENDING_NONE;
+}
+
+const char *due_ending_option(enum ending_reason ending) {
+    static const char *const options[] = {
+        [ENDING_ITERS] = "max-iters", [ENDING_SECONDS] = "max-seconds", [ENDING_LOSS] = "stop-at"};
+    return options[ending];
+}
+
+static bool every(int64_t interval, int64_t step) {
+    return interval && step % interval == 0;
+}
+
+bool due_evaluation(const struct config *config, int64_t step, enum ending_reason ending) {
+    return every(config->eval_interval, step) || due_ending_option(ending);
+}
+
+bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step) {
+    if (step == clock->step) return false;
+    if (config->checkpoint_interval == OPTION_AUTO)
+        return ranks_first(omp_get_wtime() - clock->saved >= 100 * clock->saving);
+    return every(config->checkpoint_interval, step);
+}
+
+bool due_sample(const struct config *config, int64_t step) {
+    return every(config->sample_interval, step);
+}
+
+bool due_log(const struct config *config, const struct log_row *row) {
+    return every(config->log_interval, row->step) || row->val_loss >= 0;
+}
 
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
 
-struct batch_count update_count(const struct session *t, int64_t step) {
-    const struct config *config = &t->config;
+struct batch_count update_count(const struct loader *loader, int64_t step) {
+    const struct config *config = loader->config;
     struct batch_count all = {0};
     for (int64_t i = config->grad_accum; i-- > 0;) { // ends with the batch that is sampled first
         struct batch_count one =
-            corpus_count(&t->corpus, config->seed, step * config->grad_accum + i,
+            corpus_count(&loader->corpus, config->seed, step * config->grad_accum + i,
                          (size_t)config->batch_size, (size_t)config->model.block_size);
         all.targets += one.targets;
         all.pads += one.pads;
@@ -24,72 +87,58 @@ struct batch_count update_count(const struct session *t, int64_t step) {
     return all;
 }
 
-/* Forward and backward of the update's batches: each batch's mean loss, and its gradient, is
-   weighted by the batch's fraction of the update's targets. Returns the weighted sum of the losses;
-   *fraction is that of the last batch. Batch number `i` of all batches keys its sample and its
-   dropout. */
-static double accumulate_gradient(struct session *t, size_t targets, bool probed,
-                                  double *fraction) {
-    int64_t accum = t->config.grad_accum, first = t->outcome.steps * accum;
-    double loss = 0;
-    model_zero_grad(&t->model);
-    for (int64_t i = first; i < first + accum; i++) {
-        corpus_sample(&t->corpus, t->config.seed, i, &t->batch);
+struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
+                           struct probe *probe, int64_t step) {
+    const struct config *config = loader->config;
+    const int64_t first = step * config->grad_accum, end = first + config->grad_accum;
+    const bool probed = every(config->probe_interval, step);
+    const double start = omp_get_wtime();
+    struct batch *batch = &loader->batch;
+    struct tensor_list *param = &model->lists.param;
+    struct update update = {0};
+    double fraction = 0; // of the update's targets, in the batch
+    if (config->profile) profile_resume();
+    const struct batch_count size = update_count(loader, step);
+    model_zero_grad(model);
+    for (int64_t i = first; i < end; i++) { // batch i of the run: keys its sample and its dropout
+        corpus_sample(&loader->corpus, config->seed, i, batch);
         profile_lap(PROFILE_BATCH);
-        t->model.probing = probed && i + 1 == first + accum;
-        // targets of the update / targets of this batch
-        double batches = (double)targets / (double)batch_targets(&t->batch);
-        *fraction = 1 / batches;
-        loss += model_gradient(&t->model, &t->batch, i, *fraction) / batches;
+        model->probing = probed && i + 1 == end;
+        double batches = (double)size.targets / (double)batch_targets(batch);
+        fraction = 1 / batches;
+        update.loss += model_gradient(model, batch, (uint64_t)i, fraction) / batches;
     }
-    return loss;
-}
-
-static void write_probe_row(void *run, int64_t step, int layer, const char *site,
-                            const char *metric, double value) {
-    run_probe(run, step, layer, site, metric, value);
-}
-
-void update_model(struct session *t, struct log_row *row) {
-    struct tensor_list *param = &t->model.lists.param;
-    double start = omp_get_wtime(), fraction = 0;
-    bool probed = due_probe(&t->config, row->step);
-    if (t->config.profile) profile_resume();
-    const struct batch_count size = update_count(t, row->step);
-    row->train_loss = accumulate_gradient(t, size.targets, probed, &fraction);
-    row->grad_norm = optimizer_grad_norm(&t->optimizer, param);
-    if (probed) probe_keep(&t->probe, &t->model);
-    if (isfinite(row->train_loss) && isfinite(row->grad_norm)) {
-        optimizer_step(&t->optimizer, param, row->lr, row->grad_norm);
-        t->outcome.tokens += (int64_t)size.targets;
-        t->outcome.pads += (int64_t)size.pads;
+    update.grad_norm = optimizer_grad_norm(optimizer, param);
+    if (probed) probe_keep(probe, model);
+    if (isfinite(update.loss) && isfinite(update.grad_norm)) {
+        const double rate = schedule_rate(&config->schedule, step);
+        optimizer_step(optimizer, param, rate, update.grad_norm);
+        update.trained = size;
     }
     profile_stop();
-    if (probed)
-        probe_write(&t->probe, &t->model, &t->batch, fraction, row->step,
-                    &(struct probe_sink){write_probe_row, &t->run});
-    t->outcome.train_loss = row->train_loss;
-    t->clock.updating += omp_get_wtime() - start;
+    if (probed) probe_write(probe, model, batch, fraction, step);
+    update.seconds = omp_get_wtime() - start;
+    return update;
 }
 
 /* The smallest number of updates that trains on at least `tokens` targets. */
-static int64_t updates_for(const struct session *t, int64_t tokens) {
-    const struct config *config = &t->config;
+static int64_t updates_for(const struct loader *loader, int64_t tokens) {
+    const struct config *config = loader->config;
     int64_t full, updates = 0; // full: targets of an update without pads
     if (__builtin_mul_overflow(config->batch_size, config->model.block_size, &full) ||
         __builtin_mul_overflow(full, config->grad_accum, &full))
         full = INT64_MAX;
     int64_t without_pads = tokens / full + (tokens % full > 0);
-    if (!corpus_has_pads(&t->corpus) || without_pads > MAX_ITERS) return without_pads;
+    if (!corpus_has_pads(&loader->corpus) || without_pads > MAX_ITERS) return without_pads;
     for (int64_t seen = 0; seen < tokens && updates <= MAX_ITERS; updates++)
-        seen += (int64_t)update_count(t, updates).targets;
+        seen += (int64_t)update_count(loader, updates).targets;
     return updates;
 }
 
-void update_settle_count(struct session *t) {
-    const int64_t tokens = t->config.max_tokens, given = t->config.max_iters;
+void update_settle_count(struct config *config, const struct loader *loader) {
+    const int64_t tokens = config->max_tokens, given = config->max_iters;
     if (tokens == OPTION_AUTO) return;
-    int64_t updates = updates_for(t, tokens);
+    int64_t updates = updates_for(loader, tokens);
     if (updates > MAX_ITERS)
         die(STATUS_USAGE, "--max-tokens=%lld: needs more than %d updates (try a smaller N)",
             (long long)tokens, MAX_ITERS);
@@ -98,35 +147,31 @@ void update_settle_count(struct session *t) {
             "--max-iters=%lld: contradicts --max-tokens=%lld, which needs %lld updates (try "
             "--max-iters=auto)",
             (long long)given, (long long)tokens, (long long)updates);
-    config_set_updates(&t->config, updates);
+    config_set_updates(config, updates);
 }
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
 /* The number of batches that an evaluation uses, of `batches` in the validation split. */
-static size_t batches_used(const struct session *t, size_t batches) {
-    size_t limit = (size_t)t->config.eval_iters;
+static size_t batches_used(const struct config *config, size_t batches) {
+    size_t limit = (size_t)config->eval_iters;
     return limit ? size_min(limit, batches) : batches;
 }
 
-static void add_score(struct score *score, struct score part) {
-    score->loss += part.loss;
-    score->targets += part.targets;
-    score->correct += part.correct;
-}
-
-void evaluate_batches(struct session *t, enum statistics_source source, evaluate_batch *each,
+void evaluate_batches(struct loader *loader, enum statistics_source source, evaluate_batch *each,
                       void *context) {
-    size_t B = t->config.batch_size;
-    size_t batches = (corpus_blocks(&t->corpus, t->batch.T) + B - 1) / B;
-    size_t used = batches_used(t, batches);
+    const struct config *config = loader->config;
+    const struct corpus *corpus = &loader->corpus;
+    size_t B = config->batch_size, T = config->model.block_size;
+    size_t batches = (corpus_blocks(corpus, T) + B - 1) / B;
+    size_t used = batches_used(config, batches);
     struct batch other = {0};
-    if (source == STATISTICS_OTHER) other = batch_make(B, t->config.model.block_size);
+    if (source == STATISTICS_OTHER) other = batch_make(B, T);
     for (size_t i = 0; i < used && !interrupt_now(); i++) {
         if (source == STATISTICS_OTHER)
-            corpus_validation(&t->corpus, (i + used - 1) % used * batches / used * B, B, &other);
-        corpus_validation(&t->corpus, i * batches / used * B, B, &t->batch);
-        if (!each(context, &t->batch, &other)) break;
+            corpus_validation(corpus, (i + used - 1) % used * batches / used * B, B, &other);
+        corpus_validation(corpus, i * batches / used * B, B, &loader->batch);
+        if (!each(context, &loader->batch, &other)) break;
     }
     batch_free(&other);
 }
@@ -146,8 +191,11 @@ static void end_round(struct validation *v) {
     double *own = all + NUMBERS * ranks_number();
     own[0] = v->own.loss, own[1] = (double)v->own.targets, own[2] = (double)v->own.correct;
     ranks_share(all, NUMBERS * ranks_count());
-    for (const double *one = all; one < all + NUMBERS * v->turn; one += NUMBERS)
-        add_score(&v->score, (struct score){one[0], (size_t)one[1], (size_t)one[2]});
+    for (const double *one = all; one < all + NUMBERS * v->turn; one += NUMBERS) {
+        v->score.loss += one[0];
+        v->score.targets += (size_t)one[1];
+        v->score.correct += (size_t)one[2];
+    }
     v->turn = 0;
 }
 
@@ -158,57 +206,51 @@ static bool add_batch(void *context, const struct batch *batch, const struct bat
     return true;
 }
 
-struct score evaluate_validation(struct session *t, struct model *model,
+struct score evaluate_validation(struct loader *loader, struct model *model,
                                  enum statistics_source source) {
     struct validation validation = {.model = model, .source = source};
-    evaluate_batches(t, source, add_batch, &validation);
+    evaluate_batches(loader, source, add_batch, &validation);
     end_round(&validation);
     return validation.score;
 }
 
-struct score evaluate_slice(struct session *t) {
-    size_t B = t->config.batch_size, T = t->config.model.block_size;
-    size_t validation = corpus_blocks(&t->corpus, T);
-    size_t count = batches_used(t, (validation + B - 1) / B) * B;
+struct score evaluate_slice(struct loader *loader, struct model *model) {
+    const struct config *config = loader->config;
+    const struct corpus *corpus = &loader->corpus;
+    size_t B = config->batch_size, T = config->model.block_size;
+    size_t validation = corpus_blocks(corpus, T);
+    size_t count = batches_used(config, (validation + B - 1) / B) * B;
     count = size_min(count, validation); // its last batch may have fewer blocks
-    count = size_min(count, corpus_training_blocks(&t->corpus, T));
-    struct validation slice = {.model = &t->model, .source = STATISTICS_RUNNING};
+    count = size_min(count, corpus_training_blocks(corpus, T));
+    struct validation slice = {.model = model, .source = STATISTICS_RUNNING};
     for (size_t first = 0; first < count && !interrupt_now(); first += B) {
-        corpus_slice(&t->corpus, count, first, B, &t->batch);
-        add_batch(&slice, &t->batch, NULL);
+        corpus_slice(corpus, count, first, B, &loader->batch);
+        add_batch(&slice, &loader->batch, NULL);
     }
     end_round(&slice);
     return slice.score;
 }
 
-/* --keep-best: keeps the model if this validation loss is the lowest so far. */
-static void keep_if_best(struct session *t, const struct log_row *row) {
-    struct outcome *outcome = &t->outcome;
-    bool better = outcome->best_val_loss < 0 || row->val_loss < outcome->best_val_loss;
-    if (!better || !save_best_possible(t)) return;
-    outcome->best_val_loss = row->val_loss;
-    outcome->best_step = row->step;
-    if (isfinite(row->val_loss)) save_best_keep(t);
-}
-
-void evaluate_run(struct session *t, struct log_row *row) {
-    struct outcome *outcome = &t->outcome;
-    struct score validation = evaluate_validation(t, &t->model, STATISTICS_RUNNING), slice = {0};
-    if (t->config.eval_train && !interrupt_signal) slice = evaluate_slice(t);
-    if (interrupt_signal) return;
+struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
+                                 struct progress *progress) {
+    const bool eval_train = loader->config->eval_train;
+    struct evaluation measured = {NOT_MEASURED, NOT_MEASURED, NOT_MEASURED};
+    const struct score validation = evaluate_validation(loader, model, STATISTICS_RUNNING);
+    struct score slice = {0};
+    if (eval_train && !interrupt_signal) slice = evaluate_slice(loader, model);
+    if (interrupt_signal) return measured;
     // before the first update the running statistics are no estimates yet
-    bool untracked = row->step == 0 && t->model.lists.state.size;
+    const bool untracked = step == 0 && model->lists.state.size;
     if (untracked && !isfinite(validation.loss)) {
-        progress_say(&t->progress,
+        progress_say(progress,
                      "step %6d  no val loss: it overflows before the running statistics have seen "
                      "a batch",
                      0);
-        return;
+        return measured;
     }
-    row->val_loss = outcome->val_loss = validation.loss / (double)validation.targets;
-    outcome->val_accuracy = (double)validation.correct / (double)validation.targets;
-    if (t->config.eval_train && !(untracked && !isfinite(slice.loss)))
-        row->eval_train_loss = slice.loss / (double)slice.targets;
-    outcome->eval_train_loss = row->eval_train_loss;
-    keep_if_best(t, row);
+    measured.val_loss = validation.loss / (double)validation.targets;
+    measured.val_accuracy = (double)validation.correct / (double)validation.targets;
+    if (eval_train && !(untracked && !isfinite(slice.loss)))
+        measured.eval_train_loss = slice.loss / (double)slice.targets;
+    return measured;
 }

@@ -1,46 +1,135 @@
-/* The steps of training: one update, one evaluation. */
+/* The steps of training: what is due, one update, one evaluation. A step has as its number the
+   updates done before it. */
 #ifndef STEP_H
 #define STEP_H
 
-#include "model/lab/session.h"
+#include "data/files/progress.h"
+#include "data/files/run.h"
+#include "data/text/corpus.h"
+#include "model/lab/config.h"
+#include "model/lab/measure.h"
+#include "model/lab/probe.h"
+#include "model/optimizer/optimizer.h"
+
+/* ---- SIGINT and SIGTERM: training finishes its step, saves, and ends ---- */
+
+/* The signal that the last interrupt_now() saw: the first one that this process received, or with
+   several ranks the largest number among theirs; 0: none. */
+extern int interrupt_signal;
+
+/* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same points. */
+int interrupt_now(void);
+
+/* From interrupt_catch() to interrupt_release() the signals are only noted. A second
+   Ctrl-C ends the program at once. A second SIGTERM does not, since some programs send it to a
+   process and then to the process's group. */
+void interrupt_catch(void);
+void interrupt_release(void);
+
+/* ---- what is due at a step: questions, which change nothing ---- */
+
+/* How far training was at some moment. */
+struct mark {
+    double updating; // seconds spent in updates since this program started
+    int64_t tokens;  // targets trained on since the run started
+};
+
+/* Kept by record.c. */
+struct clock {
+    double start;            // now minus the seconds that the run took before
+    int64_t step, tokens;    // of the run when this program started
+    double updating;         // seconds spent in updates since then
+    struct mark row, logged; // at the start of this step's row, and of the last logged row
+    double saved, saving;    // when the last save ended, and the seconds that it took
+};
+
+/* Why training ends: a signal arrived; --max-iters updates are done; --max-seconds are over; the loss
+   of this step's evaluation is at most --stop-at. */
+enum ending_reason { ENDING_NONE, ENDING_SIGNAL, ENDING_ITERS, ENDING_SECONDS, ENDING_LOSS };
+
+/* The first of these reasons that holds at this step. `row` has the loss once there was an
+   evaluation. */
+enum ending_reason due_end(const struct config *config, const struct clock *clock,
+                           const struct log_row *row);
+
+/* The option that ended the run, "max-iters"; NULL if none did. */
+const char *due_ending_option(enum ending_reason ending);
+
+/* An evaluation: every --eval-interval steps, and at the end unless a signal arrived. */
+bool due_evaluation(const struct config *config, int64_t step, enum ending_reason ending);
+
+/* A checkpoint during training: every --checkpoint-interval steps; with auto, when the time since
+   the last one is 100 times as long as that one took. None is due at the step at which this program
+   started. */
+bool due_checkpoint(const struct config *config, const struct clock *clock, int64_t step);
+
+/* A row of samples.txt: every --sample-interval steps. */
+bool due_sample(const struct config *config, int64_t step);
+
+/* A row of log.csv: every --log-interval steps, and whenever there was an evaluation. */
+bool due_log(const struct config *config, const struct log_row *row);
+
+/* ---- batches ---- */
+
+/* The corpus of a run, and the batch that is read from it. */
+struct loader {
+    const struct config *config;
+    struct corpus corpus;
+    struct batch batch;
+};
 
 /* ---- one update: the gradient of --grad-accum batches, then the optimizer ---- */
 
-/* The targets and pads of all batches of update number `step`. The batches are not filled. */
-struct batch_count update_count(const struct session *t, int64_t step);
+struct update {
+    double loss;                // mean over all targets of the update's batches
+    double grad_norm;           // of its gradient
+    struct batch_count trained; // targets and pads of these batches
+    double seconds;
+};
 
-/* Makes update number t->outcome.steps. Writes to the row the mean loss over all targets of the
-   update's batches, and the norm of its gradient. If either is not finite, the optimizer does not run and
-   the weights stay as they are. A probe of the update is written too if one is due. */
-void update_model(struct session *t, struct log_row *row);
+/* Makes update number `step`. If the loss or its gradient's norm
+   is not finite, the optimizer does not run, the weights stay as they are, and nothing counts as
+   trained. Writes a probe of the update if one is due. */
+struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
+                           struct probe *probe, int64_t step);
+
+/* The targets and pads of all batches of update number `step`. The batches are not filled. */
+struct batch_count update_count(const struct loader *loader, int64_t step);
 
 /* Converts --max-tokens into a number of updates: the smallest that trains on at least that many
    targets. Batches of items differ in their targets, so they are counted one by one. Dies with
    status 2 if --max-iters is given and differs. */
-void update_settle_count(struct session *t);
+void update_settle_count(struct config *config, const struct loader *loader);
 
 /* ---- the loss on the validation split, and on a slice of the training split ---- */
 
 /* Calls `each` with every batch that evaluate_validation() measures, in order, until it returns
    false. `other` is the batch that STATISTICS_OTHER takes statistics from. */
 typedef bool evaluate_batch(void *context, const struct batch *batch, const struct batch *other);
-void evaluate_batches(struct session *t, enum statistics_source source, evaluate_batch *each,
+void evaluate_batches(struct loader *loader, enum statistics_source source, evaluate_batch *each,
                       void *context);
 
 /* The score on the validation split, or on --eval-iters batches spread evenly over it. `model` was
    made for statistics from `source` (measure_init()); with STATISTICS_OTHER, those of each batch
    come from the batch before it. An interrupt ends the loop early: the score then is of fewer
    batches. */
-struct score evaluate_validation(struct session *t, struct model *model,
+struct score evaluate_validation(struct loader *loader, struct model *model,
                                  enum statistics_source source);
 
 /* --eval-train: the same, with running statistics, on a slice of the training split that is as long
    as what evaluate_validation() measures, or as long as the training split allows. */
-struct score evaluate_slice(struct session *t);
+struct score evaluate_slice(struct loader *loader, struct model *model);
 
-/* The evaluation of a run at one step: writes its losses to the row and to the outcome, and keeps
-   the best model. If an interrupt arrives before the end, it changes nothing. Before the first update
-   the loss by running statistics may not be finite: it then says so and records no loss. */
-void evaluate_run(struct session *t, struct log_row *row);
+/* Losses in nats per character; NOT_MEASURED: none. */
+struct evaluation {
+    double val_loss, val_accuracy;
+    double eval_train_loss; // with --eval-train
+};
+
+/* The evaluation at a step of training. If an interrupt arrives before its end, nothing is measured.
+   Before the first update the loss by running statistics may not be finite: it then says so and
+   measures nothing. */
+struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
+                                 struct progress *progress);
 
 #endif

@@ -5,18 +5,20 @@
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "model/lab/dump.h"
-#include "model/lab/process.h"
-#include "model/lab/sample.h"
-#include "model/lab/setup.h"
-#include "model/lab/step.h"
+#include "model/lab/say.h"
+#include "model/lab/session.h"
+#include "model/math/ranks.h"
 #include <math.h>
 #include <string.h>
 
-static void start_sampler(struct session *t, struct sampler *sampler) {
-    sampler_init(sampler, &t->model, t->config.sampling, random_key(t->config.seed, "sample", 0));
+/* Runs `work`, which samples with this sampler, on a leader and its helpers. */
+static void sample(const struct config *config, struct model *model, struct sampler *sampler,
+                   team_work *work, void *argument) {
+    sampler_init(sampler, model, config->sampling, random_key(config->seed, "sample", 0));
+    team_lead(model_extend_threads(model), work, argument);
+    sampler_free(sampler);
 }
 
-/* What is sampled, by a leader and its helpers. */
 struct sampling {
     struct sampler sampler;
     const struct vocabulary *vocabulary;
@@ -41,63 +43,50 @@ static void items_work(void *argument) {
         sample_items(&s->sampler, s->vocabulary, s->text.prompt, s->text.count, s->known, s->files);
 }
 
-static void sample(struct session *t, struct sampling *s, team_work *work) {
-    start_sampler(t, &s->sampler);
-    team_lead(model_extend_threads(&t->model), work, s);
-    sampler_free(&s->sampler);
-}
-
-static void write_texts(struct session *t, const struct vocabulary *vocabulary, size_t texts,
-                        const struct text_options *text, FILE *const files[2]) {
-    struct sampling s = {.vocabulary = vocabulary, .text = *text, .texts = texts, .files = files};
-    sample(t, &s, text_work);
-}
-
-/* --num-items items. With `corpus` they are looked up in the corpus. */
-static void write_items(struct session *t, const struct vocabulary *vocabulary, const char *prompt,
-                        bool corpus, FILE *const files[2]) {
-    const struct config *config = &t->config;
-    size_t T = (size_t)config->model.block_size, count = 20;
+/* --num-items items. Those of `corpus` are known; NULL: it is not said which are. */
+static void write_items(const struct config *config, struct model *model, struct sampling *s,
+                        const struct corpus *corpus, struct progress *progress) {
     struct item_set known = {0};
-    if (config->num_items != OPTION_AUTO) count = (size_t)config->num_items;
-    if (corpus) item_set_make(&known, &t->corpus, T);
-    struct sampling s = {.vocabulary = vocabulary,
-                         .text = {.prompt = prompt, .count = count},
-                         .known = corpus ? &known : NULL,
-                         .files = files};
-    sample(t, &s, items_work);
-    struct item_counts counts = s.counts;
+    s->text.count = config->num_items == OPTION_AUTO ? 20 : (size_t)config->num_items;
+    if (corpus) item_set_make(&known, corpus, model->T);
+    if (corpus) s->known = &known;
+    sample(config, model, &s->sampler, items_work, s);
     item_set_free(&known);
     streams_flush(); // before the next line on standard error
+    const struct item_counts counts = s->counts;
     char places[128] = "", cut[64] = "";
     if (corpus)
         snprintf(
             places, sizeof places,
             ": %zu known (in the training split), %zu new (%zu of them in the validation split)",
             counts.known, counts.items - counts.known, counts.validate);
-    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, T);
-    progress_say(&t->progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
+    if (counts.cut) snprintf(cut, sizeof cut, "; %zu cut at %zu characters", counts.cut, model->T);
+    progress_say(progress, "%zu item%s%s%s", counts.items, counts.items == 1 ? "" : "s", places,
                  cut);
 }
 
-void use_sample(struct session *t) {
-    if (!t->config.sample) return;
-    const struct vocabulary *vocabulary = session_vocabulary(t);
-    struct new_file file = file_create(&t->run, "sample.txt");
-    FILE *files[] = {file.stream, t->progress.shown ? stdout : NULL};
+void use_sample(const struct record *r, struct progress *progress) {
+    const struct config *config = r->config;
+    if (!config->sample) return;
+    struct new_file file = file_create(&r->run, "sample.txt");
+    FILE *files[] = {file.stream, progress->shown ? stdout : NULL};
+    struct sampling s = {.vocabulary = r->vocabulary,
+                         .text.count = (size_t)config->sample,
+                         .texts = 1,
+                         .files = files};
     if (files[1]) fputc('\n', stdout);
-    if (t->config.items)
-        write_items(t, vocabulary, NULL, true, files);
+    if (config->items)
+        write_items(config, r->model, &s, r->outcome.corpus, progress);
     else
-        write_texts(t, vocabulary, 1, &(struct text_options){.count = t->config.sample}, files);
+        sample(config, r->model, &s.sampler, text_work, &s);
     file_commit(&file);
-    if (files[1]) fputs(t->config.items ? "\n" : "\n\n", stdout);
+    if (files[1]) fputs(config->items ? "\n" : "\n\n", stdout);
     streams_flush(); // before the next line on standard error
 }
 
 /* Reads the stored model, for batches of B sequences, and its vocabulary. */
-static void open_model(struct session *t, size_t B, struct vocabulary *vocabulary) {
-    const struct config *config = &t->config;
+static void open_model(const struct config *config, const struct checkpoint *checkpoint, size_t B,
+                       struct model *model, struct vocabulary *vocabulary) {
     *vocabulary = (struct vocabulary){0};
     if (config->vocabulary) {
         struct corpus corpus;
@@ -107,96 +96,106 @@ static void open_model(struct session *t, size_t B, struct vocabulary *vocabular
         corpus.vocabulary.symbols = NULL;
         corpus_free(&corpus);
     }
-    checkpoint_read_vocabulary(&t->checkpoint, (int)config->level, vocabulary);
-    model_init(&t->model, &config->model, vocabulary->V, B, config->seed);
-    t->model.threads = (size_t)config->team;
-    checkpoint_read_model(&t->checkpoint, &t->model);
+    checkpoint_read_vocabulary(checkpoint, (int)config->level, vocabulary);
+    model_init(model, &config->model, vocabulary->V, B, config->seed);
+    model->threads = (size_t)config->team;
+    checkpoint_read_model(checkpoint, model);
 }
 
 /* Reads the corpus that the model was trained on; false, with a message, if it is no longer there
    as it was. One that the command line names (`given`) must be it. */
-static bool read_own_corpus(struct session *t, bool given) {
-    const char *path = t->config.corpus;
+static bool read_own_corpus(const struct config *config, const struct checkpoint *checkpoint,
+                            bool given, struct corpus *corpus, struct progress *progress) {
+    const char *path = config->corpus;
     uint32_t crc32;
     bool own = given || !path ||
-               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(&t->checkpoint, crc32));
-    if (own) setup_corpus(t, NULL);
-    own = own && checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
+               (corpus_checksum(path, &crc32) && checkpoint_same_corpus(checkpoint, crc32));
+    if (own) session_corpus(corpus, config, NULL);
+    own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own && given)
-        die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", t->corpus.name);
+        die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", corpus->name);
     if (!own)
-        progress_say(&t->progress,
-                     "items are not marked as known or new: %s is missing or has changed",
+        progress_say(progress, "items are not marked as known or new: %s is missing or has changed",
                      !path               ? "the built-in grammar"
                      : strcmp(path, "-") ? path
                                          : "standard input");
     return own;
 }
 
-void use_generate(struct session *t, bool corpus_given) {
-    const struct config *config = &t->config;
+void use_generate(const struct config *config, const struct checkpoint *checkpoint,
+                  bool corpus_given, struct progress *progress) {
+    struct model model;
+    struct corpus corpus;
     struct vocabulary vocabulary;
     FILE *const files[] = {stdout, NULL};
-    open_model(t, 1, &vocabulary);
-    progress_start(&t->progress, t->config.quiet);
-    if (t->config.items) {
-        bool own = read_own_corpus(t, corpus_given);
-        write_items(t, &vocabulary, t->config.prompt, own, files);
-        if (own) corpus_free(&t->corpus);
+    open_model(config, checkpoint, 1, &model, &vocabulary);
+    progress_start(progress, config->quiet);
+    struct sampling s = {.vocabulary = &vocabulary,
+                         .text = {config->prompt, config->stop, (size_t)config->num_chars},
+                         .texts = (size_t)config->num_samples,
+                         .files = files};
+    if (config->items) {
+        bool own = read_own_corpus(config, checkpoint, corpus_given, &corpus, progress);
+        write_items(config, &model, &s, own ? &corpus : NULL, progress);
+        if (own) corpus_free(&corpus);
     } else {
-        const struct text_options text = {config->prompt, config->stop, config->num_chars};
-        write_texts(t, &vocabulary, (size_t)config->num_samples, &text, files);
+        sample(config, &model, &s.sampler, text_work, &s);
         fputc('\n', stdout);
     }
     streams_flush();
     vocabulary_free(&vocabulary);
+    model_free(&model);
 }
 
+/* ---- --evaluate ---- */
+
 /* The score with statistics from this source. */
-static struct score score_with(struct session *t, enum statistics_source source) {
+static struct score score_with(struct loader *loader, struct model *model,
+                               enum statistics_source source) {
     struct model measured;
-    if (source == STATISTICS_RUNNING) return evaluate_validation(t, &t->model, source);
-    measure_init(&measured, &t->model, source);
-    struct score score = evaluate_validation(t, &measured, source);
+    if (source == STATISTICS_RUNNING) return evaluate_validation(loader, model, source);
+    measure_init(&measured, model, source);
+    struct score score = evaluate_validation(loader, &measured, source);
     model_free(&measured);
     return score;
 }
 
 /* Whether the validation split has more than one batch. */
-static bool has_other_batch(const struct session *t) {
-    return corpus_blocks(&t->corpus, t->batch.T) > (size_t)t->config.batch_size;
+static bool has_other_batch(const struct loader *loader) {
+    return corpus_blocks(&loader->corpus, loader->batch.T) > (size_t)loader->config->batch_size;
 }
 
 /* --stats=all: the loss with statistics from each source. */
-static void print_statistics(struct session *t, double running) {
+static void print_statistics(struct loader *loader, struct model *model, double running) {
     printf("%-10s %-12s %s\n", "statistics", "loss", "difference from running statistics");
     for (int source = 0; source < STATISTICS_SOURCES; source++) {
-        bool possible = source != STATISTICS_OTHER || has_other_batch(t);
-        if (!possible || !measure_has(&t->config.model, source)) {
+        bool possible = source != STATISTICS_OTHER || has_other_batch(loader);
+        if (!possible || !measure_has(&model->config, source)) {
             printf("%-10s -\n", statistics_name[source]);
             continue;
         }
-        struct score score = score_with(t, source);
+        struct score score = score_with(loader, model, source);
         double loss = score.loss / (double)score.targets;
         printf("%-10s %-12.9g %+.6f\n", statistics_name[source], loss, loss - running);
     }
 }
 
 /* --leak: for several positions, in evaluation mode and with the batch's own statistics. */
-static void print_leaks(struct session *t) {
+static void print_leaks(struct loader *loader, struct model *model) {
     enum { MAX_ROWS = 16 };
+    struct batch *batch = &loader->batch;
     struct model own;
     size_t T, last = 0;
-    measure_init(&own, &t->model, STATISTICS_OWN);
-    corpus_validation(&t->corpus, 0, (size_t)t->config.batch_size, &t->batch);
-    T = t->batch.T;
+    measure_init(&own, model, STATISTICS_OWN);
+    corpus_validation(&loader->corpus, 0, (size_t)loader->config->batch_size, batch);
+    T = batch->T;
     printf("change of the logits before character t with the characters from t on\n"
            "     t  in evaluation: largest  mean         in training: largest  mean\n");
     for (size_t row = 1; row <= MAX_ROWS; row++) {
         size_t at = (T * row + MAX_ROWS) / (MAX_ROWS + 1);
         if (at == last || !at || at >= T) continue;
-        struct leak leaks[] = {measure_leak(&t->model, false, &t->batch, at),
-                               measure_leak(&own, true, &t->batch, at)};
+        struct leak leaks[] = {measure_leak(model, false, batch, at),
+                               measure_leak(&own, true, batch, at)};
         printf("%6zu  %-22.6g  %-11.6g  %-20.6g  %.6g\n", at, leaks[0].largest, leaks[0].mean,
                leaks[1].largest, leaks[1].mean);
         last = at;
@@ -237,20 +236,21 @@ static bool add_gradients(void *context, const struct batch *batch, const struct
 }
 
 /* --dump, after an evaluation with this score. */
-static void write_dump(struct session *t, enum statistics_source source, struct score score) {
+static void write_dump(struct loader *loader, struct model *model, enum statistics_source source,
+                       struct score score) {
     struct dumping d = {.source = source, .targets = score.targets};
     char loss[32];
     snprintf(loss, sizeof loss, "%.17g", score.loss / (double)score.targets);
     const struct stored_text texts[] = {{"statistics", statistics_name[source]}, {"loss", loss}};
-    measure_init(&d.model, &t->model, source);
-    evaluate_batches(t, source, dump_first, &d);
+    measure_init(&d.model, model, source);
+    evaluate_batches(loader, source, dump_first, &d);
     if (source == STATISTICS_OWN) {
         model_zero_grad(&d.model);
-        evaluate_batches(t, source, add_gradients, &d);
+        evaluate_batches(loader, source, add_gradients, &d);
         dump_gradients(&d.dump, &d.model);
     }
     struct new_file file =
-        t->run.silent ? file_create_nowhere() : file_create_at("dump", t->config.dump);
+        ranks_number() ? file_create_nowhere() : file_create_at("dump", loader->config->dump);
     safetensors_write(file.stream, texts, 2, d.dump.arrays, d.dump.count);
     file_commit(&file);
     dump_free(&d.dump);
@@ -258,12 +258,11 @@ static void write_dump(struct session *t, enum statistics_source source, struct 
 }
 
 /* Dies if the dump could not be written, or would replace a file that is read or belongs to the
-   model's run. */
-static void check_dump(const struct session *t) {
-    const struct config *config = &t->config;
-    const char *model = t->checkpoint.path, *path = config->dump, *slash = strrchr(model, '/');
+   run of the model in this file. */
+static void check_dump(const struct config *config, const char *model) {
+    const char *path = config->dump, *slash = strrchr(model, '/');
     const char *const read[] = {model, config->corpus, config->vocabulary};
-    char folder[sizeof t->checkpoint.path];
+    char folder[4096];
     if (!path) return;
     file_check("dump", path);
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 1, slash ? model : ".");
@@ -275,51 +274,58 @@ static void check_dump(const struct session *t) {
             "--dump=%s: would replace a file of the run or the corpus (name another file)", path);
 }
 
-void use_evaluate(struct session *t) {
-    struct vocabulary vocabulary;
-    check_dump(t);
-    open_model(t, t->config.batch_size, &vocabulary);
-    setup_corpus(t, &vocabulary);
-    setup_compare(t);
-    setup_compare_weights(t);
-    bool own = checkpoint_same_corpus(&t->checkpoint, t->corpus.crc32);
-    if (!own) t->corpus.train = 0, t->corpus.end = t->corpus.units; // all of it is measured
-    if (!corpus_validates(&t->corpus))
-        die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured",
-            t->corpus.name);
-    t->batch = batch_make(t->config.batch_size, t->config.model.block_size);
-    enum statistics_source source = t->config.stats == STATISTICS_SOURCES
-                                        ? STATISTICS_RUNNING
-                                        : (enum statistics_source)t->config.stats;
+/* Dies if the statistics of --stats=SOURCE do not exist. */
+static void check_source(const struct loader *loader, enum statistics_source source) {
     char kinds[128];
     measure_kinds_by_position(kinds, sizeof kinds);
-    if (!measure_has(&t->config.model, source))
+    if (!measure_has(&loader->config->model, source))
         die(STATUS_USAGE, "--stats=%s: works for %s only", statistics_name[source], kinds);
-    if (source == STATISTICS_OTHER && !has_other_batch(t))
+    if (source == STATISTICS_OTHER && !has_other_batch(loader))
         die(STATUS_USAGE, "--stats=other: %s is only one batch (try a smaller --batch-size)",
-            t->corpus.name);
-    struct score score = score_with(t, source);
-    double loss = score.loss / (double)score.targets;
+            loader->corpus.name);
+}
+
+void use_evaluate(const struct config *config, const struct checkpoint *checkpoint) {
+    struct loader loader = {.config = config};
+    struct corpus *corpus = &loader.corpus;
+    struct model model;
+    struct vocabulary vocabulary;
+    check_dump(config, checkpoint->path);
+    open_model(config, checkpoint, config->batch_size, &model, &vocabulary);
+    session_corpus(corpus, config, &vocabulary);
+    session_compare(config, corpus);
+    session_compare_weights(&model, NULL);
+    const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
+    if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
+    if (!corpus_validates(corpus))
+        die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
+    loader.batch = batch_make(config->batch_size, config->model.block_size);
+    const bool all = config->stats == STATISTICS_SOURCES;
+    const enum statistics_source source =
+        all ? STATISTICS_RUNNING : (enum statistics_source)config->stats;
+    check_source(&loader, source);
+    const struct score score = score_with(&loader, &model, source);
+    const double loss = score.loss / (double)score.targets;
     if (!isfinite(loss))
         die(STATUS_DIVERGED,
             "%s: its loss is %s (its weights may be damaged, or its training diverged)",
-            t->checkpoint.path, isnan(loss) ? "nan" : "infinite");
+            checkpoint->path, isnan(loss) ? "nan" : "infinite");
     printf("loss %.9g nats per character, %.4f bits; accuracy %.4f: %s%s, %zu characters", loss,
            loss / log(2), (double)score.correct / (double)score.targets,
-           !own                     ? ""
-           : t->config.hold_out > 0 ? "the held-out part of the training split of "
-                                    : "the validation split of ",
-           t->corpus.name, score.targets);
-    if (t->outcome.items.all)
-        printf(" and ends of %zu items", corpus_blocks(&t->corpus, t->batch.T));
+           !own                   ? ""
+           : config->hold_out > 0 ? "the held-out part of the training split of "
+                                  : "the validation split of ",
+           corpus->name, score.targets);
+    if (items_of(corpus)) printf(" and ends of %zu items", corpus_blocks(corpus, loader.batch.T));
     putchar('\n');
-    if (t->config.stats == STATISTICS_SOURCES) print_statistics(t, loss);
-    if (t->config.leak) print_leaks(t);
+    if (all) print_statistics(&loader, &model, loss);
+    if (config->leak) print_leaks(&loader, &model);
     streams_flush();
-    if (t->config.dump) write_dump(t, source, score);
+    if (config->dump) write_dump(&loader, &model, source, score);
     vocabulary_free(&vocabulary);
-    batch_free(&t->batch);
-    corpus_free(&t->corpus);
+    batch_free(&loader.batch);
+    corpus_free(corpus);
+    model_free(&model);
 }
 
 /* ---- --sample-interval ---- */
@@ -370,18 +376,14 @@ static void write_line(const struct line *line, const struct vocabulary *vocabul
     fclose(escaped);
 }
 
-void use_sample_line(struct session *t) {
-    const struct vocabulary *vocabulary = session_vocabulary(t);
-    const int32_t newline = vocabulary_id(vocabulary, '\n');
-    struct line line = {.start = newline < 0 ? 0 : newline, .end = t->config.items ? newline : -1};
+void use_sample_line(struct record *r, struct progress *progress) {
+    const int32_t newline = vocabulary_id(r->vocabulary, '\n');
+    struct line line = {.start = newline < 0 ? 0 : newline, .end = r->config->items ? newline : -1};
     char text[8 * CHARACTERS] = "";
-    if (t->run.silent) return;
-    sampler_init(&line.sampler, &t->model, t->config.sampling,
-                 random_key(t->config.seed, "sample", 0));
-    team_lead(model_extend_threads(&t->model), sample_the_line, &line);
-    sampler_free(&line.sampler);
-    write_line(&line, vocabulary, text, sizeof text);
-    run_sample(&t->run, t->outcome.steps, text);
-    snprintf(t->progress.text, sizeof t->progress.text, "step %lld writes: %s",
-             (long long)t->outcome.steps, text);
+    if (r->run.silent) return;
+    sample(r->config, r->model, &line.sampler, sample_the_line, &line);
+    write_line(&line, r->vocabulary, text, sizeof text);
+    run_sample(&r->run, r->outcome.steps, text);
+    snprintf(progress->text, sizeof progress->text, "step %lld writes: %s",
+             (long long)r->outcome.steps, text);
 }

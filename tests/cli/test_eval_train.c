@@ -1,8 +1,7 @@
 /* --eval-train: the loss on a fixed slice of the training split, in evaluation mode. */
 #include "data/die.h"
 #include "data/text/items.h"
-#include "model/lab/setup.h"
-#include "model/lab/step.h"
+#include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/scripts.h"
@@ -141,25 +140,27 @@ static void start(struct session *t, const char *options) {
     snprintf(line, sizeof line, MODEL "%s", options);
     *t = (struct session){0};
     config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    setup_corpus(t, NULL);
     const struct config *config = &t->config;
-    t->batch = batch_make(config->batch_size, config->model.block_size);
-    model_init(&t->model, &config->model, t->corpus.vocabulary.V, config->batch_size, config->seed);
+    t->loader.config = config;
+    session_corpus(&t->loader.corpus, config, NULL);
+    t->loader.batch = batch_make(config->batch_size, config->model.block_size);
+    model_init(&t->model, &config->model, t->loader.corpus.vocabulary.V, config->batch_size,
+               config->seed);
     for (int64_t step = 0; step < 6; step++) {
-        corpus_sample(&t->corpus, config->seed, (uint64_t)step, &t->batch);
-        model_forward(&t->model, &t->batch, true, step);
+        corpus_sample(&t->loader.corpus, config->seed, (uint64_t)step, &t->loader.batch);
+        model_forward(&t->model, &t->loader.batch, true, step);
     }
 }
 
 static void end(struct session *t) {
     model_free(&t->model);
-    batch_free(&t->batch);
-    corpus_free(&t->corpus);
+    batch_free(&t->loader.batch);
+    corpus_free(&t->loader.corpus);
 }
 
 /* The loss of block k of `count` alone, from the definition of the slice. */
 static struct batch alone(const struct session *t, size_t k, size_t count) {
-    const struct corpus *corpus = &t->corpus;
+    const struct corpus *corpus = &t->loader.corpus;
     size_t T = (size_t)t->config.model.block_size, tokens = T, from;
     if (items_of(corpus)) {
         const struct item *item = &items_of(corpus)[k * corpus->train / count];
@@ -191,14 +192,14 @@ static void check_loss(const char *options, size_t count) {
         loss += sum;
         batch_free(&batch);
     }
-    struct score score = evaluate_slice(&t);
+    struct score score = evaluate_slice(&t.loader, &t.model);
     cr_expect(score.targets == targets, "%s: %zu targets, not %zu", options, score.targets,
               targets);
     cr_expect(fabs(score.loss / loss - 1) < 1e-6, "%s: %.9g, not %.9g", options, score.loss, loss);
-    struct score validation = evaluate_validation(&t, &t.model, STATISTICS_RUNNING);
+    struct score validation = evaluate_validation(&t.loader, &t.model, STATISTICS_RUNNING);
     cr_expect(fabs(validation.loss / (double)validation.targets - loss / (double)targets) > 1e-6,
               "%s: the validation split has the same loss", options);
-    struct score again = evaluate_slice(&t);
+    struct score again = evaluate_slice(&t.loader, &t.model);
     cr_expect(again.loss == score.loss, "another slice");
     model_free(&plain);
     end(&t);

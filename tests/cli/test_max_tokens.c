@@ -1,6 +1,6 @@
 /* --max-tokens: a run ends after the first update at which this many targets were seen. */
 #include "data/die.h"
-#include "model/lab/session.h"
+#include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>

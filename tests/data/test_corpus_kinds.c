@@ -1,8 +1,7 @@
 /* What holds for every kind of corpus: batches are counted without being filled, and sampling
    allocates nothing. */
 #include "data/text/items.h"
-#include "model/lab/setup.h"
-#include "model/lab/step.h"
+#include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/sanitizer.h"
 #include <criterion/criterion.h>
@@ -30,13 +29,14 @@ static void open_corpus(struct session *t, const char *options) {
              options);
     *t = (struct session){0};
     config_parse(&t->config, 1 + split(line, words + 1, 63), words);
-    setup_corpus(t, NULL);
-    t->batch = batch_make(4, 6);
+    t->loader.config = &t->config;
+    session_corpus(&t->loader.corpus, &t->config, NULL);
+    t->loader.batch = batch_make(4, 6);
 }
 
 static void close_corpus(struct session *t) {
-    batch_free(&t->batch);
-    corpus_free(&t->corpus);
+    batch_free(&t->loader.batch);
+    corpus_free(&t->loader.corpus);
 }
 
 static size_t samples;
@@ -52,28 +52,28 @@ Test(corpus_kinds, an_update_is_counted_without_sampling) {
     for (int k = 0; k < KINDS; k++) {
         struct session t;
         open_corpus(&t, kinds[k]);
-        const struct corpus_kind *kind = t.corpus.kind;
+        const struct corpus_kind *kind = t.loader.corpus.kind;
         struct corpus_kind counted = *kind;
         counted.sample = count_samples;
         samples = 0;
         size_t pads = 0;
         for (int64_t step = 0; step < UPDATES; step++) {
-            t.corpus.kind = &counted;
-            struct batch_count count = update_count(&t, step), sum = {0};
+            t.loader.corpus.kind = &counted;
+            struct batch_count count = update_count(&t.loader, step), sum = {0};
             cr_expect(!samples, "%s: %zu batches are filled to be counted", kinds[k], samples);
-            t.corpus.kind = kind;
+            t.loader.corpus.kind = kind;
             for (int64_t i = 0; i < ACCUM; i++) {
-                corpus_sample(&t.corpus, 5, step * ACCUM + i, &t.batch);
-                size_t targets = batch_targets(&t.batch);
+                corpus_sample(&t.loader.corpus, 5, step * ACCUM + i, &t.loader.batch);
+                size_t targets = batch_targets(&t.loader.batch);
                 sum.targets += targets;
-                sum.pads += t.batch.B * t.batch.T - targets;
+                sum.pads += t.loader.batch.B * t.loader.batch.T - targets;
             }
             cr_assert(count.targets == sum.targets && count.pads == sum.pads,
                       "%s, %d: %zu targets and %zu pads, not %zu and %zu", kinds[k], (int)step,
                       count.targets, count.pads, sum.targets, sum.pads);
             pads += sum.pads;
         }
-        cr_expect(corpus_has_pads(&t.corpus) == (pads > 0), "%s: %zu pads", kinds[k], pads);
+        cr_expect(corpus_has_pads(&t.loader.corpus) == (pads > 0), "%s: %zu pads", kinds[k], pads);
         close_corpus(&t);
     }
 }
@@ -107,10 +107,10 @@ Test(corpus_kinds, sampling_allocates_nothing) {
         open_corpus(&t, kinds[k]);
         allocations = 0;
         for (int64_t step = 0; step < UPDATES; step++) {
-            update_count(&t, step);
-            corpus_sample(&t.corpus, 5, step, &t.batch);
-            corpus_validation(&t.corpus, 0, 4, &t.batch);
-            corpus_slice(&t.corpus, 8, 4, 4, &t.batch);
+            update_count(&t.loader, step);
+            corpus_sample(&t.loader.corpus, 5, step, &t.loader.batch);
+            corpus_validation(&t.loader.corpus, 0, 4, &t.loader.batch);
+            corpus_slice(&t.loader.corpus, 8, 4, 4, &t.loader.batch);
         }
         cr_expect(!allocations, "%s: %zu allocations", kinds[k], allocations);
         close_corpus(&t);

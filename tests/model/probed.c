@@ -42,7 +42,7 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
     *p = (struct probed){.scale = scale};
     model_init(&p->model, &watched, SMALL_V, B, 1);
     adamw_init(&p->adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, &p->model.lists.param, 1);
-    probe_init(&p->probe, &p->model);
+    probe_init(&p->probe, &p->model, (struct probe_sink){probed_collect, &p->rows});
     struct tensor_list *param = &p->model.lists.param;
     real *noise = random_reals(param->size, 2);
     for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
@@ -63,9 +63,7 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
         p->before = copy_values(param);
         probe_keep(&p->probe, &p->model);
         optimizer_step(&p->adam, param, 1e-2, p->grad_norm);
-        if (step == 1)
-            probe_write(&p->probe, &p->model, &p->batch, scale, 5,
-                        &(struct probe_sink){probed_collect, &p->rows});
+        if (step == 1) probe_write(&p->probe, &p->model, &p->batch, scale, 5);
         if (step == 0) p->batch.valid = NULL, batch_free(&p->batch);
     }
     free(noise);

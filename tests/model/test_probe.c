@@ -42,13 +42,13 @@ Test(probe, streams_and_their_gradients) {
         config.block_size = (int64_t)length;
         struct batch batch = make_batch(1, length, SMALL_V, 3);
         model_init(&model, &config, SMALL_V, 1, 1);
-        probe_init(&probes, &model);
+        probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows});
         model.probing = true;
         model_zero_grad(&model);
         model_forward(&model, &batch, true, 0);
         model_backward(&model, &batch, 0, 0.25);
         probe_keep(&probes, &model);
-        probe_write(&probes, &model, &batch, 0.25, 0, &(struct probe_sink){probed_collect, &rows});
+        probe_write(&probes, &model, &batch, 0.25, 0);
         double embedding = 0, attention = 0, mlp = 0;
         for (size_t i = 0; i < length * model.C; i++)
             embedding += pow((double)model.wpe.grad[i] / 0.25, 2);
@@ -117,14 +117,14 @@ Test(probe, saturated_heads) {
     config.norms.watch = 1;
     struct batch batch = make_batch(B, T, SMALL_V, 3);
     model_init(&model, &config, SMALL_V, B, 1);
-    probe_init(&probes, &model);
+    probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows});
     for (size_t i = 0; i < 3 * 36; i++) model.layer[0].attention.in.weight.value[i] *= (real)1e5;
     model.lists.param.version++;
     model.probing = true;
     model_forward(&model, &batch, true, 0);
     model_backward(&model, &batch, 0, 1);
     probe_keep(&probes, &model);
-    probe_write(&probes, &model, &batch, 1, 0, &(struct probe_sink){probed_collect, &rows});
+    probe_write(&probes, &model, &batch, 1, 0);
     cr_expect(probed_value(&rows, 0, "head.0", "saturated") > 0.7);
     cr_expect(probed_value(&rows, 0, "head.0", "entropy") < 0.3);
     cr_expect(probed_value(&rows, 1, "head.0", "saturated") == 0);
@@ -189,7 +189,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
         model_init(&model, &config, SMALL_V, SEQUENCES, 1);
         model.threads = run == 2 ? 3 : 1;
         adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param, 1);
-        probe_init(&probes, &model);
+        probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows[run]});
         for (int step = 0; step < 3; step++) {
             model.probing = run && step == 1;
             model_zero_grad(&model);
@@ -198,9 +198,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
             if (model.probing) probe_keep(&probes, &model);
             optimizer_step(&adam, &model.lists.param, 1e-2,
                            optimizer_grad_norm(&adam, &model.lists.param));
-            if (model.probing)
-                probe_write(&probes, &model, &batch, 1, step,
-                            &(struct probe_sink){probed_collect, &rows[run]});
+            if (model.probing) probe_write(&probes, &model, &batch, 1, step);
         }
         size = model.lists.param.size;
         state_size = model.lists.state.size;

@@ -4,14 +4,12 @@
    keeps its embedding and another text may lack some of the characters. A run that resumes has its
    weights and vocabulary in its checkpoint and does not read the file again, unless it was stopped
    before its first checkpoint. */
-#include "model/lab/setup.h"
+#include "model/lab/session.h"
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/text/grammar.h"
 #include "data/text/items.h"
-#include "model/lab/record.h"
 #include "model/lab/say.h"
-#include "model/lab/step.h"
 #include "model/math/ranks.h"
 #include <omp.h>
 #include <stdlib.h>
@@ -19,10 +17,9 @@
 
 /* ---- several ranks ---- */
 
-void setup_join(struct session *t) {
-    struct config *config = &t->config;
-    t->run.silent = ranks_number() > 0;
-    if (t->run.silent) config->quiet = true;
+void session_join(struct config *config, struct run *run) {
+    run->silent = ranks_number() > 0;
+    if (run->silent) config->quiet = true;
     if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
         die(STATUS_USAGE, "corpus: -: standard input reaches the first rank only (give a file)");
     if (ranks_here() > 1 && !config->team) { // --threads=auto
@@ -60,27 +57,28 @@ static uint32_t checksum_of_options(const struct config *config) {
     return crc;
 }
 
-void setup_compare(const struct session *t) {
+void session_compare(const struct config *config, const struct corpus *corpus) {
     if (ranks_count() == 1) return;
     ranks_check("the program", checksum_of_program());
-    ranks_check("the corpus", t->corpus.crc32);
-    ranks_check("an option", checksum_of_options(&t->config));
+    ranks_check("the corpus", corpus->crc32);
+    ranks_check("an option", checksum_of_options(config));
 }
 
-void setup_compare_weights(const struct session *t) {
-    const struct tensor_list *param = &t->model.lists.param, *state = &t->model.lists.state;
+void session_compare_weights(const struct model *model, const struct optimizer *optimizer) {
+    const struct tensor_list *param = &model->lists.param, *state = &model->lists.state;
     if (ranks_count() == 1) return;
-    uint32_t crc = crc32_of((uint32_t)t->outcome.steps, param->value, param->size * sizeof(real));
+    uint32_t crc = crc32_of(0, param->value, param->size * sizeof(real));
     crc = crc32_of(crc, state->value, state->size * sizeof(real));
-    for (int i = 0; i < OPTIMIZER_STATES && t->optimizer.state[i]; i++)
-        crc = crc32_of(crc, t->optimizer.state[i], param->size * sizeof(real));
+    if (optimizer) crc = crc32_of(crc, &optimizer->step, sizeof optimizer->step);
+    for (int i = 0; optimizer && i < OPTIMIZER_STATES && optimizer->state[i]; i++)
+        crc = crc32_of(crc, optimizer->state[i], param->size * sizeof(real));
     ranks_check("the stored model", crc);
 }
 
 /* ---- the corpus ---- */
 
-void setup_corpus(struct session *t, const struct vocabulary *known) {
-    const struct config *config = &t->config;
+void session_corpus(struct corpus *corpus, const struct config *config,
+                    const struct vocabulary *known) {
     struct corpus_options options = {.level = (int)config->level,
                                      .val_fraction = config->val_fraction,
                                      .hold_out = config->hold_out,
@@ -89,7 +87,6 @@ void setup_corpus(struct session *t, const struct vocabulary *known) {
                                      .batch_size = (size_t)config->batch_size,
                                      .pad_to_block = config->pad_to == PAD_TO_BLOCK,
                                      .bucket = config->bucket};
-    t->outcome.grammar_entropy = NOT_MEASURED;
     if (config->corpus && !strcmp(config->corpus, RANDOM_CORPUS)) {
         if (config->items) die(STATUS_USAGE, "--items: --corpus=" RANDOM_CORPUS " has no lines");
         if (config->level == LEVEL_BYTE && known)
@@ -98,24 +95,17 @@ void setup_corpus(struct session *t, const struct vocabulary *known) {
         if (config->level == LEVEL_BYTE)
             die(STATUS_USAGE, "--level=byte: --corpus=" RANDOM_CORPUS
                               " is made of characters (leave out --level)");
-        corpus_make_random(&t->corpus, (size_t)config->random_chars, known);
+        corpus_make_random(corpus, (size_t)config->random_chars, known);
     } else if (config->corpus) {
-        corpus_read(&t->corpus, config->corpus, &options);
+        corpus_read(corpus, config->corpus, &options);
     } else {
         size_t length = config->grammar_chars;
         char *text = grammar_text(config->grammar_seed, length);
         if (!text)
             die(STATUS_MACHINE, "memory: not enough for the grammar's text of %zu bytes", length);
-        corpus_make(&t->corpus, "the built-in grammar", text, length, &options);
+        corpus_make(corpus, "the built-in grammar", text, length, &options);
         free(text);
-        if (!config->items) t->outcome.grammar_entropy = grammar_entropy(); // of running text
     }
-    t->outcome.corpus = t->corpus.name;
-    t->outcome.corpus_bytes = t->corpus.bytes;
-    t->outcome.corpus_characters = t->corpus.characters;
-    t->outcome.corpus_crc32 = t->corpus.crc32;
-    t->outcome.vocabulary = session_vocabulary(t)->V;
-    t->outcome.items = items_size(&t->corpus, (size_t)config->model.block_size);
 }
 
 /* ---- a run ---- */
@@ -134,11 +124,10 @@ static void note_differences(const struct checkpoint *file, const struct config 
     }
 }
 
-/* --start. Before the corpus is read: opens the file, and reads the vocabulary into t->known. The stream
-   of `file` stays NULL if no weights are to be read. */
-static void open_start(struct checkpoint *file, struct session *t) {
-    const struct config *config = &t->config;
-    const struct checkpoint *from = &t->checkpoint; // of a run that resumes
+/* --start. Before the corpus is read: opens the file, and reads its vocabulary. The stream of `file`
+   stays NULL if no weights are to be read, since `from`, of a run that resumes, has them. */
+static void open_start(struct checkpoint *file, const struct checkpoint *from,
+                       const struct config *config, struct vocabulary *known) {
     *file = (struct checkpoint){0};
     if (!config->start) return;
     if (!from->file.stream) {
@@ -146,36 +135,36 @@ static void open_start(struct checkpoint *file, struct session *t) {
         from = file;
     }
     if (safetensors_text(&from->file, "vocabulary") && checkpoint_embedding(from))
-        checkpoint_read_vocabulary(from, (int)config->level, &t->known);
+        checkpoint_read_vocabulary(from, (int)config->level, known);
 }
 
 /* Reads the weights into the new model, and closes the file. */
-static void read_start(struct checkpoint *file, struct session *t) {
+static void read_start(struct checkpoint *file, const struct config *config, struct model *model,
+                       const char *corpus) {
     if (!file->file.stream) return;
     const struct stored *embedding = checkpoint_embedding(file);
-    if (embedding && embedding->dimensions && embedding->shape[0] != t->model.V)
+    if (embedding && embedding->dimensions && embedding->shape[0] != model->V)
         die(STATUS_MACHINE,
             "%s: its embedding has %zu characters, but the vocabulary of %s has %zu", file->path,
-            embedding->shape[0], t->corpus.name, t->model.V);
-    checkpoint_read_start(file, &t->model);
-    note_differences(file, &t->config);
+            embedding->shape[0], corpus, model->V);
+    checkpoint_read_start(file, model);
+    note_differences(file, config);
     checkpoint_close(file);
 }
 
-static void open_new(struct session *t) {
-    const struct config *config = &t->config;
+static void open_new(struct run *run, const struct config *config) {
     const int64_t connection = config->model.connection; // 0: the placement's
     char name[128];
     snprintf(name, sizeof name, "%s-%s%s%s-s%lld", norm_kinds[config->model.norm]->name,
              placements[config->model.placement].name, connection ? "-" : "",
              connection ? connection_kinds[connection - 1]->name : "", (long long)config->seed);
-    run_open(&t->run, config->out, name, config->force);
+    run_open(run, config->out, name, config->force);
 }
 
 /* The run as it was at its last checkpoint, or before its first step if it has none. */
 static void open_resumed(struct session *t) {
     const struct config *config = &t->config;
-    struct outcome *outcome = &t->outcome;
+    struct outcome *outcome = &t->record.outcome;
     if (t->checkpoint.file.stream) {
         checkpoint_read_model(&t->checkpoint, &t->model);
         checkpoint_read_run(&t->checkpoint, config, &t->model, &t->optimizer, outcome);
@@ -183,23 +172,20 @@ static void open_resumed(struct session *t) {
     if (outcome->steps > config->max_iters)
         die(STATUS_USAGE, "--max-iters=%lld: the run in %s has done %lld already",
             (long long)config->max_iters, config->resume, (long long)outcome->steps);
-    outcome->seconds = run_resume(&t->run, outcome->steps);
-    save_best_resume(t);
+    outcome->seconds = run_resume(&t->record.run, outcome->steps);
+    save_best_resume(&t->record, &t->checkpoint);
 }
 
 static void open_run(struct session *t) {
-    const struct config *config = &t->config;
-    struct outcome *outcome = &t->outcome;
-    outcome->train_loss = outcome->val_loss = outcome->best_val_loss = NOT_MEASURED;
-    outcome->val_accuracy = outcome->eval_train_loss = NOT_MEASURED;
-    t->run.eval_train = config->eval_train;
-    if (config->resume)
+    struct run *run = &t->record.run;
+    run->eval_train = t->config.eval_train;
+    if (t->config.resume)
         open_resumed(t);
     else
-        open_new(t);
+        open_new(run, &t->config);
     checkpoint_close(&t->checkpoint);
-    struct new_file file = file_create(&t->run, "config.ini");
-    options_write(config_options, config, file.stream);
+    struct new_file file = file_create(run, "config.ini");
+    options_write(config_options, &t->config, file.stream);
     file_commit(&file);
 }
 
@@ -213,45 +199,57 @@ static void check_reads(const struct config *config, const struct checkpoint *st
                 config->resume ? "name a copy of it elsewhere" : "name another folder as --out");
 }
 
-void setup_run(struct session *t) {
-    const struct config *config = &t->config;
-    struct checkpoint start;
-    progress_start(&t->progress, config->quiet);
-    plot_start(t);
-    open_start(&start, t);
-    check_reads(config, &start);
-    setup_corpus(t, t->known.symbols ? &t->known : NULL);
-    setup_compare(t);
-    corpus_check(&t->corpus, config->model.block_size);
-    update_settle_count(t);
-    model_init(&t->model, &config->model, session_vocabulary(t)->V, config->batch_size,
-               config->seed);
-    t->model.threads = (size_t)config->team;
-    read_start(&start, t);
-    optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
-    save_best_init(t);
-    t->batch = batch_make(config->batch_size, config->model.block_size);
-    open_run(t);
-    // weights of a file have their values already
-    if (!config->start && !t->outcome.steps && model_profiled(&t->model)) {
-        corpus_sample(&t->corpus, config->seed, 0, &t->batch);
-        model_profile(&t->model, &t->batch);
-    }
-    setup_compare_weights(t);
-    plot_resume(t);
-    if (config->probe_interval) {
-        probe_init(&t->probe, &t->model);
-        run_start_table(&t->run, TABLE_PROBES, t->outcome.steps);
-    }
-    if (config->sample_interval) run_start_table(&t->run, TABLE_SAMPLES, t->outcome.steps);
+static void write_probe_row(void *run, int64_t step, int layer, const char *site,
+                            const char *metric, double value) {
+    run_probe(run, step, layer, site, metric, value);
 }
 
-void setup_free(struct session *t) {
-    run_close(&t->run);
+void session_start(struct session *t) {
+    struct config *config = &t->config;
+    struct loader *loader = &t->loader;
+    struct corpus *corpus = &loader->corpus;
+    struct record *record = &t->record;
+    struct checkpoint start;
+    progress_start(&t->progress, config->quiet);
+    plot_start(&t->chart, &t->progress, config);
+    open_start(&start, &t->checkpoint, config, &t->known);
+    check_reads(config, &start);
+    const bool known = t->known.symbols;
+    loader->config = config;
+    session_corpus(corpus, config, known ? &t->known : NULL);
+    session_compare(config, corpus);
+    corpus_check(corpus, config->model.block_size);
+    update_settle_count(config, loader);
+    const struct vocabulary *vocabulary = known ? &t->known : &corpus->vocabulary;
+    model_init(&t->model, &config->model, vocabulary->V, config->batch_size, config->seed);
+    t->model.threads = (size_t)config->team;
+    read_start(&start, config, &t->model, corpus->name);
+    optimizer_init(&t->optimizer, &config->optimizer, &t->model.lists.param, model_team(&t->model));
+    record_init(record, config, corpus, vocabulary, &t->model, &t->optimizer);
+    loader->batch = batch_make(config->batch_size, config->model.block_size);
+    open_run(t);
+    // weights of a file have their values already
+    if (!config->start && !record->outcome.steps && model_profiled(&t->model)) {
+        corpus_sample(corpus, config->seed, 0, &loader->batch);
+        model_profile(&t->model, &loader->batch);
+    }
+    session_compare_weights(&t->model, &t->optimizer);
+    plot_resume(&t->chart, config, record->run.folder);
+    if (config->probe_interval) {
+        probe_init(&t->probe, &t->model, (struct probe_sink){write_probe_row, &record->run});
+        run_start_table(&record->run, TABLE_PROBES, record->outcome.steps);
+    }
+    if (config->sample_interval)
+        run_start_table(&record->run, TABLE_SAMPLES, record->outcome.steps);
+}
+
+void session_free(struct session *t) {
+    run_close(&t->record.run);
     if (t->config.probe_interval) probe_free(&t->probe);
-    batch_free(&t->batch);
-    save_best_free(t);
+    batch_free(&t->loader.batch);
+    record_free(&t->record);
     optimizer_free(&t->optimizer);
-    corpus_free(&t->corpus);
+    model_free(&t->model);
+    corpus_free(&t->loader.corpus);
     vocabulary_free(&t->known);
 }
