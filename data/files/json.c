@@ -1,5 +1,8 @@
 #include "data/files/json.h"
+#include "data/die.h"
 #include "data/text/utf8.h"
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 void json_string(FILE *file, const char *text) {
@@ -18,17 +21,13 @@ void json_string(FILE *file, const char *text) {
     fputc('"', file);
 }
 
-static bool fail(struct json *json, const char *problem) {
-    json->problem = problem;
-    return false;
-}
-
-static void skip_blanks(struct json *json) {
-    while (json->at < json->end && *json->at && strchr(" \t\r\n", *json->at)) json->at++;
+static _Noreturn void refuse(const struct json *json, const char *problem) {
+    die(STATUS_MACHINE, "%s: byte %zu of the header: %s", json->what,
+        (size_t)(json->at - json->start), problem);
 }
 
 bool json_done(struct json *json) {
-    skip_blanks(json);
+    while (json->at < json->end && *json->at && strchr(" \t\r\n", *json->at)) json->at++;
     return json->at == json->end;
 }
 
@@ -36,37 +35,29 @@ static bool next_is(struct json *json, char c) {
     return !json_done(json) && *json->at == c;
 }
 
-bool json_take(struct json *json, char c) {
-    static const char *const problem[128] = {
-        ['{'] = "expected {", ['}'] = "expected }", ['['] = "expected [",
-        [']'] = "expected ]", [':'] = "expected :", ['"'] = "expected \""};
-    if (!next_is(json, c)) return fail(json, problem[(unsigned char)c & 127]);
+void json_take(struct json *json, char c) {
+    char expected[] = "expected {";
+    expected[strlen(expected) - 1] = c;
+    if (!next_is(json, c)) refuse(json, expected);
     json->at++;
-    return true;
 }
 
 bool json_more(struct json *json, char closing, bool first) {
-    if (next_is(json, closing)) {
-        json->at++;
-        return false;
-    }
-    if (first) return true;
-    if (!next_is(json, ',')) return fail(json, "neither a comma nor the end of a list");
-    json->at++;
-    return true;
+    bool closed = next_is(json, closing);
+    if (!closed && !first && !next_is(json, ','))
+        refuse(json, "neither a comma nor the end of a list");
+    json->at += closed || !first;
+    return !closed;
 }
 
 /* Four hexadecimal digits, or -1. */
 static int32_t hexadecimal(struct json *json) {
-    int32_t code = 0;
-    for (int i = 0; i < 4; i++, json->at++) {
-        static const char digits[] = "0123456789abcdefABCDEF";
-        const char *digit = json->at < json->end && *json->at ? strchr(digits, *json->at) : NULL;
-        if (!digit) return -1;
-        ptrdiff_t value = digit - digits;
-        code = code << 4 | (int32_t)(value < 16 ? value : value - 6);
+    char digits[5] = "";
+    for (int i = 0; i < 4; i++) {
+        if (json->at == json->end || !isxdigit((unsigned char)*json->at)) return -1;
+        digits[i] = *json->at++;
     }
-    return code;
+    return (int32_t)strtol(digits, NULL, 16);
 }
 
 /* The code point after "\u", which may be a pair of surrogates; -1 if it is invalid. */
@@ -81,7 +72,7 @@ static int32_t escaped(struct json *json) {
 }
 
 char *json_text(struct json *json) {
-    if (!json_take(json, '"')) return NULL;
+    json_take(json, '"');
     char *text = json->at, *to = text;
     while (json->at < json->end && *json->at != '"') {
         int32_t code;
@@ -91,38 +82,31 @@ char *json_text(struct json *json) {
             const char *found = mark ? strchr(marks, mark) : NULL;
             json->at += 2;
             code = found ? meant[found - marks] : mark == 'u' ? escaped(json) : -1;
-            if (code <= 0) {
-                fail(json, "an invalid escape");
-                return NULL;
-            }
+            if (code <= 0) refuse(json, "an invalid escape");
         } else {
             size_t at = 0;
             code = utf8_decode((unsigned char *)json->at, (size_t)(json->end - json->at), &at);
-            if (code < ' ') {
-                fail(json, code < 0 ? "not UTF-8" : "a control character in a string");
-                return NULL;
-            }
+            if (code < ' ')
+                refuse(json, code < 0 ? "not UTF-8" : "a control character in a string");
             json->at += at;
         }
         to += utf8_encode((uint32_t)code, to);
     }
-    if (json->at == json->end) {
-        fail(json, "an unterminated string");
-        return NULL;
-    }
+    if (json->at == json->end) refuse(json, "an unterminated string");
     json->at++;
     *to = 0;
     return text;
 }
 
-bool json_count(struct json *json, uint64_t *count) {
-    skip_blanks(json);
+uint64_t json_count(struct json *json) {
+    uint64_t count = 0;
+    json_done(json);
     const char *first = json->at;
-    for (*count = 0; json->at < json->end && *json->at >= '0' && *json->at <= '9'; json->at++) {
-        *count = *count * 10 + (uint64_t)(*json->at - '0');
-        if (*count >> 53) return fail(json, "a number that is too large");
+    for (; json->at < json->end && isdigit((unsigned char)*json->at); json->at++) {
+        count = count * 10 + (uint64_t)(*json->at - '0');
+        if (count >> 53) refuse(json, "a number that is too large");
     }
-    if (json->at == first) return fail(json, "expected a whole number");
-    if (*first == '0' && json->at - first > 1) return fail(json, "a number that starts with 0");
-    return true;
+    if (json->at == first) refuse(json, "expected a whole number");
+    if (*first == '0' && json->at - first > 1) refuse(json, "a number that starts with 0");
+    return count;
 }

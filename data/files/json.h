@@ -10,15 +10,15 @@
 /* `text` with quotes as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *text);
 
-/* A position in a JSON text. Each function skips blanks, reads what it is named after, and moves
-   the position after it. If the text has something else there, the function returns false (or
-   NULL), sets `problem` to a message, and leaves `at` where the problem is. */
+/* A position in a JSON text, which is the header of a file. Each function skips blanks, reads what it
+   is named after, and moves the position after it. If the text has something else there, it dies with
+   status 1, and the message names `what` and the byte. */
 struct json {
-    char *at, *end;
-    const char *problem;
+    char *start, *at, *end;
+    const char *what; // "PATH: not a valid safetensors file"
 };
 
-bool json_take(struct json *json, char c); // a bracket, a comma, a colon
+void json_take(struct json *json, char c); // a bracket, a comma, a colon
 bool json_done(struct json *json);         // whether only blanks are left
 
 /* A string as UTF-8, terminated by 0; \u0000 is refused. It is decoded in place, since it is never
@@ -26,11 +26,10 @@ bool json_done(struct json *json);         // whether only blanks are left
 char *json_text(struct json *json);
 
 /* A whole number from 0 to 2^53 - 1, the range in which JSON numbers are exact for every reader. */
-bool json_count(struct json *json, uint64_t *count);
+uint64_t json_count(struct json *json);
 
 /* Whether another member or element follows: called after '{' or '[' (with `first`) and after each
-   member or element. Reads the comma, or the closing bracket and returns false. If there is
-   neither, it returns false and sets `problem`. */
+   member or element. Reads the comma, or the closing bracket and returns false. */
 bool json_more(struct json *json, char closing, bool first);
 
 #endif

@@ -15,9 +15,9 @@
 #include "data/files/safetensors.h"
 #include "data/crc32.h"
 #include "data/die.h"
-#include "data/files/element.h"
 #include "data/files/json.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -112,14 +112,9 @@ static _Noreturn void refuse(const struct safetensors *file, const char *why) {
     die(STATUS_MACHINE, "%s: not a valid safetensors file: %s", file->path, why);
 }
 
-static _Noreturn void refuse_json(const struct safetensors *file, const struct json *json) {
-    die(STATUS_MACHINE, "%s: not a valid safetensors file: byte %zu of the header: %s", file->path,
-        (size_t)(json->at - file->header), json->problem);
-}
-
-static _Noreturn void refuse_array(const struct safetensors *file, const struct stored *array,
+static _Noreturn void refuse_entry(const struct safetensors *file, const char *name,
                                    const char *why) {
-    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: %s", file->path, array->name, why);
+    die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: %s", file->path, name, why);
 }
 
 /* Compares the header, `length` bytes, with its checksum, if it has one. */
@@ -156,73 +151,59 @@ static void *grown(void *list, size_t count, size_t size) {
     return memory_grow(list, count ? 2 * count : 1, size, "the header of a file");
 }
 
-static int text_by_name(const void *one, const void *other) {
-    const struct stored_text *a = one, *b = other;
-    return strcmp(a->name, b->name);
-}
-
 static void read_texts(struct safetensors *file, struct json *json) {
-    if (!json_take(json, '{')) refuse_json(file, json);
+    json_take(json, '{');
     for (bool first = true; json_more(json, '}', first); first = false) {
         struct stored_text text = {.name = json_text(json)};
-        if (!text.name || !json_take(json, ':') || !(text.text = json_text(json)))
-            refuse_json(file, json);
+        json_take(json, ':');
+        text.text = json_text(json);
         file->texts = grown(file->texts, file->text_count, sizeof *file->texts);
         file->texts[file->text_count++] = text;
     }
-    if (json->problem) refuse_json(file, json);
-    size_t count = file->text_count;
-    if (count) qsort(file->texts, count, sizeof *file->texts, text_by_name);
-    for (size_t i = 1; i < count; i++)
-        if (!strcmp(file->texts[i - 1].name, file->texts[i].name))
-            die(STATUS_MACHINE, "%s: not a valid safetensors file: %s: occurs twice", file->path,
-                file->texts[i].name);
 }
 
-static void read_shape(struct safetensors *file, struct json *json, struct stored *array) {
-    if (!json_take(json, '[')) refuse_json(file, json);
-    for (bool first = true; json_more(json, ']', first); first = false) {
-        if (array->dimensions == STORED_DIMENSIONS)
-            refuse_array(file, array, "has more than 8 dimensions");
-        if (!json_count(json, &array->shape[array->dimensions++])) refuse_json(file, json);
-    }
-    if (json->problem) refuse_json(file, json);
+static int read_type(const struct safetensors *file, const char *array, const char *name) {
+    const int count = sizeof types / sizeof *types;
+    for (int type = 0; type < count; type++)
+        if (!strcmp(name, types[type].name)) return type;
+    refuse_entry(file, array, "has an unknown type");
 }
 
 /* {"dtype": ..., "shape": [...], "data_offsets": [begin, end]}, each once, in any order. */
 static void read_array(struct safetensors *file, struct json *json, struct stored *array) {
-    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    static const char *const members[] = {"dtype", "shape", "data_offsets"};
+    enum { DTYPE, SHAPE, OFFSETS, MEMBERS };
     int seen = 0;
-    if (!json_take(json, '{')) refuse_json(file, json);
+    json_take(json, '{');
     for (bool first = true; json_more(json, '}', first); first = false) {
         const char *key = json_text(json);
-        if (!key || !json_take(json, ':')) refuse_json(file, json);
-        int member = !strcmp(key, "dtype")          ? DTYPE
-                     : !strcmp(key, "shape")        ? SHAPE
-                     : !strcmp(key, "data_offsets") ? OFFSETS
-                                                    : 0;
-        if (!member || seen & member)
-            refuse_array(file, array, "has a member that is unknown or occurs twice");
-        seen |= member;
+        int member = 0;
+        json_take(json, ':');
+        while (member < MEMBERS && strcmp(key, members[member]) != 0) member++;
+        if (member == MEMBERS || seen & 1 << member)
+            refuse_entry(file, array->name, "has a member that is unknown or occurs twice");
+        seen |= 1 << member;
         if (member == DTYPE) {
-            const char *name = json_text(json);
-            if (!name) refuse_json(file, json);
-            const int count = sizeof types / sizeof *types;
-            for (array->type = 0; array->type < count; array->type++)
-                if (!strcmp(name, types[array->type].name)) break;
-            if (array->type == count) refuse_array(file, array, "has an unknown type");
-        } else if (member == SHAPE) {
-            read_shape(file, json, array);
-        } else if (!json_take(json, '[') || !json_count(json, &array->begin) ||
-                   !json_more(json, ']', false) || !json_count(json, &array->end) ||
-                   !json_take(json, ']')) {
-            if (!json->problem) refuse_array(file, array, "has only one offset");
-            refuse_json(file, json);
+            array->type = read_type(file, array->name, json_text(json));
+            continue;
+        }
+        json_take(json, '[');
+        if (member == OFFSETS) {
+            array->begin = json_count(json);
+            if (!json_more(json, ']', false))
+                refuse_entry(file, array->name, "has only one offset");
+            array->end = json_count(json);
+            json_take(json, ']');
+            continue;
+        }
+        while (json_more(json, ']', !array->dimensions)) {
+            if (array->dimensions == STORED_DIMENSIONS)
+                refuse_entry(file, array->name, "has more than 8 dimensions");
+            array->shape[array->dimensions++] = json_count(json);
         }
     }
-    if (json->problem) refuse_json(file, json);
-    if (seen != (DTYPE | SHAPE | OFFSETS))
-        refuse_array(file, array, "lacks its dtype, shape or data_offsets");
+    if (seen != (1 << MEMBERS) - 1)
+        refuse_entry(file, array->name, "lacks its dtype, shape or data_offsets");
 }
 
 static int by_place(const void *one, const void *other) {
@@ -231,21 +212,25 @@ static int by_place(const void *one, const void *other) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static int array_by_name(const void *one, const void *other) {
-    const struct stored *const *a = one, *const *b = other;
-    return strcmp((*a)->name, (*b)->name);
+/* Of pointers to texts or arrays, both of which start with their name. */
+static int by_name(const void *one, const void *other) {
+    const char *const *const *a = one, *const *const *b = other;
+    return strcmp(**a, **b);
 }
 
-/* Sorts the arrays by their place, and pointers to them by name. No name may occur twice. */
-static void sort_arrays(struct safetensors *file) {
-    size_t count = file->array_count;
-    if (count) qsort(file->arrays, count, sizeof *file->arrays, by_place);
-    file->named = memory_take(count, sizeof *file->named, "the header of a file");
-    for (size_t i = 0; i < count; i++) file->named[i] = &file->arrays[i];
-    qsort(file->named, count, sizeof *file->named, array_by_name);
+/* Pointers to the `count` texts or arrays of a list, sorted by name. */
+static const void **sorted(const void *list, size_t count, size_t size) {
+    const void **named = memory_take(count, sizeof *named, "the header of a file");
+    for (size_t i = 0; i < count; i++) named[i] = (const char *)list + i * size;
+    qsort(named, count, sizeof *named, by_name);
+    return named;
+}
+
+/* Dies if a name occurs twice. */
+static void check_names(const struct safetensors *file, const void **named, size_t count) {
     for (size_t i = 1; i < count; i++)
-        if (!strcmp(file->named[i - 1]->name, file->named[i]->name))
-            refuse_array(file, file->named[i], "occurs twice");
+        if (!by_name(&named[i - 1], &named[i]))
+            refuse_entry(file, *(const char *const *)named[i], "occurs twice");
 }
 
 /* Dies unless the arrays fill `bytes` bytes without gaps. */
@@ -255,13 +240,13 @@ static void check_arrays(struct safetensors *file, uint64_t bytes) {
     for (size_t i = 0; i < count; i++) {
         const struct stored *array = &file->arrays[i];
         if (array->begin != end)
-            refuse_array(file, array, "does not start where the previous array ends");
+            refuse_entry(file, array->name, "does not start where the previous array ends");
         uint64_t size = types[array->type].size;
         for (int d = 0; d < array->dimensions; d++)
             if (__builtin_mul_overflow(size, array->shape[d], &size))
-                refuse_array(file, array, "is larger than any file");
+                refuse_entry(file, array->name, "is larger than any file");
         if (array->end < array->begin || array->end - array->begin != size)
-            refuse_array(file, array, "has offsets that do not match its shape");
+            refuse_entry(file, array->name, "has offsets that do not match its shape");
         end = array->end;
     }
     if (end < bytes) refuse(file, "bytes follow the last array");
@@ -269,26 +254,32 @@ static void check_arrays(struct safetensors *file, uint64_t bytes) {
 }
 
 static void read_header(struct safetensors *file, uint64_t length) {
-    struct json json = {file->header, file->header + length, NULL};
+    char what[4200];
+    snprintf(what, sizeof what, "%s: not a valid safetensors file", file->path);
+    struct json json = {file->header, file->header, file->header + length, what};
     if (file->header[0] != '{') refuse(file, "its header does not start with {");
     bool described = false;
     json.at++;
     for (bool first = true; json_more(&json, '}', first); first = false) {
-        char *name = json_text(&json);
-        if (!name || !json_take(&json, ':')) refuse_json(file, &json);
-        if (!strcmp(name, "__metadata__")) {
-            if (described) refuse(file, "__metadata__ occurs twice");
-            described = true;
-            read_texts(file, &json);
+        struct stored array = {.name = json_text(&json)};
+        json_take(&json, ':');
+        if (strcmp(array.name, "__metadata__") != 0) {
+            read_array(file, &json, &array);
+            file->arrays = grown(file->arrays, file->array_count, sizeof *file->arrays);
+            file->arrays[file->array_count++] = array;
             continue;
         }
-        struct stored array = {.name = name};
-        read_array(file, &json, &array);
-        file->arrays = grown(file->arrays, file->array_count, sizeof *file->arrays);
-        file->arrays[file->array_count++] = array;
+        if (described) refuse(file, "__metadata__ occurs twice");
+        described = true;
+        read_texts(file, &json);
     }
-    if (json.problem) refuse_json(file, &json);
     if (!json_done(&json)) refuse(file, "its header continues after the last }");
+    size_t texts = file->text_count, arrays = file->array_count;
+    if (arrays) qsort(file->arrays, arrays, sizeof *file->arrays, by_place);
+    file->named_texts = sorted(file->texts, texts, sizeof *file->texts);
+    check_names(file, file->named_texts, texts);
+    file->named_arrays = sorted(file->arrays, arrays, sizeof *file->arrays);
+    check_names(file, file->named_arrays, arrays);
 }
 
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream) {
@@ -308,7 +299,6 @@ void safetensors_open_stream(struct safetensors *file, const char *path, FILE *s
     if (fread(file->header, 1, length, stream) != length) refuse(file, "it is cut short");
     check_header(file, length);
     read_header(file, length);
-    sort_arrays(file);
     check_arrays(file, rest - length);
     check_data(file, rest - length);
 }
@@ -329,22 +319,53 @@ void safetensors_close(struct safetensors *file) {
     free(file->header);
     free(file->texts);
     free(file->arrays);
-    free(file->named);
+    free(file->named_texts);
+    free(file->named_arrays);
     *file = (struct safetensors){0};
 }
 
+static const void *find(const void **named, size_t count, const char *name) {
+    const char *const *key = &name;
+    const void **found = count ? bsearch(&key, named, count, sizeof *named, by_name) : NULL;
+    return found ? *found : NULL;
+}
+
 const char *safetensors_text(const struct safetensors *file, const char *name) {
-    struct stored_text key = {.name = name}, *found = NULL;
-    if (file->text_count)
-        found = bsearch(&key, file->texts, file->text_count, sizeof key, text_by_name);
-    return found ? found->text : NULL;
+    const struct stored_text *text = find(file->named_texts, file->text_count, name);
+    return text ? text->text : NULL;
 }
 
 const struct stored *safetensors_find(const struct safetensors *file, const char *name) {
-    const struct stored key = {.name = name}, *const pointer = &key, **found = NULL;
-    if (file->array_count)
-        found = bsearch(&pointer, file->named, file->array_count, sizeof pointer, array_by_name);
-    return found ? *found : NULL;
+    return find(file->named_arrays, file->array_count, name);
+}
+
+/* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. */
+static double half(uint16_t bits) {
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                  : ldexp(fraction, -24);
+    return bits >> 15 ? -value : value;
+}
+
+/* An element as a number, and exactly as an integer: INT64_MIN if it is none. */
+static double number(int type, const unsigned char *bytes, int64_t *integer) {
+    union {
+        double f64;
+        float f32;
+        int64_t i64;
+        uint32_t u32;
+        uint16_t u16;
+    } element;
+    memcpy(&element, bytes, types[type].size);
+    if (type == STORED_BF16) element.u32 = (uint32_t)element.u16 << 16; // the upper half of a float
+    double value = type == STORED_F64   ? element.f64
+                   : type == STORED_I64 ? (double)element.i64
+                   : type == STORED_F16 ? half(element.u16)
+                                        : (double)element.f32;
+    bool whole = fabs(value) < 0x1p63 && value == floor(value);
+    *integer = type == STORED_I64 ? element.i64 : whole ? (int64_t)value : INT64_MIN;
+    return value;
 }
 
 void safetensors_read(const struct safetensors *file, const struct stored *array,
@@ -358,13 +379,14 @@ void safetensors_read(const struct safetensors *file, const struct stored *array
         size_t piece = count - done < PIECE ? count - done : PIECE;
         if (fread(bytes, size, piece, file->stream) != piece) refuse(file, "it is cut short");
         for (size_t i = 0; i < piece; i++, done++) {
-            const unsigned char *element = bytes + i * size;
+            int64_t integer;
+            double value = number(array->type, bytes + i * size, &integer);
             if (as == STORED_I64)
-                ((int64_t *)to)[done] = element_integer(array->type, element);
+                ((int64_t *)to)[done] = integer;
             else if (as == STORED_F64)
-                ((double *)to)[done] = element_number(array->type, element);
+                ((double *)to)[done] = value;
             else
-                ((float *)to)[done] = (float)element_number(array->type, element);
+                ((float *)to)[done] = (float)value;
         }
     }
 }

@@ -2,11 +2,20 @@
 #ifndef SAFETENSORS_H
 #define SAFETENSORS_H
 
-#include "data/files/element.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* The types of elements. The first five can be read as numbers. */
+enum stored_type {
+    STORED_F32,
+    STORED_F64,
+    STORED_F16,
+    STORED_BF16,
+    STORED_I64,
+    STORED_OTHER, // this and all later types in safetensors.c
+};
 
 enum { STORED_DIMENSIONS = 8 }; // the maximum number
 
@@ -32,16 +41,16 @@ void safetensors_write(FILE *stream, const struct stored_text *texts, size_t tex
 /* A file that is open for reading. */
 struct safetensors {
     FILE *stream;
-    const char *path;          // for messages, not owned
-    char *header;              // names and texts point into it
-    bool header_checked;       // the header has a checksum, which is right
-    bool data_checked;         // the data has one too, which is right
-    uint64_t first;            // the byte at which the arrays start
-    struct stored_text *texts; // sorted by name
+    const char *path;    // for messages, not owned
+    char *header;        // names and texts point into it
+    bool header_checked; // the header has a checksum, which is right
+    bool data_checked;   // the data has one too, which is right
+    uint64_t first;      // the byte at which the arrays start
+    struct stored_text *texts;
     size_t text_count;
-    struct stored *arrays;       // in the order of the file
-    const struct stored **named; // the same, sorted by name
+    struct stored *arrays; // in the order of their bytes
     size_t array_count;
+    const void **named_texts, **named_arrays; // pointers to these, sorted by name
 };
 
 /* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it
