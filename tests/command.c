@@ -240,22 +240,6 @@ struct ending train_interrupted(int number, const char *log, const char *format,
     return process_end(process, number);
 }
 
-struct process script_start(const char *const *arguments) {
-    const char *scripts = getenv("SCRIPTS");
-    cr_assert(scripts, "SCRIPTS must name the folder of scripts (`make check` sets it)");
-    char path[4096], *words[WORDS] = {"bash", path};
-    snprintf(path, sizeof path, "%s/%s", scripts, arguments[0]);
-    for (int i = 1; arguments[i]; i++) {
-        cr_assert(i + 2 < WORDS);
-        words[i + 1] = (char *)arguments[i];
-    }
-    struct process process = start((struct surroundings){0});
-    if (process.id) return process;
-    execvp(words[0], words);
-    perror(words[0]);
-    _exit(99);
-}
-
 /* The child is a copy of the test: what the test has not freed yet is no leak of the child's. */
 static void leave_at_once(int status, void *unused) {
     fflush(NULL);

@@ -68,9 +68,6 @@ struct ending process_end(struct process process, int number);
 struct ending train_interrupted(int number, const char *log, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Starts a script of scripts/: its name and arguments, a list that ends with NULL. */
-struct process script_start(const char *const *words);
-
 /* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
 

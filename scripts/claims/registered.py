@@ -2,7 +2,7 @@
 
 registered.csv has the rules of the commit that added the table of claims, before any run of the report. It
 never changes. A claim whose rule is another today says why in `revised`; the page lists it, with the rule
-as it was. tests/check_report.py fails if a changed rule gives no reason.
+as it was. tests/scripts/test_report_rules.py fails if a changed rule gives no reason.
 
 A report's rules.csv has a checksum of each rule when an experiment first had facts, and one of the code that judges
 them: what verdicts are made of changes with it too.

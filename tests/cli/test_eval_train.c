@@ -4,7 +4,6 @@
 #include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
-#include "tests/scripts.h"
 #include "tests/support.h"
 #include <math.h>
 #include <signal.h>
@@ -365,13 +364,4 @@ Test(eval_train, the_last_loss_is_kept_in_the_checkpoint) {
     cr_assert(ending.status == 143, "%s", ending.err);
     char *after = strstr(summary_of("out"), "\"eval_train_loss\": ");
     cr_expect(after && !strncmp(after, summary, 24), "%.40s", after);
-}
-
-Test(eval_train, scripts_read_the_log) {
-    expect_done(train(RUN "--eval-train --out=runs/a text.txt"));
-    expect_done(train(RUN "--seed=2 --out=runs/b text.txt"));
-    struct ending ending = script("plot.py runs/a");
-    expect_success(&ending);
-    ending = script("plot.py runs/a runs/b");
-    expect_success(&ending);
 }

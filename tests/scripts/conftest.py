@@ -17,6 +17,15 @@ TINY = ("--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-i
         "--log-interval=1 --warmup-iters=0").split()
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sweep: takes long and runs in `make check-all` only")
+
+
+def pytest_collection_modifyitems(items):
+    if "SWEEP" not in os.environ:
+        items[:] = [item for item in items if not item.get_closest_marker("sweep")]
+
+
 @pytest.fixture(scope="session")
 def train():
     """The path of ./train."""

@@ -1,4 +1,4 @@
-"""Writes folders of runs by hand, for scripts that read them."""
+"""Writes folders of runs by hand, for scripts that read them; checks what was planted."""
 import json
 from pathlib import Path
 
@@ -30,3 +30,8 @@ def put_run(folder, loss, seed=1, reason="done", **options):
     spelling: norm="ln", learning_rate=0.01."""
     put_log(folder, [(0, 4, 4), (5, 3, None), (10, None, loss)])
     put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
+
+
+def check(holds, *words):
+    """Fails with these words unless it holds."""
+    assert holds, " ".join(map(str, words))

@@ -1,5 +1,5 @@
 """Folders of Hugging Face transformers, which load_pytorch.py writes (--to-hf) and reads (--from-hf): the files, the way
-there and back, and what is refused. Where transformers is installed, tests/check_hf.py compares its logits, its text and
+there and back, and what is refused. Where transformers is installed, check_hf.py compares its logits, its text and
 its tokens with those of ./train."""
 import json
 
@@ -241,7 +241,7 @@ def test_a_vocabulary_in_another_order(learn, load, tmp_path):
 
 @pytest.mark.parametrize("word", ["gpt2", "llama", "qwen3", "olmo2", "gemma2", "pieces"])
 def test_agrees_with_transformers(run, word):
-    ending = run("../tests/check_hf.py", word)
+    ending = run("../tests/scripts/check_hf.py", word)
     if ending.status == 1 and "No module named" in ending.err:
         pytest.skip("no transformers (pip install torch transformers)")
     assert ending.status == 0 and ": 0 differences" in ending.out, ending.out + ending.err

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablation import wait_until
-from conftest import SCRIPTS
+from conftest import SCRIPTS, TINY
 from planted import HEADER, put_log, put_run, put_summary
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
@@ -111,6 +111,12 @@ def test_a_long_legend_below_crosses_is_all_there(draw):
     height = float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)', picture).group(1))
     of_legend = picture[:picture.index(">diverged<")]
     assert 0 < float(re.findall(r' y="([-\d.]+)', of_legend)[-1]) < height
+
+
+def test_a_real_log_with_losses_of_the_training_split(run, draw):
+    for name, option in ("a", "--eval-train"), ("b", "--seed=2"):
+        assert run("train", *TINY, option, "--quiet", "--grammar-chars=2000", f"--out=runs/{name}").status == 0
+    assert "training split" in "".join(draw("runs/a")[0]) and "runs" in "".join(draw("runs/a", "runs/b")[0])
 
 
 # ---- malformed logs ----

@@ -36,7 +36,7 @@ def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
 
 def test_the_notebook_runs(run, scripts, tmp_path):
     """Its assertions compare LayerNorm and BatchNorm by hand with the model's."""
-    ending = run("../tests/run_notebook.py", scripts / "normlab.ipynb", tmp_path)
+    ending = run("../tests/scripts/run_notebook.py", scripts / "normlab.ipynb", tmp_path)
     assert ending.status == 0 and "cells ran" in ending.out, ending.out + ending.err
     for name in ("1.png", "2.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

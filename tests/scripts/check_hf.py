@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares ./train with Hugging Face transformers, for models that scripts/load_pytorch.py --to-hf writes.
 
-  tests/check_hf.py                 all variants: a line for each that differs, a summary
-  tests/check_hf.py llama           the variants whose options contain one of these words
+  tests/scripts/check_hf.py                 all variants: a line for each that differs, a summary
+  tests/scripts/check_hf.py llama           the variants whose options contain one of these words
 
 Each variant is a small model that ./train trains for a few updates. transformers loads its folder, as
 AutoModelForCausalLM.from_pretrained() does for everyone, and computes the logits of the batch that
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
 from common import command_line

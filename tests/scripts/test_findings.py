@@ -1,14 +1,12 @@
-#!/usr/bin/env python3
-"""Checks the sentences of scripts/claims/findings.py on planted facts. Prints a line for each check that
-fails; exit status 0 if none does."""
+"""The sentences of scripts/claims/findings.py on planted facts."""
 import math
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-from common import command_line
+import pytest
 
-command_line.require("check_findings", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
+from planted import check
+
+pytest.importorskip("scipy")
+pytest.importorskip("jinja2")
 
 from matplotlib.figure import Figure
 
@@ -18,15 +16,9 @@ from claims.quantities import difference, rise, value
 from claims.rules import FAILS, OPEN, above, all_of, any_of, exact, no, within
 from claims.verdicts import FALSE, RECIPE, SIZE, TRUE, UNDECIDED, WEAKER, Claim, Verdict, judge
 
-failures = []
 NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0)
 A_TO_B = difference("E1", "val_loss", "norm=bn", "norm=ln", at="rate=tuned")
 A_TO_C = difference("E1", "val_loss", "norm=rms", "norm=ln", at="rate=tuned")
-
-
-def check(holds, *words):
-    if not holds:
-        failures.append(" ".join(map(str, words)))
 
 
 def planted(**more):
@@ -46,7 +38,7 @@ def told(facts, says, meant=None):
     return verdict.word, findings.telling(claim, verdict), findings.found(claim, verdict)
 
 
-def check_sentences():
+def test_sentences():
     facts = planted(S={"bn": 0.3, "rms": 0.001})
     word, outcome, text = told(facts, above(A_TO_B, 0.1))
     check(word == TRUE and text == "Validation loss (BatchNorm) minus that of LayerNorm: 0.3 nats [0.296, "
@@ -68,7 +60,7 @@ def check_sentences():
     check(word == FALSE and outcome.reading is decides, "the same below a not", text)
 
 
-def check_open():
+def test_open():
     """What is told of an undecided claim is the reading that is open, in the cell in which it is."""
     facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
     word, outcome, text = told(facts, exact(A_TO_C, low=1), above(A_TO_B, 0.02))
@@ -78,7 +70,7 @@ def check_open():
     check(word == UNDECIDED and outcome.cell == ("text", "XS"), "says is open", text)
 
 
-def check_mixed():
+def test_mixed():
     """A weaker sense that holds at one size only names the sizes."""
     facts = planted(S={"bn": 0.3}, XS={"bn": -0.3})
     word, outcome, text = told(facts, above(A_TO_B, 1), above(A_TO_B, 0.02))
@@ -86,7 +78,7 @@ def check_mixed():
           text.startswith("In a weaker sense it holds in text S; it fails in text XS (validation"), text)
 
 
-def check_words():
+def test_words():
     quantity = rise("E3", "val_loss", ("norm=bn", "norm=ln"), "batch=1 block=full", "batch=32 block=full")
     check(findings.plain(quantity) == "[validation loss (BatchNorm) minus that of LayerNorm] at batch 1 minus "
           "the same at batch 32", findings.plain(quantity))
@@ -100,7 +92,7 @@ def check_words():
                   leaf.quantity and findings.plain(leaf.quantity))
 
 
-def check_asked():
+def test_asked():
     """What is asked most is answered whether it is decided or not."""
     facts = Facts()
     for norm, losses in ("bn", (2.0, 2.2, 1.9)), ("ln", (2.0, 2.0, 2.0)), ("rms", (2.001, 2.0, 1.999)):
@@ -114,7 +106,7 @@ def check_asked():
     check(not findings.most_asked(Facts()), "nothing measured")
 
 
-def check_surprises():
+def test_surprises():
     for expected, word, meant, surprising in (
             (TRUE, FALSE, 0, True), (TRUE, WEAKER, 1, True), (TRUE, TRUE, 1, False),
             (FALSE, TRUE, 1, True), (FALSE, WEAKER, 1, False), (FALSE, RECIPE, 0, True),
@@ -125,7 +117,7 @@ def check_surprises():
         check(findings.is_surprise(claim, Verdict(word, meant=meant)) == surprising, expected, word, meant)
 
 
-def check_limits():
+def test_limits():
     """One run far away does not set a picture's scale, and is told."""
     axes = Figure().add_subplot()
     values = [2.4, 2.5, 2.6, 2.45, 2.55, 34.66]
@@ -138,7 +130,7 @@ def check_limits():
     check(figures.view_limits(axes, values, "y", False) == "" and axes.get_ylim()[1] > 34, "other metrics")
 
 
-def check_cells():
+def test_cells():
     """Where cells differ, each is said to be what it is; a ratio's mean is the geometric one."""
     claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
     found = page.sizes_of(judge(claim, planted(S={"bn": -0.3}, XS={"bn": 0.019})))
@@ -152,7 +144,7 @@ def check_cells():
     check([findings.number(x) for x in (0.0065951, 1234.5, 2.5e9)] == ["0.0066", "1234", "2.5e+09"], "digits")
 
 
-def check_rows_outside():
+def test_rows_outside():
     """A row all of whose runs are outside of a picture says where they are."""
     facts = planted(S={**{f"n{number}": 0.01 * number for number in range(12)}, "dyt": 1.2})
     axes = Figure().add_subplot()
@@ -160,7 +152,7 @@ def check_rows_outside():
     check([text.get_text() for text in axes.texts] == ["3.2 →"], "texts", axes.texts)
 
 
-def check_links():
+def test_links():
     """A claim leads to the pictures that show what it reads, first to that of the cell that decides."""
     facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
     specs = [{"kind": "dots", "metric": "trained", "where": {}},
@@ -178,14 +170,3 @@ def check_links():
     check(found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)], "pictures", found)
     check(len(links.of_claim(claim, None, pictures)) == 4, "of one experiment, without an outcome")
 
-
-def main():
-    for one in (check_sentences, check_open, check_mixed, check_words, check_asked, check_surprises, check_limits,
-                check_cells, check_rows_outside, check_links):
-        one()
-    print("\n".join(failures) if failures else "the report's sentences: all checks passed")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,29 +1,19 @@
-#!/usr/bin/env python3
-"""Checks the rules and the tables of scripts/claims/ on planted facts, without a run. Prints a line for
-each check that fails; exit status 0 if none does.
-
-With FOLDER, the folder of a report, it also checks its page, and that every fact that a rule reads is one
-that some planned run would make: which metrics a measure gives is read from the report's measured.jsonl.
-With --commands it lists the options of all runs that the quick report could plan.
-"""
+"""The rules and the tables of scripts/claims/ on planted facts, without a run."""
 import itertools
 import json
 import math
-import os
 import re
-import sys
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-from common import command_line
-
-command_line.require("check_report", "report", "numpy", "scipy.stats", "matplotlib", "jinja2")
+from pathlib import Path
 
 import numpy as np
+import pytest
 
-import check_report_calibration
-import check_report_page
-import check_report_statistics
-from claims import claims, experiments, facts as facts_module, headlines, lab, plan, quantities, registered
+from planted import check
+
+pytest.importorskip("scipy")
+pytest.importorskip("jinja2")
+
+from claims import claims, experiments, facts as facts_module, headlines, plan, quantities, registered
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -31,12 +21,12 @@ from claims.rules import FAILS, HOLDS, OPEN, above, all_of, any_of, below, exact
 from claims.verdicts import EXPECTED, FALSE, SIZE, TRUE, UNDECIDED, UNMEASURED, WEAKER, Claim, judge
 
 random = np.random.default_rng(1)
-failures = []
 
 
-def check(holds, *words):
-    if not holds:
-        failures.append(" ".join(map(str, words)))
+@pytest.fixture(autouse=True)
+def the_same_numbers():
+    """In each test, whichever runs before it."""
+    random.bit_generator.state = np.random.default_rng(1).bit_generator.state
 
 
 def planted(mean, deviation=0.01, seeds=8, **more):
@@ -62,7 +52,7 @@ def value(reading, facts):
     return reading.judge(facts)[0]
 
 
-def check_readings():
+def test_readings():
     for mean, wanted in ((0.05, HOLDS), (0.0, FAILS), (0.012, OPEN)):
         facts = planted(mean, 0.004)
         check(value(above(DIFFERENCE, 0.01), facts) == wanted, "above", mean)
@@ -99,7 +89,7 @@ def with_untrained(count, loss, seeds=8, mean=0.5):
     return facts
 
 
-def check_bad_facts():
+def test_bad_facts():
     check(value(above(DIFFERENCE, 0), unpaired()) is None, "unpaired seeds")
     for loss in (math.inf, math.nan):
         check(value(above(DIFFERENCE, 0.01), with_untrained(1, loss)) != HOLDS, "a run without a loss",
@@ -118,14 +108,11 @@ def check_bad_facts():
         facts.add("E", "text", "S", "norm=b", seed, "build", 2)
     check(value(above(DIFFERENCE, 0), facts) is None, "pairs of different builds")
     facts = planted(0.5)
-    try:
+    with pytest.raises(FactError):
         facts.add("E", "text", "S", "norm=a", 1, "val_loss", 7.0)
-        check(False, "two values for one fact")
-    except FactError:
-        pass
 
 
-def check_verdicts():
+def test_verdicts():
     truths = {HOLDS: 0.5, OPEN: 0.0, FAILS: -0.5}
     words = {(HOLDS, HOLDS): TRUE, (HOLDS, OPEN): TRUE, (HOLDS, FAILS): TRUE,
              (OPEN, HOLDS): WEAKER, (OPEN, OPEN): UNDECIDED, (OPEN, FAILS): FALSE,
@@ -152,7 +139,7 @@ def check_verdicts():
     check((judge(plain, planted(0.012, 0.01)).seeds_needed or 0) > 8, "seeds needed")
 
 
-def check_kleene():
+def test_kleene():
     facts = planted(0.0)
     leaves = {HOLDS: above(DIFFERENCE, -1), OPEN: above(DIFFERENCE, 0), FAILS: above(DIFFERENCE, 1)}
     for a, b in itertools.product(leaves, repeat=2):
@@ -166,7 +153,7 @@ def check_kleene():
     check(value(any_of(leaves[HOLDS], missing), facts) == HOLDS, "true or not measured")
 
 
-def check_quantities():
+def test_quantities():
     facts = Facts()
     for seed in (1, 2, 3):
         for width in (16, 32, 64):
@@ -205,7 +192,7 @@ def check_quantities():
     check(value(exact(quantities.value("E", "y", "norm=a width=64"), 19, 20), facts) == FAILS, "exact")
 
 
-def check_instruments():
+def test_instruments():
     """Against direct computations."""
     x = random.standard_normal((40, 10, 5))
     target = x @ np.array([1.0, -2, 0, 3, 0.5]) + 4
@@ -218,7 +205,7 @@ def check_instruments():
     check(abs(np.abs(article).max() - 1.7317) < 1e-4, "the article's vector", article)
 
 
-def check_records(folder):
+def test_records(tmp_path):
     """What was measured elsewhere is taken as it is if the measure is the same, except for what needs no
     run and for times; a line that a kill left incomplete is none."""
     ending = {"val_loss": 1, "trained": 1, "build": 1}
@@ -230,9 +217,8 @@ def check_records(folder):
               "source": facts_module.source_of(facts_module.ALONE["variances"]), "values": []},
              {"run": "e", "measure": "ending", "source": known["ending"], "values": {"val_loss": 1}},
              {"run": "a", "measure": "profile", "source": known["profile"], "values": {"norm_ms": 1}}]
-    other, own = (os.path.join(folder, name) for name in ("other.jsonl", "own.jsonl"))
-    with open(other, "w", encoding="utf-8") as file:
-        file.write("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
+    other, own = (str(tmp_path / name) for name in ("other.jsonl", "own.jsonl"))
+    Path(other).write_text("\n".join(map(json.dumps, lines)) + '\n{"run": "c", "measure": "end')
     records = facts_module.Records(own, other)
     check(records.find("a", "ending") == ending, "another report's measurement")
     check(len(records.known) == 1, "other lines were taken:", records.known)
@@ -246,8 +232,6 @@ def check_records(folder):
     for one in again, facts_module.Records(own, other):
         check([one.is_older(run, program) for run, program in (("d", "first"), ("d", "second"), ("a", "second"),
                ("e", "first"))] == [False, True, False, False], "runs of another program", one.first)
-    for path in (other, own):
-        os.remove(path)
     told = 'def f(x):\n    "What f is."\n    return x  # what it returns\n'
     check(facts_module.code_of_text(told) == facts_module.code_of_text("def f(x): return x"), "words of a measure")
     check(facts_module.code_of_text(told) != facts_module.code_of_text("def f(x): return 2 * x"), "code of a measure")
@@ -255,24 +239,18 @@ def check_records(folder):
           "where a measure imports from")
 
 
-def check_facts_file(folder):
-    facts = planted(0.1)
-    path = os.path.join(folder, "facts.csv")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(facts_text(facts))
+def test_facts_file(tmp_path):
+    facts, path = planted(0.1), tmp_path / "facts.csv"
+    path.write_text(facts_text(facts))
     check(facts_text(read_facts(path)) == facts_text(facts), "facts, written and read")
     for text in ("a,b\n", "", "experiment,corpus,size,variant,seed,metric,value\nE,t,S\n"):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        try:
+        path.write_text(text)
+        with pytest.raises(FactError) as error:
             read_facts(path)
-            check(False, "read a bad file:", text)
-        except FactError as error:
-            check(path in str(error) and "\n" not in str(error), error)
-    os.remove(path)
+        check(str(path) in str(error.value) and "\n" not in str(error.value), error)
 
 
-def check_tables():
+def test_tables():
     names = [name for claim in claims.ALL for name in claim.ids.split()]
     check(len(names) == len(set(names)), "a number of a claim is there twice")
     wanted = {f"N{number}" for number in range(1, 17)} | {"X1"}
@@ -297,87 +275,3 @@ def check_tables():
     check(registered.rule_is_younger(claims.find("F9"), younger), "a changed rule")
     check(not registered.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
           "an old rule")
-
-
-class AnyTuning(plan.Tuning):
-    """Every rate is known."""
-
-    def __call__(self, size, rates=None, **options):
-        return 1e-3
-
-
-class AnyLab:
-    """Every run has ended."""
-    folder, bases, others = ".", ("text",), ("other",)
-
-    def loss_of(self, run):
-        return 2.0
-
-    def with_start(self, run, factor):
-        return run._replace(options={**run.options, "start": f"x{factor}"})
-
-
-# What measures give that need a run which trained, or time.
-PROFILE = ("milliseconds", "norm_share", "norm_ms", "attention_ms", "linear_ms", "log2_norm",
-           "log2_attention", "log2_linear")
-MORE = {"profile": PROFILE, "overfitting": ("gap_at_equal_fit",),
-        "depth": ("gradient_ratio_start", "gradient_ratio_end", "stream_growth_start"),
-        "movement": ("movement",)}
-
-
-def check_needs(folder):
-    """Every fact that a rule reads is made by a run of the quick report, or without runs."""
-    metrics, made = {name: set(more) for name, more in MORE.items()}, set()
-    with open(os.path.join(folder, "measured.jsonl"), encoding="utf-8") as file:
-        for line in file:
-            record = json.loads(line)
-            if isinstance(record["values"], dict):
-                metrics.setdefault(record["measure"], set()).update(record["values"])
-    for row in read_facts(os.path.join(folder, "facts.csv")).rows():
-        if row[0] in ("canary", "E11", "E13", "E18"):
-            made.add((row[0], row[5], row[3]))
-    for experiment in experiments.EXPERIMENTS:
-        for size in experiment.sizes("quick"):
-            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
-                made |= {(experiment.id, metric, run.variant) for measure in run.measures
-                         for metric in metrics.get(measure, ())}
-    for claim in claims.ALL:
-        lacking = claim.needs() - made
-        check(not lacking, claim.id, "reads what nothing makes:", sorted(lacking)[:2])
-
-
-def list_commands():
-    """A line for each command that differs from the others by more than its seed, with no updates."""
-    seen = set()
-    for experiment in experiments.EXPERIMENTS:
-        for size in experiment.sizes("quick"):
-            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
-                options = {name: value for name, value in run.options.items()
-                           if name not in ("start", "max-iters", "lr-decay-iters", "warmup-iters",
-                                           "eval-interval", "probe-interval", "eval-iters")}
-                words = re.sub(r"--seed=\d+", "", " ".join(plan.option_words(run._replace(
-                    options={**options, "max-iters": 0, "eval-iters": 1}))))
-                corpus = "--corpus=random" if run.corpus == lab.RANDOM else ""
-                seen.add(f"{words} {corpus}")
-    print("\n".join(sorted(seen)))
-
-
-def main():
-    if sys.argv[1:] == ["--commands"]:
-        return list_commands()
-    for one in (check_readings, check_bad_facts, check_verdicts, check_kleene, check_quantities,
-                check_instruments, check_tables):
-        one()
-    check_records(".")
-    check_facts_file(".")
-    failures.extend(check_report_statistics.faults())
-    failures.extend(check_report_calibration.faults())
-    if len(sys.argv) > 1:
-        check_needs(sys.argv[1])
-        failures.extend(check_report_page.faults(os.path.join(sys.argv[1], "report.html")))
-    print("\n".join(failures) if failures else "the report's rules: all checks passed")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

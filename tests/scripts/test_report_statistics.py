@@ -1,7 +1,13 @@
-"""What check_report.py checks of learning rates, and of intervals, p and seeds that a rule rests on."""
+"""The report's learning rates, and the intervals, p and seeds that a rule rests on, on planted facts."""
 import math
 
 import numpy as np
+import pytest
+
+from planted import check
+
+pytest.importorskip("scipy")
+pytest.importorskip("jinja2")
 
 from claims import caveats, claims, experiments, facts as facts_module, lab, plan, quantities
 from claims.claims_a import TINY
@@ -9,13 +15,6 @@ from claims.fact_table import Facts
 from claims.instruments import dynamic_range
 from claims.rules import HOLDS, above, all_of, any_of, below, exact, in_some_cell, no, within
 from claims.verdicts import RECIPE, TRUE, Claim, judge
-
-failures = []
-
-
-def check(holds, *words):
-    if not holds:
-        failures.append(" ".join(map(str, words)))
 
 
 class Losses:
@@ -27,7 +26,7 @@ class Losses:
         return self.losses[run.options["learning-rate"]][run.seed % 2]
 
 
-def check_tuning():
+def test_tuning():
     """A rate that is best on average and fails for some seeds is not taken; if all do, the mean decides. An end of the
     grid is taken if it beats its neighbour by a standard error, or if there is one seed only.
     The end of a grid, another variant's rate, and a rate that loses on judged seeds are told."""
@@ -77,7 +76,7 @@ def with_losses(losses, deviation, seeds=5):
     return table
 
 
-def check_canaries():
+def test_canaries():
     """Canaries hold at the noise of real runs, fail with far more of it, and say nothing of two seeds."""
     losses = {"norm=rms": 2.6, "norm=none": 3.2, "norm=none placement=post": 3.2}
     for deviation, seeds, wanted in ((0.008, 8, []), (0.1, 8, ["K1", "K4"]), (0.1, 2, []), (0.01, 0, [])):
@@ -103,7 +102,7 @@ def p_of(reading, table):
     return reading.outcomes(table)[0].estimate.p
 
 
-def check_p():
+def test_p():
     """p is that of the reading's own threshold, on the scale on which the interval is; an exact reading has
     none, nor has a median."""
     table = table_of(a=[1.2, 1.3, 1.5, 1.4, 1.25, 1.35], b=[1.0] * 6)
@@ -119,7 +118,7 @@ def check_p():
     check(math.isnan(p_of(above(quantities.value("E", "x", "norm=a"), 0), infinite)), "p of a median")
 
 
-def check_seeds_needed():
+def test_seeds_needed():
     """For "and" the most of the open parts, for "or" the least; also of fractions, medians and logarithms."""
     table = table_of(few=[0.5, 0.4, 0.6, -0.1], many=[0.5, -0.9, 0.7, -0.1], some=[1, 1, 1, 1, 0],
                      long=[1, 1, 1, 1, 1, 2, 0, math.inf], small=[1.5, 1.8, 1.2, 0.95], one=[1] * 4)
@@ -138,7 +137,7 @@ def check_seeds_needed():
     check(judge(claim, table).seeds_needed == counts[0], "seeds of a claim", judge(claim, table))
 
 
-def check_exact():
+def test_exact():
     """Without statistics are judged only bits, algebra, and whether there is a dependence at all."""
     for claim in claims.ALL:
         for reading in (claim.says, claim.meant):
@@ -149,12 +148,12 @@ def check_exact():
                       leaf.text())
 
 
-def check_dynamic_range():
+def test_dynamic_range():
     rows = np.ones((1, 1000, 4)) * np.linspace(1, 11, 1000)[:, None]
     check(abs(dynamic_range(rows) - 10.9 / 1.1) < 1e-9, "dynamic range", dynamic_range(rows))
 
 
-def check_recipe():
+def test_recipe():
     facts = Facts()
     for rate, mean in (("tuned", 0.0), ("default", 0.5)):
         for seed, noise in enumerate((-1e-3, 1e-3, -5e-4, 5e-4), 1):
@@ -173,7 +172,7 @@ def check_recipe():
     check(best.word == RECIPE, "the best initialization and rate", best)
 
 
-def check_rates():
+def test_rates():
     """The sensitivity to the learning rate and the largest stable rate."""
     table = Facts()
     for rate, loss in ((1e-3, 2.5), (1e-2, 2.0), (1e-1, 5.0)):
@@ -190,10 +189,3 @@ def check_rates():
     facts_module.add_over_rates(alone)
     check(alone.metrics("E1") == ["val_loss", "first_loss"], "one rate", alone.metrics("E1"))
 
-
-def faults():
-    """The checks that fail."""
-    for one in (check_tuning, check_canaries, check_p, check_seeds_needed, check_exact, check_dynamic_range,
-                check_recipe, check_rates):
-        one()
-    return failures

@@ -13,6 +13,10 @@ false alarm. Random numbers are fixed.
 import math
 
 import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+pytest.importorskip("jinja2")
 
 from claims import quantities
 from claims.fact_table import Facts
@@ -25,6 +29,12 @@ NOISE, STEP = 0.02, 0.3  # nats: the deviation of a run, and between two modes
 MARGIN = 0.02
 DIFFERENCE = quantities.difference("E", "val_loss", "norm=a", "norm=b")
 random = np.random.default_rng(20)
+
+
+@pytest.fixture(autouse=True)
+def the_same_numbers():
+    """In each test, whichever runs before it."""
+    random.bit_generator.state = np.random.default_rng(20).bit_generator.state
 
 
 def facts_of(a, b, trained=((), ())):
@@ -87,17 +97,16 @@ def error(expected, count):
     return math.sqrt(expected * (1 - expected) / count)
 
 
-def faults():
-    """What is not as the report says."""
-    found = []
-    for name, measured, expected in (
-            ("normal noise", rate("normal"), 0.01), ("effects at the margin", rate_at_margin(), 0.01),
-            ("equal modes", rate("modes", 0.5), 2 * 0.5 ** SEEDS),
-            ("a rare mode", rate("modes", 0.1), 0.9 ** SEEDS + 0.1 ** SEEDS)):
-        if abs(measured - expected) > 4 * error(expected, NULLS):
-            found.append(f"calibration: {name}: {measured:.2%} are called, not {expected:.2%}")
-    for name, measured, count in (("rare modes of both", rate("both modes", 0.1), NULLS),
-                                  ("stuck runs of both", rate("stuck", 0.1, 2 * NULLS), 2 * NULLS)):
-        if measured > 0.01 + 4 * error(0.01, count):
-            found.append(f"calibration: {name}: {measured:.2%} are called, more than 1 %")
-    return found
+@pytest.mark.parametrize("kind, rare, expected", [
+    ("normal", 0, 0.01), ("modes", 0.5, 2 * 0.5 ** SEEDS), ("modes", 0.1, 0.9 ** SEEDS + 0.1 ** SEEDS)])
+def test_alarms_are_as_frequent_as_expected(kind, rare, expected):
+    assert abs(rate(kind, rare) - expected) <= 4 * error(expected, NULLS)
+
+
+def test_effects_at_the_margin():
+    assert abs(rate_at_margin() - 0.01) <= 4 * error(0.01, NULLS)
+
+
+@pytest.mark.parametrize("kind, count", [("both modes", NULLS), ("stuck", 2 * NULLS)])
+def test_alarms_are_rarer_than_1_percent(kind, count):
+    assert rate(kind, 0.1, count) <= 0.01 + 4 * error(0.01, count)

@@ -1,0 +1,130 @@
+"""What test_report.py checks of a report: its page, and that every fact which a rule reads is made by a planned run;
+and the options of these runs."""
+import html.parser
+import json
+import re
+
+from claims import claims, experiments, lab, plan
+from claims.fact_table import read_facts
+from planted import check
+
+
+class Page(html.parser.HTMLParser):
+    """The elements, ids and addresses of a page."""
+    EMPTY = {"meta", "link", "br", "hr", "img", "input"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.addresses, self.faults = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+        self.note(tag, attrs)
+
+    def handle_startendtag(self, tag, attrs):
+        self.note(tag, attrs)
+
+    def note(self, tag, attrs):
+        for name, text in attrs:
+            if name == "id":
+                self.ids.append(text)
+            if name in ("href", "xlink:href", "src", "data", "action"):
+                self.addresses.append(text)
+            self.addresses += re.findall(r"url\((.*?)\)", text or "")
+        if tag in ("script", "iframe", "object", "link"):
+            self.faults.append(f"<{tag}>")
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> closes nothing")
+
+
+def link_faults(text):
+    """A claim's line leads to a figure or to numbers, and a figure back to the lines that lead to it."""
+    figures = {name: set(re.findall(r'href="#a-(\w+)"', rest)) for name, rest in
+               re.findall(r'<figure id="f-([\w.]+)">.*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)}
+    lines = re.findall(r'<div class="row" id="a-(\w+)">(.*?)\n(?=<div class="row"|</section>)', text, re.DOTALL)
+    found = [] if figures and lines else ["no figure, or no line of a claim"]
+    for claim, line in lines:
+        led = re.findall(r'href="#f-([\w.]+)"', line)
+        found += [f"figure {name} does not lead back to {claim}" for name in led
+                  if claim not in figures.get(name, ())]
+        if claims.find(claim).experiments() and not led and 'href="#e-' not in line:
+            found.append(f"the line of {claim} leads nowhere")
+    return found
+
+
+def expect_page(path):
+    """The page is well formed, every link resolves, and nothing is loaded from elsewhere."""
+    page, text = Page(), path.read_text()
+    page.feed(text)
+    assert not page.faults and not page.open
+    assert len(set(page.ids)) == len(page.ids), "an id is there twice"
+    assert not [address for address in page.addresses if not address.startswith("#") or address[1:] not in page.ids]
+    assert "@import" not in text and len(text) < 5e6
+    assert not [claim.id for claim in claims.CLAIMS if f'id="c-{claim.id}"' not in text]
+    assert not link_faults(text)
+
+
+class AnyTuning(plan.Tuning):
+    """Every rate is known."""
+
+    def __call__(self, size, rates=None, **options):
+        return 1e-3
+
+
+class AnyLab:
+    """Every run has ended."""
+    folder, bases, others = ".", ("text",), ("other",)
+
+    def loss_of(self, run):
+        return 2.0
+
+    def with_start(self, run, factor):
+        return run._replace(options={**run.options, "start": f"x{factor}"})
+
+
+# What measures give that need a run which trained, or time.
+PROFILE = ("milliseconds", "norm_share", "norm_ms", "attention_ms", "linear_ms", "log2_norm",
+           "log2_attention", "log2_linear")
+MORE = {"profile": PROFILE, "overfitting": ("gap_at_equal_fit",),
+        "depth": ("gradient_ratio_start", "gradient_ratio_end", "stream_growth_start"),
+        "movement": ("movement",)}
+
+
+def expect_needs(folder):
+    """Every fact that a rule reads is made by a run of the quick report, or without runs."""
+    metrics, made = {name: set(more) for name, more in MORE.items()}, set()
+    with open(folder / "measured.jsonl", encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            if isinstance(record["values"], dict):
+                metrics.setdefault(record["measure"], set()).update(record["values"])
+    for row in read_facts(folder / "facts.csv").rows():
+        if row[0] in ("canary", "E11", "E13", "E18"):
+            made.add((row[0], row[5], row[3]))
+    for experiment in experiments.EXPERIMENTS:
+        for size in experiment.sizes("quick"):
+            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
+                made |= {(experiment.id, metric, run.variant) for measure in run.measures
+                         for metric in metrics.get(measure, ())}
+    for claim in claims.ALL:
+        lacking = claim.needs() - made
+        check(not lacking, claim.id, "reads what nothing makes:", sorted(lacking)[:2])
+
+
+def commands():
+    """Options of all runs that the quick report could plan, except for the seed, and without updates."""
+    seen = set()
+    for experiment in experiments.EXPERIMENTS:
+        for size in experiment.sizes("quick"):
+            for run in experiment.runs(size, AnyTuning("text", AnyLab())):
+                options = {name: value for name, value in run.options.items()
+                           if name not in ("start", "max-iters", "lr-decay-iters", "warmup-iters",
+                                           "eval-interval", "probe-interval", "eval-iters")}
+                words = re.sub(r"--seed=\d+", "", " ".join(plan.option_words(run._replace(
+                    options={**options, "max-iters": 0, "eval-iters": 1}))))
+                corpus = "--corpus=random" if run.corpus == lab.RANDOM else ""
+                seen.add(f"{words} {corpus}")
+    return sorted(seen)
