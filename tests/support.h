@@ -83,7 +83,8 @@ void send_named(struct criterion_assert_stats *stat);
    its sub-layers. Like the lists below except for every_norm(), it ends with every residual connection
    in pre and in post, with ln and bn, and with the other blocks: with ln and bn in pre, with and without
    norms inside the sub-layers, and ln in ngpt. Without a sweep, these three lists are one: every norm in
-   pre, ln in every placement, and half of the rest. */
+   pre, ln in every placement, and half of the rest, of which norms inside sub-layers with ln, bn and
+   cln only. */
 void every_pair(pair_test *test);
 
 /* The same, always as in a sweep: for tests that take little time. */

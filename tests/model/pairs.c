@@ -148,14 +148,15 @@ static void add_connections(struct pairs *pairs) {
    connection, and the other blocks. */
 static void each_pair(pair_test *test, const char *const *norms, const char *const *places,
                       bool inner) {
-    static const char *const sampled[] = {"ln", "bn", "cln", NULL}; // under the sanitizers
+    static const char *const sampled[] = {"ln", "bn", "cln", NULL}; // to have norms inside
+    const bool all_norms = all_alternatives || (sweep() && !SANITIZED);
     struct pairs pairs = {NULL, 0};
     for (int n = 0; norm_kinds[n]; n++) {
         const char *name = norm_kinds[n]->name;
         for (int p = 0; placements[p].name; p++)
             if (!norms || is_listed(norms, name) || is_listed(places, placements[p].name))
                 add(&pairs, (struct pair){n, p, INNER_NONE, BLOCK_GPT2, 0});
-        if (!inner || (SANITIZED && !is_listed(sampled, name))) continue;
+        if (!inner || (!all_norms && !is_listed(sampled, name))) continue;
         if (takes_turn(n, 0)) add(&pairs, (struct pair){n, 0, INNER_HEADS, BLOCK_GPT2, 0});
         if (takes_turn(n, 1)) add(&pairs, (struct pair){n, 0, INNER_WIDTH, BLOCK_GPT2, 0});
     }

@@ -34,7 +34,7 @@ class Ablation:
     def put(self, name, text):
         """An executable program in the folder; one of bin/ is found before all others."""
         path = Path(name)
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
         if name.startswith("bin/"):

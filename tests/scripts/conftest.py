@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import forked
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = Path(os.environ.get("TRAIN", ROOT / "train")).resolve()
 SCRIPTS = Path(os.environ.get("SCRIPTS", ROOT / "scripts")).resolve()
@@ -40,12 +42,14 @@ def scripts():
 
 def command(*words, cwd, env=None, input=None):
     """Runs a command: ./train as "train", a script of scripts/ by its name, or any program. It reads the
-    text `input`, and is killed if it takes five minutes. Returns its exit status and what it printed."""
+    text `input`, and is killed if it takes twenty minutes. Returns its exit status and what it printed."""
     first, *rest = map(str, words)
     own = {"train": TRAIN}.get(first, SCRIPTS / first)
+    env = {**os.environ, "TRAIN": str(TRAIN), **(env or {})}
+    if first.endswith(".py") and own.exists() and "PYTHONPATH" not in env:
+        return forked.run([str(own), *rest], cwd, env, input or "")
     ended = subprocess.run([str(own) if own.exists() else first, *rest], cwd=cwd, input=input or "", text=True,
-                           env={**os.environ, "TRAIN": str(TRAIN), **(env or {})}, capture_output=True,
-                           timeout=300, check=False)
+                           env=env, capture_output=True, timeout=1200, check=False)
     return SimpleNamespace(status=ended.returncode, out=ended.stdout, err=ended.stderr)
 
 
