@@ -17,5 +17,5 @@ check clang-format --dry-run --Werror "${code[@]}"
 check "$python" scripts/upkeep/check_house.py
 check "$python" scripts/upkeep/check_prose.py
 check shellcheck -x "${shell[@]}"
-check "$python" -m pyflakes scripts/*.py scripts/*/*.py tests/*.py tests/scripts/*.py
+check "$python" -m pyflakes scripts/*.py scripts/*/*.py tests/scripts/*.py
 exit "$status"
