@@ -288,8 +288,8 @@ def test_runs_that_failed(report):
 
 
 @pytest.mark.parametrize("status, words, why", [
-    (2, "--only=E99", "no experiment E99 (there are E1 to E23)"),
-    (2, "--only=,", "--only=,: names no experiment (there are E1 to E23)"),
+    (2, "--only=E99", "no experiment E99 (there are E1 to E25)"),
+    (2, "--only=,", "--only=,: names no experiment (there are E1 to E25)"),
     (2, "--claim=Z1", "--claim=Z1: no such claim"),
     (2, "--claim=N3", "no experiment decides it"),
     (2, "--size=huge", "'huge' is no size"),
