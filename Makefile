@@ -112,8 +112,8 @@ ranks: ## one model on several processes, as on one: needs mpirun (FILTER='ranks
 	@$(MAKE) --no-print-directory check MPI= TEST_PROGRAMS=$(BUILD:-mpi=)/test-float \
 	  RANKS=$(abspath $(BUILD:-mpi=)-mpi/train) FILTER='$(or $(FILTER),ranks/*)'
 
-asan: ## every test in C with every case, under the address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory test SANITIZE=1 SWEEP=1 FILTER='$(or $(FILTER),*/*)'
+asan: ## every test in C under the address and undefined-behaviour sanitizers (SWEEP=1: every case)
+	@$(MAKE) --no-print-directory test SANITIZE=1 FILTER='$(or $(FILTER),*/*)'
 
 FUZZER := build/$(CLANG)-$(ARCH)-sanitize-fuzz/fuzz
 fuzz: ## feed damaged files to the readers of files, each for FUZZ_SECONDS=60 (clang)

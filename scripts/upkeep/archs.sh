@@ -6,7 +6,6 @@
 # this machine cannot build or run are named and skipped. The last lines name the targets that failed and
 # count the tests. Exit status 0 only if something ran and nothing failed.
 set -u
-export SWEEP=1 # every case
 cd "$(dirname "$0")/../.." || exit 1
 clang=${CLANG:-clang-16}
 say() { echo "archs: $*"; }
