@@ -94,7 +94,7 @@ const struct placement placements[] = {
     {"hybrid-star", "the first layer pre, the others hybrid, all with norms of q, k and v",
      "Zhuo et al. 2025, HybridNorm* (arXiv:2503.04598)", .final = true, .qkv = true,
      .of_layer = first_pre},
-    {"bare", "x + F(x), N before the head only", "a control, and a row for --placement-ffn",
+    {"bare", "x + F(x), N before the head only", "for comparison, and for --placement-ffn",
      .final = true},
     {"rezero", "x + lambda F(x), one learned lambda per layer, initially 0",
      "Bachlechner et al. 2020, ReZero (arXiv:2003.04887)", .connection = "rezero"},
@@ -113,14 +113,14 @@ const struct placement placements[] = {
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
      "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first sub-layer, "
-     "then the variance, in the first batch, of the embedding and of all earlier F",
+     "and later the sum of the variances of the embedding and of all earlier F in the first batch",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true, .connection = "admin"},
     {"ngpt",
      "N(x + lambda (N(F(x)) - x)), N without gamma; g N(q), g N(k), g for hidden units and logits; "
      "lambda (initially 0.05) and g learned; weights of unit length",
-     "Loshchilov et al. 2024, nGPT (arXiv:2410.01131); the paper's: --norm=scale --bias=off",
-     .out = true, .post = true, .embedding = true, .plain = true, .qk = true, .gains = true,
-     .unit = true, .connection = "interpolate", .fixed = true},
+     "Loshchilov et al. 2024, nGPT (arXiv:2410.01131), with --norm=scale --bias=off", .out = true,
+     .post = true, .embedding = true, .plain = true, .qk = true, .gains = true, .unit = true,
+     .connection = "interpolate", .fixed = true},
     {.name = NULL},
 };
 
@@ -145,7 +145,7 @@ const char *placement_refuses(const struct placement *row, const struct connecti
     if (row->fixed && placement_connection(row) != kind)
         return "its formula has its own connection";
     if (row->post && kind->without_post)
-        return "this connection has no vector that POST normalizes";
+        return "this connection has no vector that POST could normalize";
     return NULL;
 }
 

@@ -177,12 +177,12 @@ def read_command(arguments):
 
 def check_command(options):
     if options.baseline and (options.a or options.b):
-        raise UsageError("--baseline: not with --a and --b")
+        raise UsageError("--baseline: cannot be combined with --a and --b")
     if not options.baseline and not (options.a and options.b):
-        raise UsageError("what with what? (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b norm=ln; "
+        raise UsageError("no comparison is given (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b norm=ln; "
                          "or --baseline NAME=VALUE)")
     if options.tuning_seeds and not options.tuned:
-        raise UsageError("--tuning-seeds: goes with --tuned")
+        raise UsageError("--tuning-seeds: works only with --tuned")
     if options.margin is None:
         if options.metric not in LOSSES:
             raise UsageError(f"--metric={options.metric}: needs --margin, the difference that does not "

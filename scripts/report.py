@@ -108,7 +108,7 @@ def expect_quick(options, parser):
     """--quick is the report of one experiment on one text."""
     others = [name for name in ("full", "size", "only", "claim", "facts", "publish", "texts") if getattr(options, name)]
     if others:
-        parser.error(f"--quick goes without --{others[0]}")
+        parser.error(f"--quick cannot be combined with --{others[0]}")
     if len(options.corpus) != 1:
         parser.error("--quick takes one text (--corpus=FILE)")
     options.only = QUICK
@@ -120,7 +120,7 @@ def expect_sizes(options, parser):
         if name not in FULL_SIZES:
             parser.error(f"--size={options.size}: '{name}' is no size (XS, S, M, or mini alone)")
     if options.level == "mini" and options.full:
-        parser.error("--size=mini goes without --full")
+        parser.error("--size=mini cannot be combined with --full")
     if (sizes or options.long) and not options.full:
         parser.error(f"--{'size' if sizes else 'long'} needs --full")
     if options.long and sizes and FULL_SIZES[-1] not in sizes:
@@ -332,9 +332,9 @@ def take_folder(folder):
     file of its measurements from the start."""
     path = os.path.join(folder, MEASURED)
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise LabError(f"{folder}: is not a folder (another --out)")
+        raise LabError(f"{folder}: is not a folder (give another --out)")
     if os.path.isdir(folder) and os.listdir(folder) and not os.path.isfile(path):
-        raise LabError(f"{folder}: is not a report's folder (another --out)")
+        raise LabError(f"{folder}: is not a report's folder (give another --out)")
     os.makedirs(folder, exist_ok=True)
     with open(path, "ab"):
         return path

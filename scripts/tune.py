@@ -74,7 +74,7 @@ def lists_of(given):
         if name in OF_TUNING:
             raise UsageError(f"--{name}: tune.py sets it (--help)")
         if option_name(word) in map(option_name, (f"--{one}" for one in found)):
-            raise UsageError(f"--{name}: is there twice")
+            raise UsageError(f"--{name}: is given twice")
         found[name] = texts
     return found
 

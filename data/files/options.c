@@ -326,7 +326,7 @@ static void check_repeated(struct reader r, const struct argument *now, int end)
         const char *fixed = fixed_value(earlier.row);
         if (meant(r.table, earlier.row) != o) continue;
         if (o->kind == OPTION_OPERAND)
-            die(STATUS_USAGE, "%s%s%s%s: one corpus is enough, and %s was given already",
+            die(STATUS_USAGE, "%s%s%s%s: is a second corpus (give only one; the first is %s)",
                 now->named ? "--" : "", now->named ? o->name : "", now->named ? "=" : "",
                 now->value, earlier.value);
         if ((fixed || now_fixed) &&

@@ -287,7 +287,7 @@ void run_open(struct run *run, const char *out, const char *name, bool force) {
     open_log(run);
     if (!force && holds_run(run))
         die(STATUS_USAGE,
-            "run: %s: contains a run already (--resume=%s continues it, --force replaces it)",
+            "run: %s: already contains a run (--resume=%s continues it, --force replaces it)",
             run->folder, run->folder);
     remove_files(run, true); // they would belong to another model
     cut(run, TABLE_LOG, 0);

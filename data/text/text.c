@@ -24,12 +24,13 @@ static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t 
 static void check(const struct corpus *corpus, size_t T) {
     if (corpus->train < T + 1)
         die(STATUS_USAGE,
-            "corpus: %s: %zu characters to train on are fewer than a block of %zu and one more "
-            "(try a smaller --block-size or a longer text)",
-            corpus->name, corpus->train, T);
+            "corpus: %s: the training split has %zu characters, and --block-size=%zu needs %zu "
+            "(try a "
+            "smaller --block-size or a longer text)",
+            corpus->name, corpus->train, T, T + 1);
     if (!blocks(corpus, CORPUS_VALIDATION, T))
         die(STATUS_USAGE,
-            "corpus: %s: %zu characters to validate on are fewer than 2 (try a larger "
+            "corpus: %s: the validation split has %zu characters, and needs 2 (try a larger "
             "--val-fraction or --hold-out, or a longer text)",
             corpus->name, corpus->end - corpus->train);
 }

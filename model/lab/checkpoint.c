@@ -160,7 +160,9 @@ static void read_tensor(const struct checkpoint *c, const struct stored *array, 
     if (!array) die(STATUS_MACHINE, "%s: %s: is missing", c->path, name);
     bool fits = array->dimensions == t->dimensions;
     for (int d = 0; fits && d < t->dimensions; d++) fits = array->shape[d] == t->shape[d];
-    if (!fits) die(STATUS_MACHINE, "%s: %s: has another shape than the model's", c->path, name);
+    if (!fits)
+        die(STATUS_MACHINE, "%s: %s: its shape differs from that of the model's tensor", c->path,
+            name);
     if (!stored_is_numeric(array))
         die(STATUS_MACHINE, "%s: %s: is of type %s", c->path, name, stored_type_name(array));
     safetensors_read(&c->file, array, t->counts ? STORED_I64 : stored_real(), values + t->offset);

@@ -56,8 +56,8 @@ static size_t count_layers(const struct checkpoint *c, size_t C) {
     size_t layers = 0;
     for (; (array = find_in_layer(c, (long long)layers, "attn.c_attn.weight")); layers++)
         if (!has_columns(array, C) || array->shape[0] <= C || array->shape[0] > 4 * C)
-            die(STATUS_MACHINE, "%s: %s: has another shape than %zu channels need", c->path,
-                array->name, C);
+            die(STATUS_MACHINE, "%s: %s: its shape does not fit %zu channels", c->path, array->name,
+                C);
     return layers;
 }
 

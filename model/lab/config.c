@@ -41,8 +41,8 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
-     .help = "where norms are: pre, post or another; pre (--preln) is before each sub-layer, post "
-             "(--postln) after each addition"},
+     .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
+             "sub-layer, post (--postln) after each addition"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
@@ -50,14 +50,15 @@ static const struct option rows_after_norms[] = {
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the attention sub-layers only, with its factors and initial weights; "
-             "auto: --placement, which also decides the norms outside of sub-layers. Placements "
-             "with two streams, and ngpt, cannot be mixed"},
+     .help = "placement for the attention sub-layers only, with its factors and initial "
+             "weights; auto: --placement, which also decides the norms outside of "
+             "sub-layers. residual, siamese and ngpt cannot be mixed with another placement"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the MLP sub-layers only, with its factors and initial weights; auto: "
-             "--placement. Placements with two streams, and ngpt, cannot be mixed"},
+     .help = "placement for the MLP sub-layers only, with its factors and initial weights; "
+             "auto: --placement. residual, siamese and ngpt cannot be mixed with another "
+             "placement"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL,
@@ -76,8 +77,8 @@ static const struct option rows_after_norms[] = {
     {"training", OPTION_HEADING, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
      .help = "start from the weights of a run or a safetensors file, and from its running "
-             "statistics and vocabulary if it has them; its shapes must match the model. The "
-             "optimizer's state is reset"},
+             "statistics and vocabulary if it has them; tensors must have the shapes of the "
+             "model. The optimizer's state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .needs = "training",
      .help = "number of updates; auto: 2000, or as many as --max-tokens needs"},
@@ -95,18 +96,19 @@ static const struct option rows_after_norms[] = {
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
      .help = "number of batches whose gradients are accumulated for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "maximum number of parts per batch, which are distributed to processes with mpirun; "
-             "another number changes the order of sums, and so the last bits of all results"},
+     .help = "maximum number of parts into which a batch is cut, so that processes can share "
+             "it with mpirun; another number changes the order of sums, and so the last bits "
+             "of all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help = "number of tokens that go through the model at once; fewer need less memory, and "
-             "results stay the same. 0: the full batch, as always for probes and for norms that "
-             "pool over several sequences"},
+     .help = "number of tokens that go through the model at once; a smaller number needs "
+             "less memory, and the results stay the same. 0: the full batch, which probes "
+             "and norms that pool over several sequences always use"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
-     .help = "random seed; of initial weights, batches, dropout and samples"},
+     .help = "random seed; it determines initial weights, batches, dropout and samples"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
      .help = "number of threads; auto: one per core, or OMP_NUM_THREADS, and fewer for small "
              "models. Results are the same for any number"},
@@ -125,11 +127,11 @@ static const struct option rows_after_norms[] = {
      .needs = "!schedule=constant",
      .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
-     .help = "shape of the learning rate over time, see --list-schedules; constant and wsd keep "
-             "--learning-rate until a decay, which --resume may still set"},
+     .help = "shape of the learning rate over time, see --list-schedules; constant and wsd "
+             "keep --learning-rate until a decay, which can still be set with --resume"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
-     .help = "fraction of the updates, the last ones, in which wsd decays the learning rate"},
+     .help = "fraction of all updates, at the end, in which wsd decays the learning rate"},
     {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
      NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
      .help = "shape of the decay in wsd: linear, or 1 - sqrt(x), which falls faster initially"},
@@ -144,16 +146,17 @@ static const struct option rows_after_optimizers[] = {
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .needs = "affine=on, gamma, !weight-decay=0",
-     .help = "also apply weight decay to gamma of the norms; zero: towards 0. one: towards 1 (in "
-             "scale, sqrt(C)), as if gamma - 1 were learned"},
+     .help = "also apply weight decay to gamma of the norms; zero: gamma decays towards 0. "
+             "one: it decays towards 1 (in scale, towards sqrt(C)), as if gamma - 1 were "
+             "learned"},
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
 
     {"watching", OPTION_HEADING, .help = "Watching"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .needs = "training",
-     .help = "folder of the run; without it, runs/NORM-PLACEMENT-sSEED, with "
-             "--connection runs/NORM-PLACEMENT-CONNECTION-sSEED"},
+     .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
+             "runs/NORM-PLACEMENT-CONNECTION-sSEED"},
     {"force", OPTION_FLAG, AT(force), .scope = OPTION_OF_CALL, .needs = "training",
      .help = "replace an existing run in --out"},
     {"log-interval", OPTION_INT, AT(log_interval), "10", RANGE(1, COUNT_MAX), .scope = OPTION_FREE,
@@ -167,23 +170,24 @@ static const struct option rows_after_optimizers[] = {
      .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
              "0: the full validation split"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
-     .help = "also evaluate on a slice of the training split, as long as the part of the "
-             "validation split that is evaluated; the loss is column eval_train_loss of log.csv"},
+     .help = "also evaluate on a slice of the training split that has the size of the "
+             "evaluated part of the validation split; log.csv has this loss in column "
+             "eval_train_loss"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
      .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
              "attention and updates; 0: none"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
-     .help = "number of updates between samples, lines of text that the model writes to "
-             "samples.txt and above the live line; 0: none"},
+     .help = "number of updates between samples, which are lines of text that the model "
+             "writes to samples.txt and above the live line; 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL, .needs = "training",
-     .help = "print the time that each operation took in training, at the end"},
+     .help = "print the training time of each operation at the end"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
      .needs = "training",
-     .help = "show the loss curves above the live line; auto: on a terminal only. on: elsewhere "
-             "too, once at the end"},
+     .help = "show the loss curves above the live line; auto: on a terminal only. on: also "
+             "without a terminal, once at the end"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
      .needs = "training, !plot=off", .help = "scale of the loss axis in --plot"},
@@ -197,9 +201,9 @@ static const struct option rows_after_optimizers[] = {
          "read options from a file, such as a run's config.ini; the command line overrides them"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
-     .help = "number of updates between checkpoints, from which --resume continues; auto: so that "
-             "saving takes about 1 % of the time. 0: save one only when interrupted, or if the run "
-             "already has one"},
+     .help = "number of updates between checkpoints, from which --resume continues; auto: "
+             "chosen so that saving takes about 1 % of the time. 0: save one only when "
+             "interrupted, or if the run already has one"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training",
      .help = "keep the model with the lowest validation loss in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
@@ -210,14 +214,16 @@ static const struct option rows_after_optimizers[] = {
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "number of characters to write and show after training; with --items, 0 disables the "
-             "sample, and --num-items sets its size. For --generate, use --num-chars"},
+     .help = "number of characters to write and show after training; with --items, 0 "
+             "disables the sample, and --num-items sets the number of items. --generate uses "
+             "--num-chars instead"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .help = "sampling temperature; 0: always the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .help = "sample from the N most probable characters; 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from the most probable characters whose probabilities sum to X; 1: from all"},
+     .help = "sample from the most probable characters, whose probabilities together reach "
+             "X; 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
      .help = "sample from characters at least X times as probable as the most probable one; 0: "
              "from all"},
@@ -226,12 +232,12 @@ static const struct option rows_after_optimizers[] = {
      .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
      .needs = "generate",
-     .help = "text that --generate continues, or with which each item starts; without it, the text "
-             "starts at the start of a line"},
+     .help = "text that --generate continues, or with which each item starts; without it, "
+             "--generate begins at the start of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate, items=off", .help = "end a text of --generate once it contains TEXT"},
+     .needs = "generate, items=off", .help = "end a text of --generate after TEXT"},
     {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},
@@ -245,19 +251,21 @@ static const struct option rows_after_optimizers[] = {
              "another corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
      .needs = "evaluate",
-     .help = "statistics that norms over tokens use in --evaluate; running: those of training. "
-             "own: of the evaluated batch. other: of another batch. single: of each sequence "
-             "alone. position: of all tokens at a position. all: a table of these"},
+     .help = "statistics that norms over tokens use in --evaluate; running: those of "
+             "training. own: of the evaluated batch. other: of another batch. single: of "
+             "each sequence alone. position: of all tokens at a position. all: print a table "
+             "with the loss for each"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "measure in --evaluate how much logits depend on later characters"},
+     .help = "measure in --evaluate how much the logits depend on later characters"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "write what --evaluate computes for the first batch to a safetensors file: inputs and "
-             "outputs of norms, queries, keys, values, residual stream and logits; with "
-             "--stats=own also the gradients of the loss over all that is measured"},
+     .help = "write what --evaluate computes for the first batch to a safetensors file: "
+             "inputs and outputs of norms, queries, keys, values, residual stream and "
+             "logits; with --stats=own also the gradients of the loss over all evaluated "
+             "batches"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .needs = "!training",
-     .help = "text with the characters of the vocabulary of another program's safetensors file, "
-             "such as the text it was trained on"},
+     .help = "text whose characters are the vocabulary of a safetensors file that has none, "
+             "usually the text that its model was trained on"},
 
     {"help", OPTION_HEADING, .help = "Help"},
     {"list-norms", OPTION_STOP, AT(list_norms), .scope = OPTION_OF_CALL,

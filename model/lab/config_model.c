@@ -101,9 +101,10 @@ static const char *recipe_settings(int64_t i) {
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
-     .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left out. "
-             "Without it, the built-in grammar generates the text. random: random characters, new "
-             "in each batch, which only a model that sees the future can predict"},
+     .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left "
+             "out. Without it, the built-in grammar generates the text. random: random "
+             "characters, new in each batch, which only a model that sees later characters "
+             "can predict"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
@@ -125,8 +126,8 @@ const struct option config_model_rows[] = {
      .help = "exclude padding from the batch and running statistics of norms that pool over tokens "
              "(mask), or include it"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
-     .help = "with mpirun, let norms that pool over tokens use only the part of the batch that "
-             "their own process computes"},
+     .help = "let norms that pool over tokens use only the part of the batch that their own "
+             "process computes; has an effect only with mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
      .help = "group items of similar length into batches to reduce padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -160,15 +161,17 @@ const struct option config_model_rows[] = {
      NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
            [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
      .scope = OPTION_OF_MODEL,
-     .help = "position encoding: learned embeddings, rotary (rope), fixed sinusoids as large as "
-             "initial learned embeddings, or none, where only the causal mask tells positions"},
+     .help = "position encoding: learned embeddings, rotary (rope), fixed sinusoids with the "
+             "standard deviation of initial embeddings, or none, so that only the causal "
+             "mask shows the order"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
      .needs = "position=rope", .scope = OPTION_OF_MODEL,
      .help = "base of the wavelengths of rotary positions"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
-     .help = "initial weights; gpt2: standard deviation --init-std. xavier: sqrt(2 / (inputs + "
-             "outputs)), as in papers on placement. width: 1 / sqrt(inputs). With gpt2 and width, "
-             "matrices that write to the residual stream are divided by sqrt(2 n-layer)"},
+     .help = "initial weights; gpt2: the standard deviation is --init-std. xavier: it is "
+             "sqrt(2 / (inputs + outputs)), as in papers on placement. width: it is 1 / "
+             "sqrt(inputs). With gpt2 and width, matrices that write to the residual stream "
+             "are divided by sqrt(2 n-layer)"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
      .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
@@ -184,9 +187,9 @@ const struct option config_model_rows[] = {
      .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
-     .help =
-         "nonlinearity of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's approximation. Those "
-         "with glu in their name are gated: they are multiplied by a second set of hidden units"},
+     .help = "nonlinearity of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's "
+             "approximation. Names that contain glu are gated: the activation is multiplied "
+             "by a second set of hidden units"},
     {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6), .scope = OPTION_OF_MODEL,
      .help = "number of hidden units of the MLP; auto: 4 n-embd, or for gated activations 8/3 "
              "n-embd, rounded up to a multiple of 32"},
@@ -197,14 +200,14 @@ const struct option config_model_rows[] = {
     {"attn-gate", OPTION_CHOICE, AT(model.attn_gate), "none",
      NAMES([ATTN_GATE_NONE] = "none", [ATTN_GATE_HEAD] = "head", [ATTN_GATE_ELEMENT] = "element"),
      .scope = OPTION_OF_MODEL,
-     .help = "multiply attention's output by sigmoids of a linear function of its input: one for "
-             "each head, or one for each channel"},
+     .help = "multiply attention's output by sigmoids of a linear function of its input; "
+             "head: one gate per head. element: one gate per channel"},
     {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
      .scope = OPTION_OF_MODEL,
-     .help = "soft cap c on attention scores, c tanh(score / c); 0: none"},
+     .help = "cap attention scores softly, as X tanh(score / X); 0: no cap"},
     {"logit-softcap", OPTION_REAL, AT(model.logit_softcap), "0", RANGE(0, 1e6),
      .scope = OPTION_OF_MODEL,
-     .help = "soft cap c on the output logits, c tanh(logit / c); 0: none"},
+     .help = "cap the output logits softly, as X tanh(logit / X); 0: no cap"},
     {"dropout", OPTION_REAL, AT(model.dropout), "0", RANGE(0, 0.99), .help = "dropout probability"},
     {"bias", OPTION_SWITCH, AT(model.bias), "on", .scope = OPTION_OF_MODEL,
      .help = "learn biases in linear layers and norms (beta)"},
@@ -212,8 +215,8 @@ const struct option config_model_rows[] = {
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .needs = "own-norm",
-     .help = "normalization, see --help=norm; norms with the option pad-stats pool over tokens, so "
-             "they are not causal in training"},
+     .help = "normalization, see --help=norm; norms that have the option pad-stats pool over "
+             "tokens, so they are not causal in training"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .needs = "attn-norms",
      .help = "norm of the attention sub-layers; auto: --norm"},
@@ -237,12 +240,12 @@ const struct option config_model_rows[] = {
              "channels of a token (width)"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
      NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help = "attention scale, by which dot products of queries and keys are multiplied: 1 / "
-             "sqrt(head size) (fixed), or a learned number for each head"},
+     .help = "factor of the dot products of queries and keys: 1 / sqrt(head size) (fixed), "
+             "or a learned number for each head"},
     {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "qk-scale=learned",
-     .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size), or with "
-             "--qk-norm=l2 log2(T^2 - T), where T is --block-size"},
+     .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size). With "
+             "--qk-norm=l2, auto is log2(T^2 - T), where T is --block-size"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
      .metavar = "on|off|NORM",
      .help = "normalize the MLP's hidden units after the nonlinearity; on: with the norm of the "

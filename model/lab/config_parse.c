@@ -57,10 +57,11 @@ static void check_whole_rows(const struct model_config *model) {
         const struct placement *row = streams || own->unit ? own : whole;
         if (model->connection || !(model_connection(model, row)->streams || row->unit)) continue;
         die(STATUS_USAGE,
-            "--placement-%s=%s: with --placement=%s, only some sub-layers would %s of %s "
-            "(it needs --placement alone)",
+            "--placement-%s=%s: cannot be combined with --placement=%s, because all sub-layers "
+            "must "
+            "%s of %s (give --placement alone)",
             site == SITE_ATTENTION ? "attn" : "ffn", own->name, whole->name,
-            row->unit ? "keep the unit lengths" : "add to the streams", row->name);
+            row->unit ? "keep the unit lengths" : "share the streams", row->name);
     }
 }
 
@@ -72,8 +73,8 @@ static void check_connection(const struct model_config *model) {
             const struct connection_kind *kind = model_connection(model, row);
             const char *why = placement_refuses(row, kind);
             if (why)
-                die(STATUS_USAGE, "--connection=%s: not with --placement=%s: %s", kind->name,
-                    row->name, why);
+                die(STATUS_USAGE, "--connection=%s: cannot be combined with --placement=%s: %s",
+                    kind->name, row->name, why);
         }
 }
 
@@ -123,7 +124,8 @@ static void check(const struct config *config) {
 /* Dies if the command line asks for two things at once. */
 static void check_purpose(const struct config *config) {
     if ((config->resume != NULL) + (config->generate != NULL) + (config->evaluate != NULL) > 1)
-        die(STATUS_USAGE, "--resume, --generate, --evaluate: one at a time");
+        die(STATUS_USAGE,
+            "--resume, --generate, --evaluate: contradict each other (give one of them)");
     if (config->resume && (config->out || config->force))
         die(STATUS_USAGE, "--resume=%s: continues in that folder (leave out --out and --force)",
             config->resume);

@@ -119,8 +119,8 @@ static void note_differences(const struct checkpoint *file, const struct config 
         if (o->scope != OPTION_OF_MODEL || !stored || !config_has_effect(config, o)) continue;
         const char *value = option_value(o, config, text, sizeof text);
         if (strcmp(stored, value) != 0)
-            notice("%s is of a model with --%s=%s, this one has %s", file->path, o->name, stored,
-                   value);
+            notice("%s comes from a model with --%s=%s, but this model has %s", file->path, o->name,
+                   stored, value);
     }
 }
 
@@ -195,8 +195,10 @@ static void check_reads(const struct config *config, const struct checkpoint *st
     const char *const read[] = {config->corpus, start->path};
     for (size_t i = 0; folder && i < sizeof read / sizeof *read; i++)
         if (read[i] && run_owns(folder, read[i]))
-            die(STATUS_USAGE, "run: %s: is read, and this run would replace it (%s)", read[i],
-                config->resume ? "name a copy of it elsewhere" : "name another folder as --out");
+            die(STATUS_USAGE, "run: %s: this run reads the file and would also replace it (%s)",
+                read[i],
+                config->resume ? "copy the file, and name the copy"
+                               : "give another folder as --out");
 }
 
 static void write_probe_row(void *run, int64_t step, int layer, const char *site,

@@ -113,7 +113,8 @@ static bool read_own_corpus(const struct config *config, const struct checkpoint
     if (own) session_corpus(corpus, config, NULL);
     own = own && checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own && given)
-        die(STATUS_USAGE, "corpus: %s: is not what the model was trained on", corpus->name);
+        die(STATUS_USAGE, "corpus: %s: is not the corpus that the model was trained on",
+            corpus->name);
     if (!own)
         progress_say(progress, "items are not marked as known or new: %s is missing or has changed",
                      !path               ? "the built-in grammar"

@@ -93,7 +93,8 @@ void ranks_start(int *argc, char ***argv) {
     if (provided < MPI_THREAD_FUNNELED) die(STATUS_MACHINE, "ranks: this MPI allows no threads");
     if (count == 1) return;
     if (count > RANKS_MAX)
-        die(STATUS_USAGE, "ranks: %d, at most %d can take part", count, RANKS_MAX);
+        die(STATUS_USAGE, "ranks: %d processes are too many (at most %d can take part)", count,
+            RANKS_MAX);
     die_end = end_all;
     if (number > 0 && !freopen("/dev/null", "w", stdout))
         die(STATUS_MACHINE, "/dev/null: cannot be opened");
@@ -119,8 +120,9 @@ void ranks_check(const char *what, uint32_t checksum) {
     MPI_Allgather(&checksum, 1, MPI_UINT32_T, all, 1, MPI_UINT32_T, MPI_COMM_WORLD);
     for (int rank = 1; rank < count; rank++)
         if (all[rank] != all[0])
-            die(STATUS_USAGE, "ranks: %s of rank %d is not that of rank 0 (%08x, %08x)", what, rank,
-                (unsigned)all[rank], (unsigned)all[0]);
+            die(STATUS_USAGE,
+                "ranks: %s of rank %d differs from that of rank 0 (checksums %08x and %08x)", what,
+                rank, (unsigned)all[rank], (unsigned)all[0]);
 }
 
 static struct range run_of(const struct parts *parts, int rank) {

@@ -60,8 +60,8 @@ static const struct norm_option bn_axis = {
     .type = NORM_CHOICE,
     .start = "batch+time",
     .choice = axis_choice,
-    .help = "dimensions over which bn pools; batch: each position has its own statistics, which is "
-            "causal but fails with --items, where the first position never varies",
+    .help = "dimensions over which bn pools; batch: each position has its own statistics. "
+            "This is causal but fails with --items, where the first position never varies",
     .of_model = true,
     .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
 };
@@ -95,8 +95,8 @@ static const struct norm_option rbn_var = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "weight of a penalty on the squared difference between the standard deviation and the "
-            "running one of each channel, added to the training objective",
+    .help = "weight of a penalty on the squared difference between each channel's standard "
+            "deviation in the batch and its running one, added to the training objective",
     .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
@@ -216,9 +216,11 @@ static const struct norm_kind *variant(const struct norm *norm) {
     bool positions = norm->option[AXIS].integer == AXIS_BATCH;
     bool shards = norm->option[SHARDS].integer > 1;
     if (penalized(norm) && positions)
-        die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-axis=batch");
-    if (penalized(norm) && shards) die(STATUS_USAGE, "--rbn-mean, --rbn-var: not with --bn-shards");
-    if (positions && shards) die(STATUS_USAGE, "--bn-shards: not with --bn-axis=batch");
+        die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-axis=batch");
+    if (penalized(norm) && shards)
+        die(STATUS_USAGE, "--rbn-mean, --rbn-var: cannot be combined with --bn-shards");
+    if (positions && shards)
+        die(STATUS_USAGE, "--bn-shards: cannot be combined with --bn-axis=batch");
     return positions ? &by_position : shards ? &by_shard : NULL;
 }
 

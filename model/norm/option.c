@@ -36,8 +36,9 @@ const struct norm_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help = "number of groups of channels; auto: --n-head. Norms over one head have one group; "
-            "over the width, norms of keys and values have n-kv-head / n-head times as many",
+    .help = "number of groups of channels; auto: --n-head. A norm over one head has one "
+            "group. With --qk-norm-over=width, norms of keys and values have N n-kv-head / "
+            "n-head groups",
     .of_model = true,
     .auto_rule = NORM_AUTO_HEADS,
     .rank = -1,

@@ -35,8 +35,8 @@ static const struct norm_option brn_r_max = {
     .start = "3",
     .min = 1,
     .max = 1e9,
-    .help = "maximum of r in brn, the batch's standard deviation divided by the running one; 1 / X "
-            "is its minimum",
+    .help = "maximum of r in brn, which is the batch's standard deviation divided by the "
+            "running one; the minimum is 1 / X",
 };
 
 static const struct norm_option brn_d_max = {
@@ -45,8 +45,8 @@ static const struct norm_option brn_d_max = {
     .start = "5",
     .min = 0,
     .max = 1e9,
-    .help = "maximum of |d| in brn, the batch's mean minus the running mean, in running standard "
-            "deviations",
+    .help = "maximum of |d| in brn, where d is the batch's mean minus the running mean, in "
+            "running standard deviations",
 };
 
 /* The batch's own statistics are those of warm-up, at any time of a run. */
@@ -66,8 +66,9 @@ static const struct norm_option brn_relax = {
     .start = "560",
     .min = 0,
     .max = 1000000000,
-    .help = "number of batches after --brn-warmup in which the limit of r rises from 1; that of d "
-            "rises from 0 in the first 4/7 of them",
+    .help = "number of batches after --brn-warmup in which the limit of r rises from 1 to "
+            "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of "
+            "them",
 };
 
 /* Saved are the pool, then r, d and what takes the place of gamma and beta, (C) each. */

@@ -88,7 +88,7 @@ static const struct norm_option rms_fraction = {
     .min = 0,
     .max = 1,
     .help = "fraction of the channels whose root mean square divides all channels (partial "
-            "RMSNorm); the first channels are taken, at least one",
+            "RMSNorm); these are the first channels, at least one",
     .of_model = true,
 };
 

@@ -73,7 +73,7 @@ const struct norm_kind norm_l2 = {
     .name = "l2",
     .full_name = "l2norm",
     .formula = "y = x / max(||x||, eps)",
-    .source = "of queries and keys: Henry et al. 2020, QKNorm (arXiv:2010.04245)",
+    .source = "Henry et al. 2020, QKNorm (arXiv:2010.04245), for queries and keys",
     .options = {[EPS] = &norm_eps},
     .unit = true,
     .saved_size = saved_size,

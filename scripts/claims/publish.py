@@ -25,7 +25,7 @@ def expect_published(folder):
     """Refuses a folder that has other things in it than a report."""
     names = os.listdir(folder) if os.path.isdir(folder) else [] if not os.path.exists(folder) else [folder]
     if names and not {"verdicts.csv", "measured.jsonl.gz"} <= set(names):
-        raise LabError(f"{folder}: is not a published report (another --publish)")
+        raise LabError(f"{folder}: is not a published report (give another --publish)")
 
 
 def is_known(lab, run):

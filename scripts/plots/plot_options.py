@@ -56,12 +56,12 @@ def check_probes(options, parser):
         {"metrics", "sites", "steps"}
     if excluded & given:
         name = min(excluded & given).replace("_", "-")
-        raise UsageError(f"--{name}: {'not' if kinds else 'goes'} with --probes")
+        raise UsageError(f"--{name}: {'cannot be combined' if kinds else 'works only'} with --probes")
     if len(draws) > 1:
         raise UsageError(f"--probes={','.join(kinds)}: not in one picture")
     if options.columns and (kinds and "layers" not in kinds or
                             not kinds and (options.chart or ["curves"]) != ["curves"]):
-        raise UsageError("--columns: goes with --probes=layers and --chart=curves")
+        raise UsageError("--columns: works only with --probes=layers and --chart=curves")
 
 
 def check_differences(options):
@@ -71,16 +71,16 @@ def check_differences(options):
         raise UsageError("--chart=differences: needs the variant to compare with "
                          "(--baseline=NAME=VALUE, such as --baseline=norm=ln)")
     if options.baseline and (options.chart and not named or options.sweep or options.columns):
-        raise UsageError("--baseline: goes with --chart=differences")
+        raise UsageError("--baseline: works only with --chart=differences")
 
 
 def check_together(options):
     """Refuses other combinations of options."""
     if options.watch and (options.show or options.each or options.table):
-        raise UsageError("--watch: not with --show, --each or --table (look at the picture with a "
+        raise UsageError("--watch: cannot be combined with --show, --each or --table (look at the picture with a "
                          "viewer that reloads it)")
     if options.each and (options.output or options.table or options.show):
-        raise UsageError("--each: not with -o, --table or --show (each picture is loss.png)")
+        raise UsageError("--each: cannot be combined with -o, --table or --show (each picture is loss.png)")
     if (options.log_x and options.xlim and options.xlim[0] <= 0 or
             options.log_y and options.ylim and options.ylim[0] <= 0):
         raise UsageError("--xlim, --ylim: a logarithmic axis starts above 0")

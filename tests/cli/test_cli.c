@@ -164,7 +164,7 @@ Test(cli, a_run_is_kept_unless_forced) {
     run("--out=out text.txt");
     char *log = file_text("out/log.csv", NULL);
     struct ending ending = train(TINY "--quiet --out=out/ text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "out: contains a run already (--resume=out");
+    expect_refusal(&ending, STATUS_USAGE, "out: already contains a run (--resume=out");
     cr_expect_str_eq(file_text("out/log.csv", NULL), log);
     run("--max-iters=2 --force --out=out text.txt");
     expect_member("out", "steps", "2");

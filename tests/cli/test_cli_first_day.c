@@ -117,20 +117,21 @@ Test(first_day, placements_that_contradict_each_other) {
 }
 
 Test(first_day, a_second_stream_is_for_all_sub_layers) {
-    expect_refused("--placement-attn=residual",
-                   "--placement-attn=residual: with --placement=pre, only some sub-layers would "
-                   "add to the streams of residual");
+    expect_refused(
+        "--placement-attn=residual",
+        "--placement-attn=residual: cannot be combined with --placement=pre, because all "
+        "sub-layers must share the streams of residual");
     expect_refused("--placement=residual --placement-ffn=post",
-                   "--placement-ffn=post: with --placement=residual, only some");
+                   "--placement-ffn=post: cannot be combined with --placement=residual");
     expect_line("--placement=residual --placement-attn=residual", "placement-attn = residual");
     expect_line("--placement-attn=preln --placement=post", "placement-attn = pre");
 }
 
 Test(first_day, a_combination_without_a_formula_is_refused) {
     expect_refused("--placement=deepnorm --connection=rezero",
-                   "--connection=rezero: not with --placement=deepnorm: its formula has its own "
-                   "connection");
-    expect_refused("--placement=ngpt --connection=plain", "--connection=plain: not with");
+                   "--connection=rezero: cannot be combined with --placement=deepnorm: its formula "
+                   "has its own connection");
+    expect_refused("--placement=ngpt --connection=plain", "--connection=plain: cannot be combined");
     expect_line("--placement=siamese --connection=siamese", "connection = siamese");
     expect_line("--placement-ffn=post --connection=residual", "connection = residual");
 }

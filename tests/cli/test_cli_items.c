@@ -235,9 +235,9 @@ Test(cli_items, what_is_refused) {
     ending = train("--generate=out --items=off");
     expect_refusal(&ending, STATUS_USAGE, "--items=off: contradicts --items=on of out/model");
     ending = train("--generate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: is not what the model was trained on");
+    expect_refusal(&ending, STATUS_USAGE, "one.txt: is not the corpus that");
     ending = train_in((struct surroundings){.input = "one.txt"}, "--generate=out -");
-    expect_refusal(&ending, STATUS_USAGE, "standard input: is not what the model was trained on");
+    expect_refusal(&ending, STATUS_USAGE, "standard input: is not the corpus that");
     ending = train("--generate=out none.txt");
     expect_refusal(&ending, STATUS_MACHINE, "none.txt: No such file");
     ending = train("--generate=out --prompt=abcdefgh");

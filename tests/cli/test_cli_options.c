@@ -187,22 +187,22 @@ Test(cli_options, values_that_contradict_each_other) {
         {"--logit-softcap=1e-300", NULL, "--logit-softcap=1e-300: must be at least 1e-06"},
         {"--attn-softcap=1e-7", NULL, "--attn-softcap=1e-07: must be at least 1e-06, or 0"},
         {"--min-lr=0.1", "--learning-rate=0.01", "--min-lr=0.1"},
-        {"one.txt", "two.txt", "two.txt: one corpus is enough"},
-        {"-", "two.txt", "one corpus is enough"}};
+        {"one.txt", "two.txt", "two.txt: is a second corpus (give only one"},
+        {"-", "two.txt", "is a second corpus"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct ending ending = train_also(wrong[i].one, wrong[i].two);
         expect_refusal(&ending, STATUS_USAGE, wrong[i].part);
     }
     struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
-    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-axis=batch");
+    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: cannot be combined with --bn-axis=batch");
     ending = train("--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
     expect_refusal(&ending, STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate");
     ending = train("--optimizer=muon --muon-momentum=1");
     expect_refusal(&ending, STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999");
     ending = train("--norm=bn --bn-shards=2 --rbn-mean=1");
-    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: not with --bn-shards");
+    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: cannot be combined with --bn-shards");
     ending = train("--norm=bn --bn-shards=2 --bn-axis=batch");
-    expect_refusal(&ending, STATUS_USAGE, "--bn-shards: not with --bn-axis=batch");
+    expect_refusal(&ending, STATUS_USAGE, "--bn-shards: cannot be combined with --bn-axis=batch");
     ending = train("--ffn-norm=gn --n-head=6 --n-embd=12 --ffn-width=16");
     expect_refusal(&ending, STATUS_USAGE,
                    "mlp.norm: its 16 channels cannot be split into 6 equal groups");

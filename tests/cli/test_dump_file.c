@@ -223,9 +223,10 @@ Test(dump_file, a_run_does_not_replace_what_it_reads) {
     size_t files = files_in("model");
     struct ending ending =
         train(TINY "--quiet --val-fraction=0.5 --force --out=model model/sample.txt");
-    expect_refusal(&ending, STATUS_USAGE, "model/sample.txt: is read, and this run would replace");
+    expect_refusal(&ending, STATUS_USAGE,
+                   "model/sample.txt: this run reads the file and would also");
     ending = train(TINY "--quiet --force --start=model --out=./model text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "model/model.safetensors: is read, and this run would");
+    expect_refusal(&ending, STATUS_USAGE, "model/model.safetensors: this run reads the file and");
     cr_expect(files_in("model") == files);
     expect_done(train(TINY "--quiet --force --config=model/config.ini --out=model text.txt"));
 }

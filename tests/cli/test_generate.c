@@ -198,7 +198,7 @@ Test(generate, what_contradicts_the_model_is_refused) {
     ending = train("--generate=out text.txt");
     expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
     ending = train("--generate=out --evaluate=out");
-    expect_refusal(&ending, STATUS_USAGE, "one at a time");
+    expect_refusal(&ending, STATUS_USAGE, "contradict each other (give one of them)");
     ending = train("--generate=nowhere");
     expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
     ending = train("--generate=text.txt");

@@ -221,7 +221,7 @@ Test(keep_best, a_fresh_run_removes_it) {
     expect_done(train(ROUGH "--keep-best --out=out text.txt"));
     cr_assert(file_there("out/best.safetensors"));
     struct ending ending = train(ROUGH "--out=out text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "out: contains a run already");
+    expect_refusal(&ending, STATUS_USAGE, "out: already contains a run");
     expect_done(train(ROUGH "--force --out=out text.txt"));
     cr_expect(!file_there("out/best.safetensors"));
     size_t bytes;

@@ -373,12 +373,12 @@ Test(ranks, a_corpus_that_one_cannot_read) {
 Test(ranks, what_differs_names_the_rank) {
     put_texts();
     expect_end(pair_of("text.txt", "longer.txt"), STATUS_USAGE,
-               "train: ranks: the corpus of rank 1 is not that of rank 0");
+               "train: ranks: the corpus of rank 1 differs from that of rank 0");
     expect_end(pair_of("text.txt", "--n-embd=16 text.txt"), STATUS_USAGE,
-               "train: ranks: an option of rank 1 is not that of rank 0");
+               "train: ranks: an option of rank 1 differs from that of rank 0");
     expect_end(bash("cp \"$RANKS\" other && echo >>other && exec mpirun -n 2 \"$RANKS\" " TINIEST
                     "--out=ranks text.txt : -n 1 ./other " TINIEST "--out=ranks text.txt"),
-               STATUS_USAGE, "train: ranks: the program of rank 2 is not that of rank 0");
+               STATUS_USAGE, "train: ranks: the program of rank 2 differs from that of rank 0");
     cr_expect(!file_there("ranks"), "a run folder is left");
 }
 
@@ -387,6 +387,6 @@ Test(ranks, a_run_that_exists) {
     expect_done(ranks(2, TINIEST "--out=ranks text.txt"));
     expect_done(train(TINIEST "--out=one text.txt"));
     expect_end(ranks(2, TINIEST "--max-iters=9 --out=ranks text.txt"), STATUS_USAGE,
-               "train: run: ranks: contains a run already");
+               "train: run: ranks: already contains a run");
     expect_alike("one", "ranks", "the run");
 }

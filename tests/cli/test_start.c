@@ -159,7 +159,7 @@ Test(start_from, a_bad_file_is_one_line) {
     cr_assert(!mkdir("empty", 0777));
     expect_refused(STATUS_MACHINE, "--start=empty", "empty/model.safetensors: No such file");
     expect_refused(STATUS_MACHINE, "--start=text.txt", "text.txt: not a valid safetensors file");
-    expect_refused(STATUS_MACHINE, "--start=out --n-embd=12", "has another shape than the model's");
+    expect_refused(STATUS_MACHINE, "--start=out --n-embd=12", "its shape differs from that");
     expect_refused(STATUS_MACHINE, "--start=out --n-layer=2", "transformer.h.1.ln_1.weight: is mi");
     expect_refused(STATUS_MACHINE, "--start=out --norm=none", "ln_1.weight: is not part of this");
     foreign_put_without("other.st", foreign_place(fc));
@@ -226,9 +226,9 @@ Test(start_from, options_that_differ_are_noted) {
     cr_expect(same.status == 0 && !strstr(same.err, "note: "), "%s", same.err);
     struct ending ending = train(TINY "--start=model --n-head=4 --act=relu --out=new text.txt");
     expect_done(ending);
-    cr_expect(strstr(ending.err, "note: model/model.safetensors is of a model with --n-head=2, "
-                                 "this one has 4\n"),
+    cr_expect(strstr(ending.err, "note: model/model.safetensors comes from a model with --n-head=2, "
+                                 "but this model has 4\n"),
               "%s", ending.err);
-    cr_expect(strstr(ending.err, "--act=gelu, this one has relu\n"), "%s", ending.err);
+    cr_expect(strstr(ending.err, "--act=gelu, but this model has relu\n"), "%s", ending.err);
     cr_expect(!strstr(ending.err, "--norm-groups"), "an option without effect");
 }

@@ -245,13 +245,13 @@ static void add(const void *name) {
 Test(damage, arrays_of_another_shape) {
     static const char mlp[] = "transformer.h.0.mlp.c_fc.weight";
     expect_damage(transpose, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 8 channels need");
+                  ATTENTION ": its shape does not fit 8 channels");
     expect_damage(flatten, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 8 channels need");
+                  ATTENTION ": its shape does not fit 8 channels");
     expect_damage(transpose, mlp, STATUS_MACHINE,
-                  "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
+                  "transformer.h.0.mlp.c_fc.weight: its shape differs from that");
     expect_damage(retype, mlp, STATUS_MACHINE,
-                  "transformer.h.0.mlp.c_fc.weight: has another shape than the model's");
+                  "transformer.h.0.mlp.c_fc.weight: its shape differs from that");
     expect_damage(rename_it, mlp, STATUS_MACHINE, "x: is not part of this model");
     expect_damage(add, mlp, STATUS_MACHINE, "x: is not part of this model");
     expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
@@ -282,9 +282,9 @@ static void empty(const void *name) { // this many positions, of no channels
 
 Test(damage, sizes_that_the_arrays_do_not_bear_out) {
     expect_damage(widen, NULL, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 100000 channels need");
+                  ATTENTION ": its shape does not fit 100000 channels");
     expect_damage(widen, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": has another shape than 100000 channels need");
+                  ATTENTION ": its shape does not fit 100000 channels");
     expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
                   "its embeddings of characters and positions differ in their number of channels");
 }

@@ -44,8 +44,8 @@ Test(options, operands) {
     cr_expect_str_eq(settings_parse("- --count=4")->file, "-");
     cr_expect_str_eq(settings_parse("--count=4 -- --loud")->file, "--loud");
     cr_expect(settings_parse("-- --loud")->loud == 0);
-    settings_expect_wrong("one two", "two: one corpus is enough, and one was given already");
-    settings_expect_wrong("-- one --", "--: one corpus is enough");
+    settings_expect_wrong("one two", "two: is a second corpus (give only one; the first is one)");
+    settings_expect_wrong("-- one --", "--: is a second corpus");
 }
 
 Test(options, nothing_after_a_stop_is_read) {

@@ -68,7 +68,7 @@ Test(run, a_run_is_not_written_over) {
     struct ending ending = call(open_in_child, "here/");
     expect_refusal(
         &ending, STATUS_USAGE,
-        "here: contains a run already (--resume=here continues it, --force replaces it)");
+        "here: already contains a run (--resume=here continues it, --force replaces it)");
     cr_expect_str_eq(file_text("here/log.csv", NULL), "kept");
     cr_assert(remove("here/config.ini") == 0);
     ending = call(open_in_child, "here");
@@ -169,7 +169,7 @@ Test(run, a_log_with_a_column_more) {
                      "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second,"
                      "eval_train_loss\n3,0.000,0,0,0,2.5,0,0,1.25\n4,0.000,0,0,0,0,0,0,\n");
     struct ending ending = call(open_in_child, "here");
-    expect_refusal(&ending, STATUS_USAGE, "here: contains a run already");
+    expect_refusal(&ending, STATUS_USAGE, "here: already contains a run");
     run_open(&run, "here", "", true);
     run_close(&run);
     opened("here", false); // without the column

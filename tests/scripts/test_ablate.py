@@ -52,8 +52,8 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate):
     (["--", "--preln", *RUN], 2, ["ablate: --preln: names a placement"]),
     (["--seeds=0"], 2, ["ablate: --seeds=0: must be"]),
     (["--seeds=1,x"], 2, ["ablate: --seeds=1,x: 'x' is not a whole number"]),
-    (["--norm=ln,bn,ln"], 2, ["ablate: ln,bn,ln: 'ln' is there twice"]),
-    (["--norm=ln,bn,layernorm"], 2, ["ablate: ln,bn,ln: 'ln' is there twice\n"]),
+    (["--norm=ln,bn,ln"], 2, ["ablate: ln,bn,ln: 'ln' is given twice"]),
+    (["--norm=ln,bn,layernorm"], 2, ["ablate: ln,bn,ln: 'ln' is given twice\n"]),
     (["--jobs=none"], 2, ["ablate: --jobs=none: must be"]),
     (["--preln"], 2, ["ablate: --preln: needs values"]),
     (["text.txt"], 2, ["ablate: text.txt: what every run gets belongs after --"]),
@@ -64,9 +64,9 @@ def test_blanks_slashes_and_more_jobs_than_cores(ablate):
      ["ablate: --batch-size,max-iters: '4' needs 2 values separated by colons, one for each name\n"]),
     (["--batch-size,max-iters=1:2:3"], 2, ["'1:2:3' needs 2 values"]),
     (["--batch-size,max-iters="], 2, ["ablate: --batch-size,max-iters: needs values ("]),
-    (["--batch-size,max-iters=1:2,1:2"], 2, ["'1:2' is there twice"]),
+    (["--batch-size,max-iters=1:2,1:2"], 2, ["'1:2' is given twice"]),
     (["--norm="], 2, ["ablate: --norm: needs values ("]),
-    (["--max-iters,max-iters=1:2"], 2, ["'max-iters' is there twice"]),
+    (["--max-iters,max-iters=1:2"], 2, ["'max-iters' is given twice"]),
     (["--max-iters,seed=1:2"], 2, ["ablate: --max-iters,seed: --seed cannot vary together with others\n"]),
     (["--max-iters=1", "--batch-size,max-iters=1:2"], 2,
      ["ablate: --max-iters: is in two lists, --max-iters and --batch-size,max-iters\n"]),
@@ -84,7 +84,7 @@ def test_a_folder_holds_one_grid_and_can_be_extended(ablate):
     ln = ("--norm=ln", "--placement=pre", "--seeds=1", "--out=a", "--")
     ablate(*ln, *RUN)
     ending = ablate(*ln, "--bias=off", *RUN, status=2)
-    assert "ablate: a: holds another grid: --norm --placement -- --n-layer=1 " in ending.err
+    assert "ablate: a: already contains another grid: --norm --placement -- --n-layer=1 " in ending.err
     ablate("--norm=rms,ln", "--placement=pre", "--seeds=2", "--out=a", "--", *RUN)
     assert len(lines("begun")) == 4, "some run was not done once"
     assert len(lines("a/grid.txt")) == 4 and lines("a/grid.txt")[0].startswith("ln-pre-s1 --norm=ln ")

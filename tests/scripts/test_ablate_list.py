@@ -92,8 +92,8 @@ def test_bad_lines(ablate, text, complaint):
 @pytest.mark.parametrize("words, status, complaint", [
     (["--grid=nosuch"], 1, "ablate: nosuch: cannot be read (--grid=FILE: one run a line, a name "),
     (["--grid="], 2, "ablate: --grid: must not be empty\n"),
-    (["--grid=list.txt", "--norm=ln,bn"], 2, "ablate: --grid=list.txt: lists each run; --NAME=A,B,... goes without it\n"),
-    (["--grid=list.txt", "--seeds=5"], 2, "each of its lines names its own --seed; --seeds goes without it\n")])
+    (["--grid=list.txt", "--norm=ln,bn"], 2, "ablate: --grid=list.txt: lists each run; --NAME=A,B,... cannot be given too\n"),
+    (["--grid=list.txt", "--seeds=5"], 2, "each of its lines names its own --seed; --seeds cannot be given too\n")])
 def test_bad_commands(ablate, words, status, complaint):
     Path("list.txt").write_text("a --norm=ln\n")
     assert complaint in ablate(*words, "--out=a", status=status).err and not Path("a").exists()
@@ -105,7 +105,7 @@ def test_a_folder_of_another_list_or_grid(ablate):
     Path("list.txt").write_text("a --norm=bn\n")
     assert ("ablate: list.txt: a: a has this run with other options (another name, "
             in ablate("--grid=list.txt", "--list", "--out=a", status=2).err)
-    assert ("ablate: a: holds another grid: --grid -- (another --out; "
+    assert ("ablate: a: already contains another grid: --grid -- (give another --out; "
             in ablate("--norm=ln", "--list", "--out=a", status=2).err)
 
 

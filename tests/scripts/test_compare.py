@@ -210,15 +210,15 @@ def test_the_picture(compare):
 # ---- what is refused -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("status, words, part", [
-    (2, "runs", "compare: what with what? (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b"),
-    (2, "runs --a norm=bn", "compare: what with what?"),
+    (2, "runs", "compare: no comparison is given (--a NAME=VALUE --b NAME=VALUE, such as --a norm=bn --b"),
+    (2, "runs --a norm=bn", "compare: no comparison is given"),
     (2, "runs --a bn --b norm=ln", "'bn' is not NAME=VALUE,..."),
-    (2, "runs --baseline norm=ln --a norm=bn", "compare: --baseline: not with --a and --b"),
+    (2, "runs --baseline norm=ln --a norm=bn", "compare: --baseline: cannot be combined with --a and --b"),
     (2, "runs --baseline norm=ln --margin=0", "--margin: '0' is not a number above 0"),
     (2, "runs --baseline norm=ln --margin=nan", "--margin: 'nan' is not a number above 0"),
     (2, "runs --baseline norm=ln --metric=seconds", "compare: --metric=seconds: needs --margin"),
     (2, "runs --baseline norm=ln --plot=a.gif", "compare: --plot=a.gif: not a kind of picture"),
-    (2, "runs --baseline norm=ln --tuning-seeds=1", "compare: --tuning-seeds: goes with --tuned"),
+    (2, "runs --baseline norm=ln --tuning-seeds=1", "compare: --tuning-seeds: works only with --tuned"),
     (2, "runs --baseline norm=ln --nosuch", "compare: unrecognized arguments: --nosuch"),
     (1, "runs --a norm=rms --b norm=ln", "compare: --a=norm=rms: no such run (there are bn, ln)"),
     (1, "runs --a norm=nosuchnorm --b norm=ln", "compare: --a=norm=nosuchnorm: no such run (there are bn, ln)"),

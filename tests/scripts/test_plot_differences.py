@@ -95,9 +95,9 @@ def test_too_few_seeds_are_said(draw):
 @pytest.mark.parametrize("words, status, complaint", [
     ("a b --chart=differences", 2, "plot: --chart=differences: needs the variant to compare with (--baseline=NAME=VALUE, "
                                    "such as --baseline=norm=ln)"),
-    ("a b --chart=dots --baseline=norm=ln", 2, "plot: --baseline: goes with --chart=diff"),
+    ("a b --chart=dots --baseline=norm=ln", 2, "plot: --baseline: works only with --chart=diff"),
     ("a b --baseline=ln", 2, "'ln' is not NAME=VALUE,..."),
-    ("a b --probes=terms --baseline=norm=ln", 2, "plot: --baseline: not with --probes"),
+    ("a b --probes=terms --baseline=norm=ln", 2, "plot: --baseline: cannot be combined with --probes"),
     ("a b --baseline=norm=rms", 1, "plot: --baseline=norm=rms: no such run (there are bn, ln)"),
     ("a b --baseline=placement=pre", 1, "plot: --baseline=placement=pre: these runs do not differ in placement (they "
                                         "differ in norm)"),

@@ -113,7 +113,7 @@ def test_columns_of_curves_share_axes_and_looks(run, draw):
 
 @pytest.mark.parametrize("words, status, complaint", [
     (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
-    (["--chart=dots", "--columns=norm"], 2, "plot: --columns: goes with --probes=layers and --chart=curves")])
+    (["--chart=dots", "--columns=norm"], 2, "plot: --columns: works only with --probes=layers and --chart=curves")])
 def test_wrong_columns(run, words, status, complaint):
     put_ablation(3, 2)
     ending = run("plot.py", "A", *words, "-o", "b.svg")
