@@ -70,7 +70,7 @@ def lists_of(given):
             raise UsageError(f"{word}: not --NAME=A,B,... (what every run gets belongs after --)")
         texts = values.split(",")
         if not all(texts) or len(set(texts)) < len(texts):
-            raise UsageError(f"{word}: a value is empty or there twice")
+            raise UsageError(f"{word}: a value is empty or given twice")
         if name in OF_TUNING:
             raise UsageError(f"--{name}: tune.py sets it (--help)")
         if option_name(word) in map(option_name, (f"--{one}" for one in found)):

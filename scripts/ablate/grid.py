@@ -42,7 +42,7 @@ def split(text):
     parts = text.split(",")
     for part in parts:
         if parts.count(part) > 1:
-            raise UsageError(f"{text}: '{part}' is there twice")
+            raise UsageError(f"{text}: '{part}' is given twice")
     return parts
 
 
@@ -146,9 +146,9 @@ def read_command(words):
         else:
             raise UsageError(f"{word}: no such option (--help lists them)")
     if plan.grid and plan.lists.values:
-        raise UsageError(f"--grid={plan.grid}: lists each run; --NAME=A,B,... goes without it")
+        raise UsageError(f"--grid={plan.grid}: lists each run; --NAME=A,B,... cannot be given too")
     if plan.grid and given & {"seed", "seeds"}:
-        raise UsageError(f"--grid={plan.grid}: each of its lines names its own --seed; --seeds goes without it")
+        raise UsageError(f"--grid={plan.grid}: each of its lines names its own --seed; --seeds cannot be given too")
     if not plan.lists.values:
         plan.lists.add("norm", "ln,bn,rms")
         plan.lists.add("placement", "pre,post")

@@ -61,11 +61,11 @@ def check_folder(plan):
     """Refuses a folder that holds something else."""
     driver = os.path.join(plan.folder, "driver")
     if os.path.isdir(plan.folder) and not os.path.isdir(driver) and os.listdir(plan.folder):
-        raise UsageError(f"{plan.folder}: is not an ablation's folder (another --out)")
+        raise UsageError(f"{plan.folder}: is not an ablation's folder (give another --out)")
     shape = read_text(os.path.join(driver, "shape"))
     if shape is not None and shape.rstrip("\n") != plan.shape:
-        raise UsageError(f"{plan.folder}: holds another grid: {shape.strip()} (another --out; only more values and seeds can "
-                         "be added)")
+        raise UsageError(f"{plan.folder}: already contains another grid: {shape.strip()} (give another --out; only values "
+                         "and seeds can be added)")
     own = dict(zip(plan.names, plan.lines)) if plan.grid else {}
     for line in listed_lines(plan.folder):
         name = line.split()[0]

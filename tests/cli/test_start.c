@@ -226,8 +226,9 @@ Test(start_from, options_that_differ_are_noted) {
     cr_expect(same.status == 0 && !strstr(same.err, "note: "), "%s", same.err);
     struct ending ending = train(TINY "--start=model --n-head=4 --act=relu --out=new text.txt");
     expect_done(ending);
-    cr_expect(strstr(ending.err, "note: model/model.safetensors comes from a model with --n-head=2, "
-                                 "but this model has 4\n"),
+    cr_expect(strstr(ending.err,
+                     "note: model/model.safetensors comes from a model with --n-head=2, "
+                     "but this model has 4\n"),
               "%s", ending.err);
     cr_expect(strstr(ending.err, "--act=gelu, but this model has relu\n"), "%s", ending.err);
     cr_expect(!strstr(ending.err, "--norm-groups"), "an option without effect");

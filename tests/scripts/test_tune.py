@@ -278,7 +278,7 @@ def test_what_train_refuses_is_one_line(run, text):
 
 
 @pytest.mark.parametrize("words, what", [
-    ("--lr=0.01,0.02,0.01", "there twice"),
+    ("--lr=0.01,0.02,0.01", "given twice"),
     ("--lr=0.01,0.02 --learning-rate=1,2", "--learning-rate: is given twice"),
     ("--norm=ln,bn", "nothing to tune"),
     ("--lr=0.01,0.02 --for=act", "--for=act"),
