@@ -173,9 +173,9 @@ def test_a_run_under_way_and_one_that_diverged(put, draw):
 @pytest.mark.parametrize("status, words, why", [
     (2, "--probes=loss", "'loss' is not one or more of distance, discrepancy, "),
     (2, "--probes=layers,terms", "--probes=layers,terms: not in one picture"),
-    (2, "--probes=terms --chart=dots", "--chart: not with --probes"),
-    (2, "--sites=ln_1", "--sites: goes with --probes"),
-    (2, "--probes=terms --columns=norm", "--columns: goes with --probes=layers"),
+    (2, "--probes=terms --chart=dots", "--chart: cannot be combined with --probes"),
+    (2, "--sites=ln_1", "--sites: works only with --probes"),
+    (2, "--probes=terms --columns=norm", "--columns: works only with --probes=layers"),
     (2, "--probes=layers --steps=1,x", "'1,x' is not N,..."),
     (1, "--probes=layers --steps=0,9", "--steps=9: not probed in run (0, 1, 2, 3 are)"),
     (1, "--probes=layers --metrics=tid_var", "--metrics=tid_var: --probes=layers has stream_rms, "),

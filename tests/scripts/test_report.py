@@ -297,7 +297,7 @@ def test_runs_that_failed(report):
     (1, "--only=E3 --out=x", "data/corpora has no text (make data gets some, or --corpus=FILE)"),
     (1, "--corpus=nosuch.txt --out=x", "report: nosuch.txt: No such file or directory"),
     (1, "--corpus=short.txt --out=x", "short.txt: 9 characters are too few"),
-    (2, "--size=mini --full", "--size=mini goes without --full"),
+    (2, "--size=mini --full", "--size=mini cannot be combined with --full"),
     (2, "--long", "--long needs --full"),
     (2, "--size=XS", "--size needs --full"),
     (2, "--full --size=XS --long", "--long: size M has the long runs"),
