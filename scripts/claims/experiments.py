@@ -215,9 +215,9 @@ EXPERIMENTS = [
     Experiment(
         "E25", "Recipes of norm-free kinds",
         "Do DyT and Derf need a recipe of their own, and does it matter how much text there is?",
-        "a learned scale of the embeddings (own=scale); alpha by site, the best of four pairs (own=alpha); both; the "
+        "a learned scale of the embeddings (own=scale); alpha by site, the best of three pairs (own=alpha); both; the "
         "learning rate is tuned again for each. Then the first 0.1, 1 and 4 million characters of the longest text, with "
-        "five times the updates.",
+        "three times the updates.",
         SMALL_MODELS + " Even the longer runs read the largest part less than once.", recipes.norm_free_runs, across=True,
         figure=(dots("val_loss", own=True), lines("characters", "val_loss")), metrics=("val_loss", "learning_rate")),
 ]

@@ -16,7 +16,7 @@ COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
 NO_SEED = "-"
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
 AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
-SIZES = ("mini", "XS", "S", "S (220 steps)", "S (500 steps)", "M")
+SIZES = ("mini", "XS", "S", "S (220 steps)", "S (400 steps)", "M")
 
 
 class FactError(Exception):

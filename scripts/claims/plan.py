@@ -39,7 +39,8 @@ class Size:
     """options: of every run. rates: the grid. seeds: judged ones. tuning: the number of tuning seeds.
     norms: of E1. evaluated: characters that an evaluation measures, 0 for all. small: a trial of the report
     itself. full: all of it. long: also a pair of long runs. coarse: recipes are searched around those of the next smaller size. smallest: of its level; models whose width,
-    depth or rate an experiment fixes by itself are run at this size only."""
+    depth or rate an experiment fixes by itself are run at this size only. brief: without what only claims and pictures
+    read."""
     name: str
     options: dict
     rates: tuple = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -52,6 +53,7 @@ class Size:
     long: bool = False
     coarse: bool = False
     smallest: bool = True
+    brief: bool = False
 
     def __getitem__(self, name):
         return self.options[name]
@@ -99,8 +101,8 @@ LEVELS = {
     "quick": ([QUICK, replace(S, name="S (220 steps)", options={**S.options, "max-iters": 220},
                            rates=(1e-3, 1e-2), norms=NORMS[:4], evaluated=12288, coarse=True, smallest=False)],
               [QUICK]),
-    "text": ([replace(XS, seeds=4), replace(S, name="S (500 steps)", options={**S.options, "max-iters": 500}, seeds=4,
-                                           coarse=True, smallest=False)], []),
+    "text": ([replace(XS, seeds=6, brief=True), replace(S, name="S (400 steps)", options={**S.options, "max-iters": 400},
+                                                       seeds=6, brief=True, coarse=True, smallest=False)], []),
     "full": (FULL, [replace(size, seeds=8) for size in FULL[:2]]),
 }
 FULL_SIZES = tuple(size.name for size in FULL)

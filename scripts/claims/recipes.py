@@ -16,14 +16,14 @@ CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
 MORE = ("dyt", "derf")              # those of the smallest one too
 FREE = MORE                         # what E25 is about
 JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20, E22 and E23, and of E21
-MORE_SEEDS = {"best": 24, "budgets": 16, "width": 8}  # of the smallest models, in a full report
+MORE_SEEDS = {"best": 16, "budgets": 16, "width": 8}  # of the smallest models, in a full report
 EDGE = QUARTERS[QUARTERS.index(1e-2):QUARTERS.index(1.0) + 1]  # rates among which E20 looks for the largest stable one
 SPREADS = (0, 14, 29)               # by how much the lengths of lines differ, of E5
 NOISE_NORMS = ("none", "ln", "bn")
 OVERFITTED = 20000                  # characters of E14's text at best recipes
 LENGTHS = (100_000, 1_000_000, 4_000_000)  # characters of E25's texts
-LONGER = 5                          # times the updates on them
-ALPHAS = ((0.8, 0.2), (1.0, 0.5), (2.0, 0.5), (2.0, 1.0))  # initial alpha in attention and elsewhere
+LONGER = 3                          # times the updates on them
+ALPHAS = ((0.8, 0.2), (2.0, 0.5), (2.0, 1.0))  # initial alpha in attention and elsewhere
 PLACES = ("post", "peri", "sandwich")  # of E24 beside Pre-LN
 # What E21 varies: {option: (its name in variants, its values)}.
 FACTORS = {"n_embd": ("width", (32, 64, 128)), "n_layer": ("depth", (1, 2, 4, 8)),
@@ -66,16 +66,17 @@ def recipe_runs(size, tuned):
     for group in groups_of(size):
         found = recipes_of(size, tuned, group)
         for options in group:
-            for seed in size.judged(JUDGED):
+            for seed in size.judged(JUDGED // 2 if size.brief else JUDGED):
                 yield run_of(size, tuned.label, {**options, "rate": "default"}, seed, LOSS,
                              learning_rate=DEFAULT_RATE, **options)
             best = found.get(tuple(options.items()))
-            for name, recipe, seeds in zip(("best", "second"), best or (), (JUDGED, JUDGED // 2)):
+            judged = (("best", JUDGED), ("second", JUDGED // 2))[:1 if size.brief else 2]
+            for (name, seeds), recipe in zip(judged, best or ()):
                 for seed in size.judged(seeds, at_least=more_seeds(size, name)):
                     yield run_of(size, tuned.label, {**options, "recipe": name}, seed, LOSS, **options, **recipe)
-            if best and not size.coarse:
+            if best and not size.coarse and not size.brief:
                 yield from grid_runs(size, tuned, options, best[0])
-            if best and options in ({"norm": "none"}, {"norm": "ln"}) and size.smallest:
+            if best and options in ({"norm": "none"}, {"norm": "ln"}) and size.smallest and not size.brief:
                 yield from edge_runs(size, tuned, options, best[0]["init_std"])
 
 
@@ -197,15 +198,15 @@ OWN = {"off": ((), False), "scale": ((), True), "alpha": (ALPHAS, False), "both"
 def own_choices(size, own):
     """The options that a recipe of norm-free kinds is chosen among."""
     alphas, scale = OWN[own]
-    alphas = alphas[:size.pick(1, 4, 4)]
+    alphas = alphas[:size.pick(1, 3, 3)]
     more = {"embd_scale": "learned"} if scale else {}
     return [{**more, "dyt_alpha_attn": attention, "dyt_alpha": other} for attention, other in alphas] or [more]
 
 
-def with_best_rate(size, tuned, best, choices, seeds, **options):
+def with_best_rate(size, tuned, best, choices, **options):
     """The options and the learning rate of the best choice, or None as long as it is not known. Each choice is tried
-    with the recipe's rate, and half a decade less and more."""
-    tried, found = replace(size, tuning=seeds), []
+    with the recipe's rate, and half a decade less and more, on one seed."""
+    tried, found = replace(size, tuning=1), []
     rates = [beside(best["learning_rate"], step) for step in (-2, 0, 2)]
     for more in choices:
         one = {"init_std": best["init_std"], "hold_out": HELD_OUT, **options, **more}
@@ -221,7 +222,7 @@ def norm_free_runs(size, tuned):
     for norm in FREE if not size.coarse else ():
         best = recipes_of(size, tuned, [{"norm": one} for one in FREE]).get((("norm", norm),))
         for own in OWN if best else ():
-            recipe = with_best_rate(size, tuned, best[0], own_choices(size, own), size.recipe_seeds(), norm=norm)
+            recipe = with_best_rate(size, tuned, best[0], own_choices(size, own), norm=norm)
             yield from judged_at(size, tuned.label, {"norm": norm, "own": own}, recipe, {"norm": norm})
     label = tuned.lab.longest()
     for count in LENGTHS[:size.pick(1, 3, 3)] if size.smallest and not size.small else ():
@@ -237,8 +238,8 @@ def part_runs(size, tuned, whole, part, count):
         group = [{"norm": one} for one in FREE] if norm in FREE else groups_of(size)[0]
         best = recipes_of(size, whole, group).get((("norm", norm),))
         if best:
-            choices = own_choices(size, "both")[:2] if norm in FREE else [{}]
-            recipe = with_best_rate(size, tuning, best[0], choices, 1, norm=norm, **updates)
+            choices = own_choices(size, "both")[:1] if norm in FREE else [{}]
+            recipe = with_best_rate(size, tuning, best[0], choices, norm=norm, **updates)
             yield from judged_at(size, part, {"norm": norm, "characters": count}, recipe, {"norm": norm, **updates})
     tuned.wanted += whole.wanted + tuning.wanted
 

@@ -128,7 +128,7 @@ def test_words_that_need_decoding_are_not_used(word):
 def quick_facts():
     """What --quick measures of a text: two sizes, two placements."""
     facts = Facts()
-    for size, best in ("XS", 2.3), ("S (500 steps)", 2.1):
+    for size, best in ("XS", 2.3), ("S (400 steps)", 2.1):
         gaps = {"norm=ln": 0, "norm=rms": 0, "norm=bn": 0.1, "norm=none": 0.05, "norm=ln placement=post": 0.04}
         for variant, gap in gaps.items():
             series(facts, "E20", ("mine", size), "val_loss", f"{variant} recipe=best", best + gap)
@@ -139,7 +139,7 @@ def quick_facts():
 
 def test_quick_answers_what_is_asked_most():
     lines = texts.answers(quick_facts()).splitlines()
-    rows = [line for line in lines if line.startswith(("XS:", "S (500 steps):"))]
+    rows = [line for line in lines if line.startswith(("XS:", "S (400 steps):"))]
     assert len(rows) == 2
     for row in rows:
         assert row.split()[-2:] == ["0.08", "0.018"] and "LayerNorm or RMSNorm" in row and "Pre-LN" in row

@@ -116,7 +116,7 @@ def test_a_norm_free_kind_gets_the_best_pair_of_alphas():
 def test_parts_of_a_text_have_their_own_runs():
     runs = [run for run in recipes.norm_free_runs(XS, plan.Tuning("text", TextLab())) if "characters" in run.variant]
     assert {run.corpus for run in runs} == {f"text-first-{count}" for count in (100000, 1000000, 4000000)}
-    assert {run.options["max-iters"] for run in runs} == {5 * XS["max-iters"]}
+    assert {run.options["max-iters"] for run in runs} == {recipes.LONGER * XS["max-iters"]}
 
 
 def test_lines_have_the_same_mean_length(tmp_path):
