@@ -14,6 +14,7 @@ import os
 
 COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
 NO_SEED = "-"
+EXACT_CELL = ("exact", "-")  # the cell of facts that no run enters
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
 AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
 SIZES = ("mini", "XS", "S", "S (220 steps)", "S (400 steps)", "M")

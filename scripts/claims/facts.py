@@ -23,7 +23,7 @@ from pytorch import model_file
 from common import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
-from claims.fact_table import RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
+from claims.fact_table import EXACT_CELL, RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.outliers import OUTLIERS
@@ -32,7 +32,6 @@ from claims.quantities import rate_rows, stable_rates
 from common.runs import RunError
 
 ALL_MEASURES = {**MEASURES, **INSTRUMENTS, **OUTLIERS}
-EXACT_CELL = ("exact", "-")
 ALONE_RUN = "alone-"
 CANARY = "canary"
 PENALTY = 0.05

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import zlib
 
 from claims import caveats, inference
-from claims.fact_table import AT_BEST, RECIPES
+from claims.fact_table import AT_BEST, EXACT_CELL, RECIPES
 from claims.rules import FAILS, HOLDS, OPEN, Leaf, at_most
 
 TRUE, WEAKER, SIZE, RECIPE, FALSE = ("true", "true in a weaker sense", "depends on size", "depends on the recipe",
@@ -188,6 +188,9 @@ def judge(claim, facts):
         word = over_recipes(best, other)
         if word != best or word == UNDECIDED != other:
             why = f"{best[0].upper()}{best[1:]} at the best recipe, {other} at ./train's own. {why}"
+    sizes = {size for _, size in [*cells, *weaker]} - {EXACT_CELL[1]}
+    if word in DECIDED and len(sizes) == 1:
+        why += f" Measured at {sizes.pop()} only."
     known = caveats.sentences(claim.needs(), facts) if word in (*DECIDED, UNDECIDED) else []
     said = claim.says.outcomes(facts)
     intended = claim.meant.outcomes(facts) if claim.meant else []

@@ -84,6 +84,15 @@ class AnyLab:
     def with_start(self, run, factor):
         return run._replace(options={**run.options, "start": f"x{factor}"})
 
+    def longest(self):
+        return self.bases[0]
+
+    def part(self, label, count):
+        return f"{label}-first-{count}"
+
+    def spread(self, label, more):
+        return f"{label}-spread-{more}"
+
 
 # What measures give that need a run which trained, or time.
 PROFILE = ("milliseconds", "norm_share", "norm_ms", "attention_ms", "linear_ms", "log2_norm",

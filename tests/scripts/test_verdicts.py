@@ -121,6 +121,11 @@ def test_pooled_interval():
         (weights * (0, 0.1, 0.3)).sum() / weights.sum())
 
 
+def test_a_verdict_names_the_only_size():
+    assert judge(claim(above(GAP, 0.02)), planted({CELLS[0]: 0.1, CELLS[1]: 0.1})).why == "Measured at S only."
+    assert "only" not in judge(claim(above(GAP, 0.02)), planted(dict.fromkeys(CELLS, 0.1))).why
+
+
 SIX = [(text, size) for text in "tu" for size in ("XS", "S", "M")]
 
 
