@@ -264,3 +264,17 @@ void expect_refusal(const struct ending *ending, int status, const char *part) {
     cr_expect(strstr(ending->err, part), "no \"%s\" in: %s", part, ending->err);
     cr_expect(!*ending->out, "on standard output: %s", ending->out);
 }
+
+void expect_done(struct ending ending) {
+    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+}
+
+void train_refuses(int status, const char *part, const char *format, ...) {
+    char line[4096], *words[WORDS];
+    va_list arguments;
+    va_start(arguments, format);
+    words_of(line, sizeof line, words, format, arguments);
+    va_end(arguments);
+    struct ending ending = process_end(start_train((struct surroundings){0}, words), 0);
+    expect_refusal(&ending, status, part);
+}

@@ -71,9 +71,16 @@ struct ending train_interrupted(int number, const char *log, const char *format,
 /* Calls the function in a child process, which may die. */
 struct ending call(void (*function)(void *), void *context);
 
+/* Fails unless it succeeded. */
+void expect_done(struct ending ending);
+
 /* Fails unless the process ended with this status, printed nothing to standard output, and printed
    one line "train: ..." that contains `part` to standard error. */
 void expect_refusal(const struct ending *ending, int status, const char *part);
+
+/* Runs ./train, which must refuse so. */
+void train_refuses(int status, const char *part, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Splits the line at its blanks into at most max - 1 words, followed by a NULL. Changes the line.
    Returns the number of words. */

@@ -32,11 +32,9 @@ static void foreign_take(const char *path) {
 
 void foreign_learn(const char *options) {
     foreign.count = foreign.texts = 0;
-    struct ending ending =
-        train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
-                   "--log-interval=1000 --force --out=out %s text.txt",
-              options);
-    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    expect_done(train(TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-interval=1000 "
+                           "--log-interval=1000 --force --out=out %s text.txt",
+                      options));
     foreign_take("out/model.safetensors");
 }
 

@@ -8,10 +8,6 @@ void resume_enter(void) {
     corpus_put_tiny("text.txt", 2000);
 }
 
-void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 void resume_expect_same(const char *one, const char *other) {
     expect_same_log(one, other);
     expect_same_file(one, other, "config.ini");

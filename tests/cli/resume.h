@@ -21,9 +21,6 @@
 /* A fixture: a folder with text.txt. */
 void resume_enter(void);
 
-/* Fails unless it succeeded. */
-void expect_done(struct ending ending);
-
 /* Fails unless two folders hold the same files to the last bit, and the same log except for its
    times. */
 void resume_expect_same(const char *one, const char *other);

@@ -136,12 +136,10 @@ static void check_file(const char *norm, const char *name) {
     cr_assert(!ending.status, "%s", ending.err);
     expect_counts("run/checkpoint.safetensors", name, edge + 1);
     set_counts("run/checkpoint.safetensors", name, &negative, STORED_I64);
-    ending = train("--resume=run --max-iters=12");
-    expect_refusal(&ending, STATUS_MACHINE, "is not a number of batches");
+    train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
     ending = train(TINY "--quiet --norm=%s --force --out=run text.txt", norm);
     set_counts("run/checkpoint.safetensors", name, &half, STORED_F32);
-    ending = train("--resume=run --max-iters=12");
-    expect_refusal(&ending, STATUS_MACHINE, "is not a number of batches");
+    train_refuses(STATUS_MACHINE, "is not a number of batches", "--resume=run --max-iters=12");
 }
 
 Test(batches, files_keep_integers) {

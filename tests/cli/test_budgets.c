@@ -19,10 +19,6 @@ TestSuite(budgets, .init = enter, .fini = folder_leave);
 
 #define RUN TINY "--quiet --force --learning-rate=0.01 --eval-interval=5 --eval-iters=2 text.txt "
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 static double summary_number(const char *folder, const char *member) {
     char path[64];
     snprintf(path, sizeof path, "%s/summary.json", folder);

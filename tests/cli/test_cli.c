@@ -148,14 +148,12 @@ Test(cli, another_seed_is_another_run) {
 Test(cli, a_run_s_config_makes_the_run_again) {
     run("--norm=rms --postln --dropout=0.2 --seed=5 --learning-rate=0.02 --schedule=linear "
         "--act=relu --bias=off --out=a text.txt");
-    struct ending ending = train("--quiet --config=a/config.ini --out=b");
-    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_done(train("--quiet --config=a/config.ini --out=b"));
     expect_same_log("a", "b");
     expect_same_file("a", "b", "config.ini");
     expect_same_file("a", "b", "model.safetensors");
     corpus_put_tiny("other.txt", 900);
-    ending = train("--quiet --config=a/config.ini --max-iters=2 --norm=ln --out=c other.txt");
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
+    expect_done(train("--quiet --config=a/config.ini --max-iters=2 --norm=ln --out=c other.txt"));
     expect_member("c", "steps", "2");
     expect_member("c", "corpus", "other.txt");
 }
@@ -163,8 +161,8 @@ Test(cli, a_run_s_config_makes_the_run_again) {
 Test(cli, a_run_is_kept_unless_forced) {
     run("--out=out text.txt");
     char *log = file_text("out/log.csv", NULL);
-    struct ending ending = train(TINY "--quiet --out=out/ text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "out: already contains a run (--resume=out");
+    train_refuses(STATUS_USAGE, "out: already contains a run (--resume=out",
+                  TINY "--quiet --out=out/ text.txt");
     cr_expect_str_eq(file_text("out/log.csv", NULL), log);
     run("--max-iters=2 --force --out=out text.txt");
     expect_member("out", "steps", "2");
@@ -287,10 +285,10 @@ Test(cli, running_statistics_that_have_met_no_batch) {
     struct log log = log_of("out");
     cr_expect(!*log.cell[0][VAL_LOSS] && *log.cell[0][TRAIN_LOSS]);
     cr_expect(log_number(&log, log.rows - 1, VAL_LOSS) < 10);
-    ending = train(
+    train_refuses(
+        STATUS_DIVERGED, "diverged at step 0",
         TINY "--quiet --norm=none --init=xavier --placement=keel --n-layer=60 --eval-interval=1 "
              "--out=none text.txt");
-    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step 0");
 }
 
 Test(cli, what_is_said) {

@@ -32,8 +32,7 @@ static char *traces(const char *options) {
     static int number;
     char folder[32], path[64], *text = calloc(1, 65536);
     snprintf(folder, sizeof folder, "run%d", number++);
-    struct ending ending = train(BUSY "--out=%s %s", folder, options);
-    cr_assert(ending.status == 0, "%s: status %d: %s", options, ending.status, ending.err);
+    expect_done(train(BUSY "--out=%s %s", folder, options));
     snprintf(path, sizeof path, "%s/log.csv", folder);
     char *log = file_text(path, NULL), *line;
     while ((line = strsep(&log, "\n")))
@@ -310,8 +309,7 @@ static double cell(const char *folder, int step, int column) {
 }
 
 static void run(const char *options) {
-    struct ending ending = train(TINY "--quiet %s text.txt", options);
-    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    expect_done(train(TINY "--quiet %s text.txt", options));
 }
 
 Test(cli_effects, evaluation_does_not_touch_training_and_drops_nothing) {
@@ -327,8 +325,7 @@ Test(cli_effects, evaluation_does_not_touch_training_and_drops_nothing) {
 Test(cli_effects, micro_batches_may_change_when_a_run_is_resumed) {
     run("--norm=ln --batch-size=70 --dropout=0.1 --max-iters=6 --out=whole");
     run("--norm=ln --batch-size=70 --dropout=0.1 --max-iters=3 --lr-decay-iters=6 --out=parts");
-    struct ending ending = train("--quiet --max-iters=6 --micro-batch-tokens=1 --resume=parts");
-    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_done(train("--quiet --max-iters=6 --micro-batch-tokens=1 --resume=parts"));
     cr_expect(cell("parts", 5, TRAIN_LOSS) == cell("whole", 5, TRAIN_LOSS));
     cr_expect(cell("parts", 6, VAL_LOSS) == cell("whole", 6, VAL_LOSS));
     cr_expect(strstr(file_text("parts/config.ini", NULL), "\nmicro-batch-tokens = 1\n"));

@@ -18,8 +18,7 @@ static void enter(void) {
 TestSuite(first_day, .init = enter, .fini = folder_leave);
 
 static const char *config_after(const char *options) {
-    struct ending ending = train(TINY "--max-iters=0 --quiet --force --out=out %s", options);
-    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    expect_done(train(TINY "--max-iters=0 --quiet --force --out=out %s", options));
     return file_text("out/config.ini", NULL);
 }
 
@@ -31,8 +30,7 @@ static void expect_line(const char *options, const char *line) {
 }
 
 static void expect_refused(const char *options, const char *part) {
-    struct ending ending = train("%s", options);
-    expect_refusal(&ending, STATUS_USAGE, part);
+    train_refuses(STATUS_USAGE, part, "%s", options);
 }
 
 Test(first_day, other_names_of_options_and_values) {
@@ -302,11 +300,9 @@ Test(first_day, the_command_is_quoted_for_the_shell) {
 
 Test(first_day, random_characters_and_a_model_s_vocabulary) {
     const char *const fits = "--evaluate=random --corpus=random";
-    struct ending ending = train(TINY "--quiet --corpus=random --random-chars=30 --out=random");
-    cr_assert(ending.status == 0, "%s", ending.err);
-    ending = train(TINY "--quiet --out=text text.txt");
-    cr_assert(ending.status == 0, "%s", ending.err);
-    ending = train("%s", fits);
+    expect_done(train(TINY "--quiet --corpus=random --random-chars=30 --out=random"));
+    expect_done(train(TINY "--quiet --out=text text.txt"));
+    struct ending ending = train("%s", fits);
     cr_expect(ending.status == 0 && !strncmp(ending.out, "loss 3.4", 8), "%s", ending.out);
     ending = train("%s --random-chars=9", fits);
     cr_expect(ending.status == 0, "%s", ending.err);

@@ -113,8 +113,7 @@ Test(cli_help, unknown_topics) {
         {"--help=xyzzy", "(topics: all data model norm placement"},
         {"--help=", "--help: must not be empty"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct ending ending = train("%s", cases[i][0]);
-        expect_refusal(&ending, STATUS_USAGE, cases[i][1]);
+        train_refuses(STATUS_USAGE, cases[i][1], "%s", cases[i][0]);
     }
 }
 

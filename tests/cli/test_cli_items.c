@@ -226,22 +226,17 @@ Test(cli_items, lines_of_very_different_length) {
 Test(cli_items, what_is_refused) {
     struct ending ending;
     file_put("blank.txt", "\n\r\n \t\n", 6);
-    ending = train("--items blank.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "blank.txt: has no items, only blank lines");
+    train_refuses(STATUS_MACHINE, "blank.txt: has no items, only blank lines", "--items blank.txt");
     file_put("one.txt", "alone", 5);
-    ending = train("--items one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--val-fraction");
+    train_refuses(STATUS_USAGE, "--val-fraction", "--items one.txt");
     done(train(ITEMS "--out=out items.txt"));
-    ending = train("--generate=out --items=off");
-    expect_refusal(&ending, STATUS_USAGE, "--items=off: contradicts --items=on of out/model");
-    ending = train("--generate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: is not the corpus that");
+    train_refuses(STATUS_USAGE, "--items=off: contradicts --items=on of out/model",
+                  "--generate=out --items=off");
+    train_refuses(STATUS_USAGE, "one.txt: is not the corpus that", "--generate=out one.txt");
     ending = train_in((struct surroundings){.input = "one.txt"}, "--generate=out -");
     expect_refusal(&ending, STATUS_USAGE, "standard input: is not the corpus that");
-    ending = train("--generate=out none.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "none.txt: No such file");
-    ending = train("--generate=out --prompt=abcdefgh");
-    expect_refusal(&ending, STATUS_USAGE, "--prompt: is too long");
+    train_refuses(STATUS_MACHINE, "none.txt: No such file", "--generate=out none.txt");
+    train_refuses(STATUS_USAGE, "--prompt: is too long", "--generate=out --prompt=abcdefgh");
     ending = train_with((const char *[]){"--generate=out", "--prompt=a\nb", NULL});
     expect_refusal(&ending, STATUS_USAGE, "--prompt: holds a newline");
 }

@@ -193,19 +193,18 @@ Test(cli_options, values_that_contradict_each_other) {
         struct ending ending = train_also(wrong[i].one, wrong[i].two);
         expect_refusal(&ending, STATUS_USAGE, wrong[i].part);
     }
-    struct ending ending = train("--norm=bn --bn-axis=batch --rbn-var=1");
-    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: cannot be combined with --bn-axis=batch");
-    ending = train("--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
-    expect_refusal(&ending, STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate");
-    ending = train("--optimizer=muon --muon-momentum=1");
-    expect_refusal(&ending, STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999");
-    ending = train("--norm=bn --bn-shards=2 --rbn-mean=1");
-    expect_refusal(&ending, STATUS_USAGE, "--rbn-var: cannot be combined with --bn-shards");
-    ending = train("--norm=bn --bn-shards=2 --bn-axis=batch");
-    expect_refusal(&ending, STATUS_USAGE, "--bn-shards: cannot be combined with --bn-axis=batch");
-    ending = train("--ffn-norm=gn --n-head=6 --n-embd=12 --ffn-width=16");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "mlp.norm: its 16 channels cannot be split into 6 equal groups");
+    train_refuses(STATUS_USAGE, "--rbn-var: cannot be combined with --bn-axis=batch",
+                  "--norm=bn --bn-axis=batch --rbn-var=1");
+    train_refuses(STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate",
+                  "--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
+    train_refuses(STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999",
+                  "--optimizer=muon --muon-momentum=1");
+    train_refuses(STATUS_USAGE, "--rbn-var: cannot be combined with --bn-shards",
+                  "--norm=bn --bn-shards=2 --rbn-mean=1");
+    train_refuses(STATUS_USAGE, "--bn-shards: cannot be combined with --bn-axis=batch",
+                  "--norm=bn --bn-shards=2 --bn-axis=batch");
+    train_refuses(STATUS_USAGE, "mlp.norm: its 16 channels cannot be split into 6 equal groups",
+                  "--ffn-norm=gn --n-head=6 --n-embd=12 --ffn-width=16");
     cr_expect(files_in(".") == 0);
 }
 

@@ -24,10 +24,6 @@ static void enter(void) {
 
 TestSuite(dump_file, .init = enter, .fini = folder_leave);
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 /* The elements of an array as doubles, and their number; the test frees them. */
 static double *numbers(const struct safetensors *file, const char *name, size_t *count) {
     const struct stored *array = safetensors_find(file, name);
@@ -221,12 +217,10 @@ Test(dump_file, what_is_read_is_not_replaced) {
 Test(dump_file, a_run_does_not_replace_what_it_reads) {
     expect_done(train(TINY "--quiet --sample=99 --out=model text.txt"));
     size_t files = files_in("model");
-    struct ending ending =
-        train(TINY "--quiet --val-fraction=0.5 --force --out=model model/sample.txt");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "model/sample.txt: this run reads the file and would also");
-    ending = train(TINY "--quiet --force --start=model --out=./model text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "model/model.safetensors: this run reads the file and");
+    train_refuses(STATUS_USAGE, "model/sample.txt: this run reads the file and would also",
+                  TINY "--quiet --val-fraction=0.5 --force --out=model model/sample.txt");
+    train_refuses(STATUS_USAGE, "model/model.safetensors: this run reads the file and",
+                  TINY "--quiet --force --start=model --out=./model text.txt");
     cr_expect(files_in("model") == files);
     expect_done(train(TINY "--quiet --force --config=model/config.ini --out=model text.txt"));
 }
@@ -273,8 +267,8 @@ Test(dump_file, no_dump_without_a_loss) {
     FILE *out = fopen("huge.st", "wb");
     safetensors_write(out, texts, kept, arrays, count);
     cr_assert(!fclose(out));
-    struct ending ending = train("--quiet --evaluate=huge.st --dump=d.st text.txt");
-    expect_refusal(&ending, STATUS_DIVERGED, "huge.st: its loss is ");
+    train_refuses(STATUS_DIVERGED, "huge.st: its loss is ",
+                  "--quiet --evaluate=huge.st --dump=d.st text.txt");
     cr_expect(!file_there("d.st") && !file_there("d.st.tmp"));
     for (size_t i = 0; i < count; i++) free((void *)arrays[i].data);
     safetensors_close(&file);

@@ -18,10 +18,6 @@ static void enter(void) {
 
 TestSuite(eval_train, .init = enter, .fini = folder_leave);
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 /* ---- The slice ---- */
 
 /* Where each block of a text begins, if its character number i has id i. */

@@ -147,9 +147,9 @@ Test(exchange, a_file_of_another_writer) {
 Test(exchange, a_folder_holds_runs) {
     cr_assert(!mkdir("folder", 0777));
     put_otherwise("folder/model.safetensors");
-    struct ending ending = train("--generate=folder --vocabulary=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "its header has no checksum, so a run did not write it");
-    ending = train("--generate=folder/model.safetensors --vocabulary=text.txt --num-chars=3");
+    train_refuses(STATUS_MACHINE, "its header has no checksum, so a run did not write it",
+                  "--generate=folder --vocabulary=text.txt");
+    struct ending ending =
+        train("--generate=folder/model.safetensors --vocabulary=text.txt --num-chars=3");
     cr_expect(ending.status == 0 && strlen(ending.out) == 4, "%s", ending.err);
 }

@@ -24,8 +24,7 @@ TestSuite(evaluate, .init = enter, .fini = folder_leave);
          "--log-interval=1000 "
 
 static void learn(const char *options) {
-    struct ending ending = train(LEARNED "%s", options);
-    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    expect_done(train(LEARNED "%s", options));
 }
 
 /* What the command line prints; fails unless it succeeds and reports nothing else. */
@@ -131,8 +130,7 @@ Test(generate, stop_and_samples) {
     cr_expect(!strncmp(three + 23, "\n---\nthe", 8) && !strncmp(three + 51, "\n---\nthe", 8), "%s",
               three);
     cr_expect(strncmp(three + 28, three + 56, 23) != 0, "the same twice: %s", three);
-    struct ending ending = train("--generate=out --stop=\xc3\xa9");
-    expect_refusal(&ending, STATUS_USAGE, "--stop: has U+00E9");
+    train_refuses(STATUS_USAGE, "--stop: has U+00E9", "--generate=out --stop=\xc3\xa9");
 }
 
 /* Texts longer than the block, and prompts longer than it: a long text and the same text given its
@@ -190,19 +188,15 @@ Test(generate, other_alphabets) {
 
 Test(generate, what_contradicts_the_model_is_refused) {
     learn("--out=out text.txt");
-    struct ending ending = train("--generate=out --norm=bn");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--norm=bn: contradicts --norm=ln of out/model.safetensors");
-    ending = train("--generate=out --block-size=16");
-    expect_refusal(&ending, STATUS_USAGE, "--block-size=16: contradicts --block-size=8");
-    ending = train("--generate=out text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--generate needs no corpus");
-    ending = train("--generate=out --evaluate=out");
-    expect_refusal(&ending, STATUS_USAGE, "contradict each other (give one of them)");
-    ending = train("--generate=nowhere");
-    expect_refusal(&ending, STATUS_MACHINE, "nowhere: No such file or directory");
-    ending = train("--generate=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "text.txt: not a valid safetensors file");
+    train_refuses(STATUS_USAGE, "--norm=bn: contradicts --norm=ln of out/model.safetensors",
+                  "--generate=out --norm=bn");
+    train_refuses(STATUS_USAGE, "--block-size=16: contradicts --block-size=8",
+                  "--generate=out --block-size=16");
+    train_refuses(STATUS_USAGE, "--generate needs no corpus", "--generate=out text.txt");
+    train_refuses(STATUS_USAGE, "contradict each other (give one of them)",
+                  "--generate=out --evaluate=out");
+    train_refuses(STATUS_MACHINE, "nowhere: No such file or directory", "--generate=nowhere");
+    train_refuses(STATUS_MACHINE, "text.txt: not a valid safetensors file", "--generate=text.txt");
 }
 
 /* The number after "loss ". */
@@ -258,17 +252,15 @@ Test(evaluate, another_corpus_is_measured_as_a_whole) {
 Test(evaluate, what_cannot_be_measured) {
     learn("--out=out text.txt");
     file_put("one.txt", "a", 1);
-    struct ending ending = train("--evaluate=out one.txt");
-    expect_refusal(&ending, STATUS_USAGE, "one.txt: needs at least two characters to be measured");
+    train_refuses(STATUS_USAGE, "one.txt: needs at least two characters to be measured",
+                  "--evaluate=out one.txt");
     file_put("other.txt", "a Cat", 5);
-    ending = train("--evaluate=out other.txt");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "other.txt: has U+0043 (C), which the model's vocabulary lacks");
-    ending = train("--evaluate=out --n-layer=2");
-    expect_refusal(&ending, STATUS_USAGE, "--n-layer=2: contradicts --n-layer=1");
+    train_refuses(STATUS_MACHINE, "other.txt: has U+0043 (C), which the model's vocabulary lacks",
+                  "--evaluate=out other.txt");
+    train_refuses(STATUS_USAGE, "--n-layer=2: contradicts --n-layer=1",
+                  "--evaluate=out --n-layer=2");
     cr_assert(!remove("text.txt"));
-    ending = train("--evaluate=out");
-    expect_refusal(&ending, STATUS_MACHINE, "text.txt: No such file or directory");
+    train_refuses(STATUS_MACHINE, "text.txt: No such file or directory", "--evaluate=out");
 }
 
 Test(evaluate, the_grammar) {
@@ -374,12 +366,11 @@ Test(evaluate, what_measures_belong_to) {
 Test(evaluate, random_characters) {
     double loss[2];
     for (int i = 0; i < 2; i++) {
-        struct ending ending =
+        expect_done(
             train(TINY "--quiet --norm=%s --corpus=random --random-chars=8 --max-iters=400 --force "
                        "--warmup-iters=10 --learning-rate=0.02 --log-interval=1 --eval-iters=0 "
                        "--eval-interval=400 --out=out",
-                  i ? "in" : "ln");
-        cr_assert(ending.status == 0, "%s", ending.err);
+                  i ? "in" : "ln"));
         struct log log = log_of("out");
         loss[i] = 0;
         for (int row = 300; row < 400; row++) loss[i] += log_number(&log, row, TRAIN_LOSS) / 100;

@@ -18,10 +18,6 @@ TestSuite(hold_out, .init = enter, .fini = folder_leave);
 
 #define RUN TINY "--quiet --norm=bn --max-iters=6 --eval-interval=2 --eval-iters=0 "
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 static double loss_in(const char *text) {
     double loss;
     cr_assert(sscanf(text, "loss %lf nats", &loss) == 1, "%s", text);
@@ -62,20 +58,17 @@ Test(hold_out, a_resumed_run_holds_out_the_same) {
         expect_done(train(RUN "--hold-out=0.3 --max-iters=4 --lr-decay-iters=6 --force "
                               "--out=resumed %s",
                           corpus));
-        struct ending ending = train("--quiet --resume=resumed --max-iters=6 --hold-out=0.1");
-        expect_refusal(&ending, STATUS_USAGE, "--hold-out=0.1: contradicts --hold-out=0.3");
+        train_refuses(STATUS_USAGE, "--hold-out=0.1: contradicts --hold-out=0.3",
+                      "--quiet --resume=resumed --max-iters=6 --hold-out=0.1");
         expect_done(train("--quiet --resume=resumed --max-iters=6"));
         expect_same_log("whole", "resumed");
     }
 }
 
 Test(hold_out, both_parts_must_be_long_enough) {
-    struct ending ending = train(RUN "--hold-out=1 text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "0 characters to train on");
-    ending = train(RUN "--hold-out=1e-9 --out=out text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--hold-out");
-    ending = train(RUN "--hold-out=1 --items items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "0 of 100 items train and 90 validate");
-    ending = train(RUN "--hold-out=-0.1 text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--hold-out");
+    train_refuses(STATUS_USAGE, "0 characters to train on", RUN "--hold-out=1 text.txt");
+    train_refuses(STATUS_USAGE, "--hold-out", RUN "--hold-out=1e-9 --out=out text.txt");
+    train_refuses(STATUS_USAGE, "0 of 100 items train and 90 validate",
+                  RUN "--hold-out=1 --items items.txt");
+    train_refuses(STATUS_USAGE, "--hold-out", RUN "--hold-out=-0.1 text.txt");
 }

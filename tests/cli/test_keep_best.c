@@ -36,10 +36,6 @@ TestSuite(keep_best, .init = enter, .fini = folder_leave);
 
 enum { STEPS = 12 };
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 /* The step of the log's lowest validation loss, and that loss as the log has it. */
 static int best_of(const char *folder, double *loss) {
     struct log log = log_of(folder);
@@ -220,8 +216,7 @@ Test(keep_best, after_a_kill_at_any_moment, .timeout = 300) {
 Test(keep_best, a_fresh_run_removes_it) {
     expect_done(train(ROUGH "--keep-best --out=out text.txt"));
     cr_assert(file_there("out/best.safetensors"));
-    struct ending ending = train(ROUGH "--out=out text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "out: already contains a run");
+    train_refuses(STATUS_USAGE, "out: already contains a run", ROUGH "--out=out text.txt");
     expect_done(train(ROUGH "--force --out=out text.txt"));
     cr_expect(!file_there("out/best.safetensors"));
     size_t bytes;

@@ -20,10 +20,6 @@ TestSuite(max_tokens, .init = enter, .fini = folder_leave);
 /* 8 x 2 characters per batch. */
 #define RUN TINY "--quiet --force --max-iters=auto --learning-rate=0.01 --out=out "
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 /* The number of updates of a run with these options. Fails unless its last row has reached `tokens`
    and the one before has not, its rate ends at a tenth, and its config.ini gives the same run
    again. */
@@ -84,12 +80,12 @@ Test(max_tokens, prepbn_ends_with_the_run) {
 
 Test(max_tokens, beside_max_iters) {
     expect_done(train(RUN "--max-iters=5 --max-tokens=80 text.txt")); // they agree
-    struct ending ending = train(RUN "--max-iters=5 --max-tokens=81 text.txt");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--max-iters=5: contradicts --max-tokens=81, which needs 6 updates (try "
-                   "--max-iters=auto)");
-    ending = train(RUN "--max-tokens=40 --items --max-iters=1 --batch-size=1 items.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40");
+    train_refuses(STATUS_USAGE,
+                  "--max-iters=5: contradicts --max-tokens=81, which needs 6 updates (try "
+                  "--max-iters=auto)",
+                  RUN "--max-iters=5 --max-tokens=81 text.txt");
+    train_refuses(STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40",
+                  RUN "--max-tokens=40 --items --max-iters=1 --batch-size=1 items.txt");
     expect_done(train(RUN "--config=out/config.ini --max-tokens=160 text.txt"));
     expect_member("out", "steps", "10");
     // the command line overrides a file's number of updates and its number of tokens
@@ -98,15 +94,15 @@ Test(max_tokens, beside_max_iters) {
     file_put("tokens.ini", "max-tokens = 320\n", 17);
     expect_done(train(RUN "--config=tokens.ini --max-iters=3 --out=fewer text.txt"));
     expect_member("fewer", "steps", "3");
-    ending = train(RUN "--max-tokens=-1 text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "--max-tokens=-1: must be a whole number from 0");
+    train_refuses(STATUS_USAGE, "--max-tokens=-1: must be a whole number from 0",
+                  RUN "--max-tokens=-1 text.txt");
 }
 
 Test(max_tokens, more_updates_than_there_may_be) {
-    struct ending ending = train(RUN "--max-tokens=16000000001 --out=no text.txt");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--max-tokens=16000000001: needs more than 1000000000 updates");
-    ending = train(RUN "--max-tokens=1000000000000000 --items --out=no items.txt"); // at once
+    train_refuses(STATUS_USAGE, "--max-tokens=16000000001: needs more than 1000000000 updates",
+                  RUN "--max-tokens=16000000001 --out=no text.txt");
+    struct ending ending =
+        train(RUN "--max-tokens=1000000000000000 --items --out=no items.txt"); // at once
     expect_refusal(&ending, STATUS_USAGE, "needs more than 1000000000 updates");
     cr_expect(!file_there("no"));
 }
@@ -124,10 +120,10 @@ Test(max_tokens, of_a_run_that_goes_on) {
         expect_done(train("--quiet --resume=parts --max-tokens=200"));
         expect_same_log("out", "parts");
         expect_same_file("out", "parts", "model.safetensors");
-        struct ending ending = train("--resume=parts --max-tokens=100");
-        expect_refusal(&ending, STATUS_USAGE, ": the run in parts has done ");
-        ending = train("--resume=parts --max-tokens=300 --max-iters=500");
-        expect_refusal(&ending, STATUS_USAGE, "--max-iters=500: contradicts --max-tokens=300");
+        train_refuses(STATUS_USAGE, ": the run in parts has done ",
+                      "--resume=parts --max-tokens=100");
+        train_refuses(STATUS_USAGE, "--max-iters=500: contradicts --max-tokens=300",
+                      "--resume=parts --max-tokens=300 --max-iters=500");
     }
 }
 

@@ -11,11 +11,10 @@
 TestSuite(presets, .init = folder_enter, .fini = folder_leave);
 
 static void check_learns(const char *option, const char *name, const char *norm) {
-    struct ending ending =
-        train(TINY "--%s=%s --norm=%s --max-iters=60 --learning-rate=0.01 --eval-interval=20 "
-                   "--eval-iters=4 --force --quiet --out=out text.txt",
-              option, name, norm);
-    cr_assert(ending.status == 0, "%s %s: %s", name, norm, ending.err);
+    expect_done(train(TINY
+                      "--%s=%s --norm=%s --max-iters=60 --learning-rate=0.01 --eval-interval=20 "
+                      "--eval-iters=4 --force --quiet --out=out text.txt",
+                      option, name, norm));
     struct log log = log_of("out");
     cr_assert(log.rows > 1);
     for (int row = 0; row < log.rows; row++)
@@ -43,9 +42,7 @@ static void expect_same(const char *one, const char *other) {
     const char *const words[] = {one, other};
     char *text[2];
     for (int i = 0; i < 2; i++) {
-        struct ending ending =
-            train(TINY "%s --max-iters=0 --quiet --force --out=out text.txt", words[i]);
-        cr_assert(ending.status == 0, "%s: %s", words[i], ending.err);
+        expect_done(train(TINY "%s --max-iters=0 --quiet --force --out=out text.txt", words[i]));
         text[i] = file_text("out/config.ini", NULL);
     }
     cr_expect_str_eq(text[0], text[1], "%s, %s", one, other);
@@ -77,9 +74,8 @@ Test(presets, have_the_numbers_of_their_models) {
         {"qwen3", "norm-eps = 1e-06", "rope-theta = 1e+06"}}; // Qwen/Qwen3-8B
     corpus_put_tiny("text.txt", 2000);
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
-        struct ending ending = train(
-            TINY "--preset=%s --max-iters=0 --force --quiet --out=out text.txt", published[i][0]);
-        cr_assert(ending.status == 0, "%s", ending.err);
+        expect_done(train(TINY "--preset=%s --max-iters=0 --force --quiet --out=out text.txt",
+                          published[i][0]));
         const char *config = file_text("out/config.ini", NULL);
         for (size_t k = 1; k < 3 && published[i][k]; k++) {
             char line[64];

@@ -102,15 +102,14 @@ Test(resume, a_stable_run_decays_later) {
 
 Test(resume, a_decay_that_would_change_the_past_is_refused) {
     expect_done(train(LIVELY "--schedule=constant --max-iters=8 --out=out text.txt"));
-    struct ending ending = train("--resume=out --schedule=wsd --max-iters=10 --decay-fraction=0.5");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--decay-fraction=0.5: decay would start after 5 updates");
-    ending = train("--resume=out --schedule=cosine --max-iters=10");
-    expect_refusal(&ending, STATUS_USAGE, "--schedule=cosine: contradicts --schedule=constant");
-    ending = train("--resume=out --schedule=wsd --max-iters=10 --learning-rate=0.02");
-    expect_refusal(&ending, STATUS_USAGE, "--learning-rate=0.02: contradicts");
-    ending = train("--resume=out --schedule=wsd --max-iters=10 --warmup-iters=4");
-    expect_refusal(&ending, STATUS_USAGE, "--warmup-iters=4: contradicts");
+    train_refuses(STATUS_USAGE, "--decay-fraction=0.5: decay would start after 5 updates",
+                  "--resume=out --schedule=wsd --max-iters=10 --decay-fraction=0.5");
+    train_refuses(STATUS_USAGE, "--schedule=cosine: contradicts --schedule=constant",
+                  "--resume=out --schedule=cosine --max-iters=10");
+    train_refuses(STATUS_USAGE, "--learning-rate=0.02: contradicts",
+                  "--resume=out --schedule=wsd --max-iters=10 --learning-rate=0.02");
+    train_refuses(STATUS_USAGE, "--warmup-iters=4: contradicts",
+                  "--resume=out --schedule=wsd --max-iters=10 --warmup-iters=4");
 }
 
 /* Rows of probes that are cut short, or that belong to updates to be repeated, are removed; what is

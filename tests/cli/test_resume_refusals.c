@@ -46,10 +46,9 @@ Test(resume, what_contradicts_the_run_is_refused) {
     }
     cr_assert(!rename("away", "out/checkpoint.safetensors"));
     corpus_put_tiny("other.txt", 1999);
-    struct ending ending = train("--resume=out other.txt");
-    expect_refusal(&ending, STATUS_USAGE, "other.txt: has checksum ");
-    ending = train("--resume=out --max-iters=3");
-    expect_refusal(&ending, STATUS_USAGE, "--max-iters=3: the run in out has done 4 already");
+    train_refuses(STATUS_USAGE, "other.txt: has checksum ", "--resume=out other.txt");
+    train_refuses(STATUS_USAGE, "--max-iters=3: the run in out has done 4 already",
+                  "--resume=out --max-iters=3");
     cr_expect_str_eq(file_text("out/log.csv", NULL), log, "a refusal changed the log");
 }
 
@@ -83,24 +82,22 @@ Test(resume, what_has_changed_stays_so) {
     expect_same_file("whole", "out", "model.safetensors");
     expect_same_file("whole", "out", "config.ini");
     file_put("out/config.ini", "norm = rms\n", 11); // edited by hand
-    struct ending ending = train("--resume=out");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--norm=rms: contradicts --norm=ln of out/checkpoint.safetensors (was config");
+    train_refuses(STATUS_USAGE,
+                  "--norm=rms: contradicts --norm=ln of out/checkpoint.safetensors (was config",
+                  "--resume=out");
     cr_assert(!remove("out/config.ini"));
     expect_done(train("--quiet --resume=out"));
     expect_same_file("whole", "out", "config.ini");
 }
 
 Test(resume, where_there_is_nothing_to_go_on_with) {
-    struct ending ending = train("--resume=nowhere");
-    expect_refusal(&ending, STATUS_MACHINE, "--resume=nowhere: No such file or directory");
+    train_refuses(STATUS_MACHINE, "--resume=nowhere: No such file or directory",
+                  "--resume=nowhere");
     cr_assert(!mkdir("empty", 0777));
-    ending = train("--resume=empty");
-    expect_refusal(&ending, STATUS_MACHINE, "--resume=empty: is not the folder of a run");
-    ending = train("--resume=text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "--resume=text.txt: is not the folder of a run");
-    ending = train("--resume=empty --out=other");
-    expect_refusal(&ending, STATUS_USAGE, "leave out --out and --force");
+    train_refuses(STATUS_MACHINE, "--resume=empty: is not the folder of a run", "--resume=empty");
+    train_refuses(STATUS_MACHINE, "--resume=text.txt: is not the folder of a run",
+                  "--resume=text.txt");
+    train_refuses(STATUS_USAGE, "leave out --out and --force", "--resume=empty --out=other");
     cr_expect(files_in(".") == 2 && files_in("empty") == 0);
 }
 
@@ -112,25 +109,24 @@ Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
     static const double parts[] = {0, 0.001, 0.3, 0.5, 0.9, 0.9999};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         file_put("out/checkpoint.safetensors", checkpoint, (size_t)(parts[i] * (double)bytes));
-        struct ending ending = train("--resume=out --max-iters=8");
-        expect_refusal(&ending, STATUS_MACHINE, "out/checkpoint.safetensors: not a valid safe");
+        train_refuses(STATUS_MACHINE, "out/checkpoint.safetensors: not a valid safe",
+                      "--resume=out --max-iters=8");
     }
     char *step = strstr(checkpoint + 8, "\"step\":\"4\"");
     cr_assert(step);
     step[8] = '3';
     file_put("out/checkpoint.safetensors", checkpoint, bytes);
-    struct ending ending = train("--resume=out --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "its header was changed");
+    train_refuses(STATUS_MACHINE, "its header was changed", "--resume=out --max-iters=8");
     step[8] = '4';
     file_put("out/checkpoint.safetensors", checkpoint, bytes);
     file_put("out/log.csv", "not a log\n", 10);
-    ending = train("--resume=out --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:1: is not a row of a run's log");
+    train_refuses(STATUS_MACHINE, "out/log.csv:1: is not a row of a run's log",
+                  "--resume=out --max-iters=8");
     char row[8192];
     snprintf(row, sizeof row, "%.*s0,0.0,%05000d\n", (int)strcspn(log, "\n") + 1, log, 1);
     file_put("out/log.csv", row, strlen(row));
-    ending = train("--resume=out --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "out/log.csv:2: is not a row of a run's log");
+    train_refuses(STATUS_MACHINE, "out/log.csv:2: is not a row of a run's log",
+                  "--resume=out --max-iters=8");
     file_put("out/log.csv", log, strlen(log));
     expect_done(train("--quiet --resume=out --max-iters=8"));
 }
@@ -141,15 +137,13 @@ Test(resume, one_writer_at_a_time) {
     struct process first =
         train_start(LONG "--max-iters=1000000000 --checkpoint-interval=0 --out=long text.txt");
     process_wait(first, "long/log.csv", 2);
-    struct ending ending = train("--resume=long");
-    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
-    ending = train(LIVELY "--force --out=long text.txt");
-    expect_refusal(&ending, STATUS_USAGE, "long: another process is writing this run");
+    train_refuses(STATUS_USAGE, "long: another process is writing this run", "--resume=long");
+    train_refuses(STATUS_USAGE, "long: another process is writing this run",
+                  LIVELY "--force --out=long text.txt");
     process_end(first, SIGKILL);
     int lock = open("out/log.csv", O_RDWR);
     cr_assert(lock >= 0 && !flock(lock, LOCK_EX));
-    ending = train("--resume=out");
-    expect_refusal(&ending, STATUS_USAGE, "out: another process is writing this run");
+    train_refuses(STATUS_USAGE, "out: another process is writing this run", "--resume=out");
     close(lock);
     cr_expect_str_eq(file_text("out/log.csv", NULL), log);
     expect_done(train("--quiet --resume=out"));
@@ -175,11 +169,10 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     // ending at the last good step does not help: a moment has overflowed
     int step;
     cr_assert(sscanf(first, "train: diverged at step %d:", &step) == 1);
-    ending =
-        train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
-                   "--max-iters=%d --eval-interval=1000 --out=end text.txt",
-              step);
-    expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
+    train_refuses(STATUS_DIVERGED, "diverged at step",
+                  TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
+                       "--max-iters=%d --eval-interval=1000 --out=end text.txt",
+                  step);
     cr_expect(!file_there("end/model.safetensors"));
 }
 
@@ -207,8 +200,7 @@ Test(resume, an_unwritable_folder) {
     expect_done(train(LIVELY "--out=out text.txt"));
     if (!getuid()) skip("resume", "root may write everywhere");
     cr_assert(!chmod("out", 0555));
-    struct ending ending = train("--quiet --resume=out --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "Permission denied");
+    train_refuses(STATUS_MACHINE, "Permission denied", "--quiet --resume=out --max-iters=8");
     cr_assert(!chmod("out", 0777));
     expect_done(train("--quiet --resume=out --max-iters=8"));
 }

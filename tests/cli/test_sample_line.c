@@ -16,8 +16,7 @@ TestSuite(sample_line, .init = enter, .fini = folder_leave);
 #define LINES TINY "--quiet --force --max-iters=6 --learning-rate=0.02 --sample=90 "
 
 static void run(const char *out, const char *options) {
-    struct ending ending = train(LINES "--out=%s %s", out, options);
-    cr_assert(ending.status == 0, "%s: %s", options, ending.err);
+    expect_done(train(LINES "--out=%s %s", out, options));
 }
 
 static char *text_of(const char *folder, const char *name) {
@@ -85,10 +84,9 @@ Test(sample_line, lines_change_no_bit_of_a_run) {
 Test(sample_line, a_resumed_run_has_the_rows_of_one_that_never_stopped) {
     run("whole", "--sample-interval=1 text.txt");
     run("parts", "--sample-interval=1 --max-iters=3 --lr-decay-iters=6 text.txt");
-    struct ending ending = train("--quiet --resume=parts --max-iters=6");
-    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_done(train("--quiet --resume=parts --max-iters=6"));
     cr_expect_str_eq(text_of("parts", "samples.txt"), text_of("whole", "samples.txt"));
-    ending = train("--quiet --resume=parts --max-iters=9 --sample-interval=2");
+    struct ending ending = train("--quiet --resume=parts --max-iters=9 --sample-interval=2");
     expect_refusal(&ending, 2, "--sample-interval=2");
 }
 

@@ -11,10 +11,6 @@
 
 TestSuite(start_from, .init = foreign_enter, .fini = folder_leave);
 
-static void expect_done(struct ending ending) {
-    cr_assert(ending.status == 0, "status %d: %s", ending.status, ending.err);
-}
-
 /* Fails unless two files hold the same arrays. Their texts may differ. */
 static void expect_same_arrays(const char *one, const char *other) {
     struct safetensors a, b;
@@ -79,17 +75,16 @@ Test(start_from, is_recorded_and_not_read_again) {
     cr_assert(strstr(file_text("out/config.ini", NULL), "start = \"model\"\n"));
     cr_expect(strstr(file_text("out/summary.json", NULL), "\"start\": \"model\""));
     cr_assert(!rename("model", "away"));
-    struct ending ending = train("--resume=out --start=away");
-    expect_refusal(&ending, STATUS_USAGE, "--start=away: contradicts --start=model of out/");
+    train_refuses(STATUS_USAGE, "--start=away: contradicts --start=model of out/",
+                  "--resume=out --start=away");
     expect_done(train("--quiet --resume=out --max-iters=8"));
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
-    ending = train("--resume=away --start=whole");
-    expect_refusal(&ending, STATUS_USAGE,
-                   "--start=whole: contradicts away/checkpoint.safetensors, which has no --start");
+    train_refuses(STATUS_USAGE,
+                  "--start=whole: contradicts away/checkpoint.safetensors, which has no --start",
+                  "--resume=away --start=whole");
     // without a checkpoint there are no weights but those of the file
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
-    ending = train("--resume=out");
-    expect_refusal(&ending, STATUS_MACHINE, "model: No such file or directory");
+    train_refuses(STATUS_MACHINE, "model: No such file or directory", "--resume=out");
     cr_assert(!rename("away", "model"));
     expect_done(train("--quiet --resume=out"));
     expect_same_arrays("whole/model.safetensors", "out/model.safetensors");
@@ -115,9 +110,8 @@ Test(start_from, the_vocabulary_is_that_of_the_file) {
     expect_done(train("--quiet --resume=out --max-iters=5"));
     expect_member("out", "vocabulary", "14");
     file_put("more.txt", "quite other characters, over and over again, on and on and on", 61);
-    ending = train(TINY "--start=model more.txt");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "more.txt: has U+0069 (i), which the model's vocabulary");
+    train_refuses(STATUS_MACHINE, "more.txt: has U+0069 (i), which the model's vocabulary",
+                  TINY "--start=model more.txt");
 }
 
 Test(start_from, the_optimizer_s_state_is_reset) {
@@ -215,8 +209,8 @@ Test(start_from, running_statistics_are_read_if_there_are_any) {
     const size_t shape[] = {8};
     foreign_add("transformer.h.0.ln_1.running_mean", STORED_F32, 1, shape);
     foreign_put("other.st");
-    struct ending ending = train(TINY "--quiet --norm=bn --start=other.st --out=no text.txt");
-    expect_refusal(&ending, STATUS_MACHINE, "ln_1.running_var: is missing");
+    train_refuses(STATUS_MACHINE, "ln_1.running_var: is missing",
+                  TINY "--quiet --norm=bn --start=other.st --out=no text.txt");
 }
 
 /* Shapes do not show every option of a model. */

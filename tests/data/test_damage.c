@@ -15,8 +15,7 @@
 static void enter(void) {
     folder_enter();
     corpus_put_tiny("text.txt", 2000);
-    struct ending ending = train(TINY "--norm=bn --quiet --out=run text.txt");
-    cr_assert(ending.status == 0, "%s", ending.err);
+    expect_done(train(TINY "--norm=bn --quiet --out=run text.txt"));
     cr_assert(!remove("run/config.ini")); // which would report changed texts first
 }
 
@@ -133,9 +132,8 @@ Test(damage, a_batch_that_no_memory_holds) {
     load("run/model.safetensors");
     set_text("batch-size", "1000000000");
     save("run/model.safetensors");
-    struct ending ending = train("--evaluate=run");
-    expect_refusal(&ending, STATUS_MACHINE, "memory: ");
-    ending = train("--generate=run --num-chars=9"); // which has a batch of its own
+    train_refuses(STATUS_MACHINE, "memory: ", "--evaluate=run");
+    struct ending ending = train("--generate=run --num-chars=9"); // which has a batch of its own
     cr_expect(ending.status == 0, "%s", ending.err);
 }
 
@@ -144,8 +142,7 @@ static void expect_checkpoint_damage(const char *name, const char *value, const 
     load("run/checkpoint.safetensors");
     set_text(name, value);
     save("run/checkpoint.safetensors");
-    struct ending ending = train("--resume=run --max-iters=9");
-    expect_refusal(&ending, STATUS_MACHINE, part);
+    train_refuses(STATUS_MACHINE, part, "--resume=run --max-iters=9");
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
 }
 
@@ -172,13 +169,11 @@ Test(damage, vocabularies) {
     load("run/model.safetensors");
     set_text("vocabulary", "2 1");
     save("run/model.safetensors");
-    struct ending ending = train("--generate=run");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "its vocabulary is not a list of ascending code points");
+    train_refuses(STATUS_MACHINE, "its vocabulary is not a list of ascending code points",
+                  "--generate=run");
     set_text("vocabulary", "10 32");
     save("run/model.safetensors");
-    ending = train("--generate=run");
-    expect_refusal(&ending, STATUS_MACHINE, "characters, but its vocabulary has 2");
+    train_refuses(STATUS_MACHINE, "characters, but its vocabulary has 2", "--generate=run");
 }
 
 static void poke(const void *name) { // nan in place of its first element
@@ -196,9 +191,8 @@ Test(damage, weights_that_are_nan) {
     load("run/checkpoint.safetensors");
     poke("optimizer.exp_avg_sq." EMBEDDING);
     save("run/checkpoint.safetensors");
-    struct ending ending = train("--resume=run");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "optimizer.exp_avg_sq." EMBEDDING ": holds nan or infinity");
+    train_refuses(STATUS_MACHINE, "optimizer.exp_avg_sq." EMBEDDING ": holds nan or infinity",
+                  "--resume=run");
 }
 
 Test(damage, a_model_that_gives_nan) {
@@ -211,8 +205,7 @@ Test(damage, a_model_that_gives_nan) {
     struct ending ending = train("--generate=run");
     cr_expect(ending.status == STATUS_DIVERGED && strstr(ending.err, "logits are nan"), "%s",
               ending.err);
-    ending = train("--evaluate=run");
-    expect_refusal(&ending, STATUS_DIVERGED, "its loss is nan");
+    train_refuses(STATUS_DIVERGED, "its loss is nan", "--evaluate=run");
 }
 
 static void transpose(const void *name) {
@@ -293,13 +286,11 @@ Test(damage, what_lies_where_a_file_should) {
     static const char *const names[] = {"run/checkpoint.safetensors", "run/log.csv"};
     for (int i = 0; i < 2; i++) {
         cr_assert(!rename(names[i], "kept") && !mkfifo(names[i], 0666));
-        struct ending ending = train("--resume=run");
-        expect_refusal(&ending, STATUS_MACHINE, "is not a regular file");
+        train_refuses(STATUS_MACHINE, "is not a regular file", "--resume=run");
         cr_assert(!remove(names[i]) && !mkdir(names[i], 0777));
-        ending = train("--resume=run");
-        expect_refusal(&ending, STATUS_MACHINE, "Is a directory");
+        train_refuses(STATUS_MACHINE, "Is a directory", "--resume=run");
         cr_assert(!remove(names[i]) && !symlink("nowhere/at/all", names[i]));
-        ending = train("--resume=run");
+        struct ending ending = train("--resume=run");
         cr_expect(ending.status == STATUS_MACHINE && strlen(ending.err), "%s", ending.err);
         cr_assert(!remove(names[i]) && !rename("kept", names[i]));
     }
@@ -312,8 +303,7 @@ Test(damage, a_folder_that_may_not_be_read) {
     cr_assert(!chmod("run", 0));
     static const char *const uses[] = {"--resume=run", "--generate=run", "--evaluate=run"};
     for (int i = 0; i < 3; i++) {
-        struct ending ending = train("%s", uses[i]);
-        expect_refusal(&ending, STATUS_MACHINE, "Permission denied");
+        train_refuses(STATUS_MACHINE, "Permission denied", "%s", uses[i]);
     }
     cr_assert(!chmod("run", 0777));
 }

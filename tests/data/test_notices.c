@@ -66,9 +66,8 @@ Test(notices, a_model_without_checksums) {
     cr_assert(!train(TINY "--quiet --norm=bn --force --out=run text.txt").status);
     unseal("run/model.safetensors", false);
     expect_notes("--generate=run/model.safetensors --num-chars=9", NONE);
-    ending = train("--generate=run --num-chars=9");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "its header has no checksum, so a run did not write it");
+    train_refuses(STATUS_MACHINE, "its header has no checksum, so a run did not write it",
+                  "--generate=run --num-chars=9");
 }
 
 /* The folder as version 0.1 left it. */
@@ -125,8 +124,7 @@ static void expect_changed(const char *name) {
     snprintf(refusal, sizeof refusal,
              "run/%s: was changed or damaged after the last checkpoint (delete run/log.crc32",
              name);
-    struct ending ending = train("--resume=run --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, refusal);
+    train_refuses(STATUS_MACHINE, refusal, "--resume=run --max-iters=8");
     cr_expect(file_there("run/summary.json"), "the refusal changed the run");
 }
 
@@ -153,12 +151,12 @@ Test(notices, rows_that_were_changed) {
         file_put(path, text, bytes);
     }
     file_put("run/log.crc32", "log.csv 10\n", 11);
-    struct ending ending = train("--resume=run --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is damaged (delete it to continue");
+    train_refuses(STATUS_MACHINE, "run/log.crc32: is damaged (delete it to continue",
+                  "--resume=run --max-iters=8");
     cr_assert(!remove("run/log.crc32") && !mkfifo("run/log.crc32", 0666));
-    ending = train("--resume=run --max-iters=8");
-    expect_refusal(&ending, STATUS_MACHINE, "run/log.crc32: is not a regular file");
+    train_refuses(STATUS_MACHINE, "run/log.crc32: is not a regular file",
+                  "--resume=run --max-iters=8");
     cr_assert(!remove("run/log.crc32"));
-    ending = train("--quiet --resume=run --max-iters=8");
+    struct ending ending = train("--quiet --resume=run --max-iters=8");
     cr_expect(!ending.status, "%s", ending.err);
 }

@@ -119,8 +119,7 @@ static char *trained(const char *name, size_t *size, size_t *header) {
     char path[64];
     if (!file_there("run")) {
         file_put("text.txt", "abababababababababababababababababababababababab", 48);
-        struct ending ending = train(TINY "--norm=bn --n-embd=4 --quiet --out=run text.txt");
-        cr_assert(ending.status == 0, "%s", ending.err);
+        expect_done(train(TINY "--norm=bn --n-embd=4 --quiet --out=run text.txt"));
     }
     snprintf(path, sizeof path, "run/%s.safetensors", name);
     char *bytes = file_text(path, size);
@@ -151,9 +150,9 @@ Test(safetensors, a_model_cut_short_anywhere) {
     for (size_t length = 0; length < size; length += size / 7) {
         file_put("run/model.safetensors", bytes, length);
         for (int i = 0; i < 2; i++) {
-            struct ending ending = train("%s", uses[i]);
-            expect_refusal(&ending, STATUS_MACHINE,
-                           "train: run/model.safetensors: not a valid safetensors file: it is ");
+            train_refuses(STATUS_MACHINE,
+                          "train: run/model.safetensors: not a valid safetensors file: it is ",
+                          "%s", uses[i]);
         }
     }
 }
@@ -164,9 +163,9 @@ Test(safetensors, a_checkpoint_cut_short) {
     const char *log = file_text("run/log.csv", NULL);
     for (size_t length = 0; length < size; length += size / 7) {
         file_put("run/checkpoint.safetensors", bytes, length);
-        struct ending ending = train("--resume=run");
-        expect_refusal(&ending, STATUS_MACHINE,
-                       "train: run/checkpoint.safetensors: not a valid safetensors file: it is ");
+        train_refuses(STATUS_MACHINE,
+                      "train: run/checkpoint.safetensors: not a valid safetensors file: it is ",
+                      "--resume=run");
     }
     cr_expect_str_eq(file_text("run/log.csv", NULL), log);
     cr_expect(file_there("run/summary.json"));
@@ -191,8 +190,7 @@ Test(safetensors, a_bit_of_the_header_flipped) {
             safetensors_close(&opening.file);
             if (unsealed++ % 20 == 0) {
                 file_put("run/model.safetensors", bytes, size);
-                struct ending ending = train("--generate=run");
-                expect_refusal(&ending, STATUS_MACHINE, "its header has no checksum");
+                train_refuses(STATUS_MACHINE, "its header has no checksum", "--generate=run");
             }
         }
         bytes[at] = (char)(bytes[at] ^ 1 << bit % 8);
@@ -206,13 +204,12 @@ Test(safetensors, a_checkpoint_without_its_seal) {
     char *name = strstr(bytes + 8, "header_crc32");
     name[11] ^= 1;
     file_put("run/checkpoint.safetensors", bytes, size);
-    struct ending ending = train("--resume=run");
-    expect_refusal(&ending, STATUS_MACHINE,
-                   "run/checkpoint.safetensors: its header has no checksum");
+    train_refuses(STATUS_MACHINE, "run/checkpoint.safetensors: its header has no checksum",
+                  "--resume=run");
     name[11] ^= 1;
     name[20] ^= 1; // a digit
     file_put("run/checkpoint.safetensors", bytes, size);
-    ending = train("--resume=run");
+    struct ending ending = train("--resume=run");
     expect_refusal(
         &ending, STATUS_MACHINE,
         "run/checkpoint.safetensors: not a valid safetensors file: its header was changed");
