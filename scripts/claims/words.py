@@ -129,8 +129,8 @@ OBJECTIONS = [
     ("Stable learning rates were preferred.",
      "If the tuning seeds of a learning rate differ by more than 0.1 nats, another one at which they agree is "
      "chosen. Otherwise luck would decide. This makes such variants look worse, and a claim that reads such a "
-     "learning rate says so. LayerNorm with 32 sequences at XS is one (3.01 nats; BatchNorm 2.41), and the only "
-     "reason why the first half of A21 holds at XS."),
+     "learning rate says so. LayerNorm with 32 sequences per batch at XS is such a variant (3.01 nats, BatchNorm "
+     "2.41). The first half of A21 holds at XS only because of it."),
     ("Only the learning rate was tuned.",
      "AdamW, weight decay, batch size, warm-up and schedule are ./train's defaults for all norms. In E1 only "
      "LayerNorm and models without a norm have the better of two initializations (A14, N4). The others have GPT-2's, "
@@ -193,7 +193,7 @@ OBJECTIONS = [
      "runs decides; its interval is unbounded below 8 seeds."),
 ]
 
-# What names mean that the page uses without saying.
+# Names that the page uses without explaining them.
 GLOSSARY = [
     ("none, ln, bn, rms, gn, in, pn, scale, dyt",
      "./train's names of norms: no norm, LayerNorm, BatchNorm, RMSNorm, GroupNorm, InstanceNorm, PowerNorm, "
@@ -201,7 +201,7 @@ GLOSSARY = [
     ("pre, post",
      "placements: the norm is before each sub-layer (Pre-LN), or after each residual addition (Post-LN)."),
     ("tinyshakespeare, kjv",
-     "texts: tiny Shakespeare, and the King James Bible."),
+     "two texts: tiny Shakespeare and the King James Bible."),
     ("XS, S, M",
      "sizes of models, listed under \"What was run\". A cell is a text and a size."),
     ("rate tuned, rate default",
@@ -217,8 +217,8 @@ GLOSSARY = [
      "a run trained if its validation loss fell from its start; otherwise it is stuck, or diverged if its loss is "
      "NaN or infinite."),
     ("largest stable rate",
-     "the largest learning rate for which this one, and all between it and the best one, have a final loss at most "
-     "0.1 nats above the best loss."),
+     "the largest learning rate such that all learning rates from the best one up to it have a final loss at most 0.1 "
+     "nats above the best loss."),
     ("mean",
      "over seeds. Ratios, such as that of two gradients, have the geometric mean."),
     ("fluctuation",
@@ -227,8 +227,8 @@ GLOSSARY = [
     ("saturated",
      "an attention query with one weight above 0.99."),
     ("∞ in an interval",
-     "some runs of one variant are stuck, and how far they would have got is unknown; or a loss is never reached; or "
-     "there are too few seeds for a median."),
+     "the interval has no end on this side: some runs of one variant are stuck, a loss is never reached, or there are "
+     "too few seeds for a median."),
     ("canary",
      "a statement that is true or false by construction: if its verdict is wrong, the report is wrong."),
 ]
