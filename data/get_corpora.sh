@@ -23,7 +23,7 @@ Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare | quot
 
 Without names: the first four. All but the Bible and Shakespeare are shuffled, always in the same way,
 because the end of a corpus is the validation split and the end of a sorted list differs from the rest.
-A file that exists is kept; --force creates it again. If one cannot be obtained, a line says why and
+A file that exists is kept; --force creates it again. If one cannot be obtained, a message says why and
 the others follow. At the end the script prints path, characters, bytes and different characters.
 
 Environment: CORPORA_DIR (folder to write to), SHAKESPEARE_URL (another address of that file).

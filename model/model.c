@@ -319,7 +319,7 @@ static void lay_out(struct model *m) {
     lay_out_head(m, &layout);
 }
 
-/* Takes the memory of the lists themselves, as long as the first pass counted. */
+/* Takes the memory of the lists themselves, with the lengths that the first pass counted. */
 static void lay_out_lists(struct model *m, struct tensor_lists counted) {
     const struct {
         struct tensor_list *list;

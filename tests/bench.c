@@ -100,8 +100,8 @@ double bench_time(void (*run)(void *), void *context, double seconds, double *fa
     return (sample[(count - 1) / 2] + sample[count / 2]) / 2;
 }
 
-/* A text of random letters, in lines as long as the 32,033 names on which makemore and microgpt
-   train. */
+/* A text of random letters, whose lines have the lengths of the 32,033 names on which makemore and
+   microgpt train. */
 static void make_names(struct corpus *corpus, const struct config *config) {
     enum { NAMES = 32033, LETTERS = 13 };
     static const unsigned permille[LETTERS + 1] = {[2] = 2, 18, 93, 223, 301, 213,

@@ -15,8 +15,8 @@ void folder_leave(void);
 /* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh counts. */
 void skip(const char *suite, const char *why);
 
-/* Files of that folder. The text that file_text() returns ends with a NUL and lives as long as the
-   test; it is NULL if there is no such file. */
+/* Files of that folder. The text that file_text() returns ends with a NUL and lives until the test
+   ends; it is NULL if there is no such file. */
 void file_put(const char *name, const char *text, size_t bytes);
 char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);

@@ -116,8 +116,9 @@ void evaluate_batches(struct loader *loader, enum statistics_source source, eval
 struct score evaluate_validation(struct loader *loader, struct model *model,
                                  enum statistics_source source);
 
-/* --eval-train: the same, with running statistics, on a slice of the training split that is as long
-   as what evaluate_validation() measures, or as long as the training split allows. */
+/* --eval-train: the same, with running statistics, on a slice of the training split. The slice has the
+   size of the part that evaluate_validation() measures, or of the full training split if that is
+   shorter. */
 struct score evaluate_slice(struct loader *loader, struct model *model);
 
 /* Losses in nats per character; NOT_MEASURED: none. */

@@ -217,7 +217,7 @@ class Tuning:
                       **{**options, "eval_interval": updates})
 
     def loss_of(self, run):
-        """None as long as the run has not ended."""
+        """None until the run has ended."""
         return self.lab.loss_of(run)
 
     def losses(self, size, rate, **options):

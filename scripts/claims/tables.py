@@ -1,6 +1,6 @@
 """Tables of losses in Markdown files, written from published/*.csv, so that no number in them is typed.
 
-    recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice taken away: text, options, seed,
+    recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice replaced by the default: text, options, seed,
                     val_loss, seconds (empty where other programs ran)
     norms.csv       losses of each norm at its best recipes, as tune.py --csv writes them
     placements.csv  the same of each placement
@@ -56,7 +56,7 @@ def recipe_losses(rows, text, column="val_loss"):
 
 
 def choices_table():
-    """Of best with one choice taken away."""
+    """Of best with one choice replaced by the default."""
     losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
     best = losses[BEST]
     first = [options for options in (BEST, NANOGPT) if options in losses]

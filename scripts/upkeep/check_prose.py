@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finds phrases that have a plainer form, and broken links and tables of documents. `make lint` runs it.
 
-Phrases are searched in documents, help texts, messages and comments, across line breaks. Run it at the
+Phrases are searched in documents, help texts, messages, comments and the report's page, across line breaks. Run it at the
 top of the project.
 """
 import re
@@ -29,6 +29,17 @@ INSTEAD = {  # a phrase, as a regular expression: what to write instead
     "is by hand|are by hand": "written by hand",
     "in turns": "alternately",
     "what paired seeds decide": "paired comparison",
+    "what with what": "name what is compared",
+    "there and back": "in both directions",
+    "as long as the": "of the size of the",
+    "has the bits? of|have the bits? of": "has the same bits as",
+    "is there twice": "is given twice",
+    "goes? without it": "cannot be combined with it",
+    "loses? least": "say by how much, and compared with what",
+    "one at a time\"": "give one of them",
+    "taken away|took away": "removed, or replaced by the default",
+    "what it can't show": "limits, or not shown",
+    "a line says": "a message says",
 }
 EXEMPT = ("scripts/claims/FINDINGS.md",       # generated
           "scripts/claims/claims_a.py", "scripts/claims/claims_b.py",  # claims as they were registered
@@ -69,7 +80,7 @@ def errors(path, text):
 
 
 def main():
-    names = subprocess.run(["git", "ls-files", "*.md", "*.c", "*.h", "*.py", "*.sh", "*.slurm", "Makefile"],
+    names = subprocess.run(["git", "ls-files", "*.md", "*.c", "*.h", "*.py", "*.sh", "*.slurm", "*/page.html", "Makefile"],
                            capture_output=True, text=True, check=True).stdout.split()
     found = 0
     for path in filter(Path.exists, map(Path, names)):

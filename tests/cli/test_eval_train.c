@@ -210,8 +210,8 @@ Test(eval_train, is_the_loss_of_the_slice) {
     every_row(check_is_the_loss_of_the_slice);
 }
 
-/* The slice is as long as what is measured of the validation split (400 characters are 50 blocks of
-   8, or 20 items), or as long as the training split if that is shorter. */
+/* The slice has the size of the evaluated part of the validation split (400 characters are 50 blocks
+   of 8, or 20 items), or of the training split if that is shorter. */
 Test(eval_train, is_as_long_as_validation) {
     check_loss("--eval-iters=1 text.txt", 3);
     check_loss("--eval-iters=16 text.txt", 16 * 3);

@@ -60,7 +60,7 @@ def expect_page(path):
     page, text = Page(), path.read_text()
     page.feed(text)
     assert not page.faults and not page.open
-    assert len(set(page.ids)) == len(page.ids), "an id is there twice"
+    assert len(set(page.ids)) == len(page.ids), "an id is given twice"
     assert not [address for address in page.addresses if not address.startswith("#") or address[1:] not in page.ids]
     assert "@import" not in text and len(text) < 5e6
     assert not [claim.id for claim in claims.CLAIMS if f'id="c-{claim.id}"' not in text]

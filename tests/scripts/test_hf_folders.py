@@ -1,5 +1,5 @@
-"""Folders of Hugging Face transformers, which load_pytorch.py writes (--to-hf) and reads (--from-hf): the files, the way
-there and back, and what is refused. Where transformers is installed, check_hf.py compares its logits, its text and
+"""Folders of Hugging Face transformers, which load_pytorch.py writes (--to-hf) and reads (--from-hf): the files,
+conversion in both directions, and what is refused. Where transformers is installed, check_hf.py compares its logits, its text and
 its tokens with those of ./train."""
 import json
 

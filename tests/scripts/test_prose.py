@@ -17,6 +17,13 @@ def test_phrases_are_found_across_lines(tmp_path, name, text):
     assert found.endswith("(write: initially)")
 
 
+@pytest.mark.parametrize("name, text", [
+    ("a.c", '.help = "a slice as long as "\n    "the split"'), ("a.html", "<p>What it can't show</p>"),
+    ("a.py", "# It has the bits\n# of a run")])
+def test_help_texts_pages_and_comments_are_searched(tmp_path, name, text):
+    assert len(errors(tmp_path, name, text)) == 1
+
+
 def test_other_words_are_not_found(tmp_path):
     assert errors(tmp_path, "a.md", "Understood at first reading; at the first step; to train anew-born") == [
         '"anew" (write: again)']

@@ -252,7 +252,7 @@ def test_facts_file(tmp_path):
 
 def test_tables():
     names = [name for claim in claims.ALL for name in claim.ids.split()]
-    check(len(names) == len(set(names)), "a number of a claim is there twice")
+    check(len(names) == len(set(names)), "a number of a claim is given twice")
     wanted = {f"N{number}" for number in range(1, 17)} | {"X1"}
     check(wanted <= set(names), wanted - set(names))
     for claim in claims.CLAIMS:
