@@ -56,7 +56,7 @@ run_pytest() {
     for python in ${PYTHON:-python3 /usr/bin/python3}; do
         "$python" -c 'import numpy, pytest, xdist' 2>/dev/null && break
     done
-    "$python" -m pytest -v -rfE --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" --dist=loadgroup \
+    "$python" -m pytest -v -rfE --tb=short --color=no -p no:cacheprovider -n "${CRITERION_JOBS:-auto}" \
         "${files[@]:-test_${pattern#pytest/}.py}" </dev/null 2>&1 |
         show_progress '(PASSED|FAILED|ERROR).* [^ ]*test_([a-z_0-9]+)\.py::'
     status=${PIPESTATUS[0]}

@@ -66,7 +66,7 @@ Test(hold_out, a_resumed_run_holds_out_the_same) {
 }
 
 Test(hold_out, both_parts_must_be_long_enough) {
-    train_refuses(STATUS_USAGE, "0 characters to train on", RUN "--hold-out=1 text.txt");
+    train_refuses(STATUS_USAGE, "the training split has 0 characters", RUN "--hold-out=1 text.txt");
     train_refuses(STATUS_USAGE, "--hold-out", RUN "--hold-out=1e-9 --out=out text.txt");
     train_refuses(STATUS_USAGE, "0 of 100 items train and 90 validate",
                   RUN "--hold-out=1 --items items.txt");

@@ -1,4 +1,5 @@
 """scripts/report.py: a whole report in miniature, a page from given facts, and what it refuses."""
+import fcntl
 import gzip
 import os
 import re
@@ -20,7 +21,6 @@ from conftest import SCRIPTS, command
 HEADER = "experiment,corpus,size,variant,seed,metric,value\n"
 MINI = ("report.py", "--size=mini")
 FILES = ("report.html", "facts.csv", "verdicts.csv", "measured.jsonl")
-of_the_whole = pytest.mark.xdist_group("whole report")  # which is made once
 
 
 @pytest.fixture
@@ -70,14 +70,18 @@ def test_commands_are_accepted(run):
 
 @pytest.fixture(scope="session")
 def miniature(tmp_path_factory):
-    """The folder r/ of a whole report, to read only."""
-    folder = tmp_path_factory.mktemp("report")
-    ending = command(*MINI, "--out=r", cwd=folder)
-    assert ending.status == 0 and "Traceback" not in ending.err, ending.err
+    """The folder r/ of a whole report, to read only. The first of pytest's processes that needs it makes it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "report"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "r/report.html").exists():
+            ending = command(*MINI, "--out=r", cwd=folder)
+            assert ending.status == 0 and "Traceback" not in ending.err, ending.err
     return folder / "r"
 
 
-@of_the_whole
 def test_the_page_and_the_facts_of_a_whole_report(miniature):
     reports.expect_page(miniature / "report.html")
     reports.expect_needs(miniature)
@@ -91,7 +95,6 @@ def whole(miniature, tmp_path):
 
 
 @pytest.mark.sweep
-@of_the_whole
 def test_a_repeated_report_runs_and_measures_nothing(report, whole):
     before = ended("r")
     assert "measuring" not in report(*MINI, "--out=r").err
@@ -99,7 +102,6 @@ def test_a_repeated_report_runs_and_measures_nothing(report, whole):
 
 
 @pytest.mark.sweep
-@of_the_whole
 def test_a_page_is_drawn_again(report, expect_refusal, whole):
     report(*MINI, "--out=r", "--page")
     Path("else.txt").write_text("".join(f"other words, line {i}\n" for i in range(300)))
@@ -109,7 +111,6 @@ def test_a_page_is_drawn_again(report, expect_refusal, whole):
 
 
 @pytest.mark.sweep
-@of_the_whole
 def test_what_is_published_has_every_run_and_the_same_verdicts(report, whole):
     for _ in range(2):
         report(*MINI, "--out=r", "--page", "--publish=p")
@@ -125,7 +126,6 @@ def test_what_is_published_has_every_run_and_the_same_verdicts(report, whole):
 
 
 @pytest.mark.sweep
-@of_the_whole
 def test_another_report_continues_a_published_one(report, expect_refusal, whole):
     """It repeats a run of each norm, and refuses if one has another loss. Runs of which nothing is measured, which E17
     needs, are not run again."""
@@ -143,7 +143,6 @@ def test_another_report_continues_a_published_one(report, expect_refusal, whole)
 
 
 @pytest.mark.sweep
-@of_the_whole
 def test_a_killed_report_goes_on_to_the_same_bytes(report, whole):
     """The same facts, except for times (E12), and with the first one's times the same bytes."""
     with subprocess.Popen([SCRIPTS / MINI[0], MINI[1], "--out=s"], start_new_session=True, stdout=subprocess.DEVNULL,
