@@ -99,6 +99,9 @@ Test(resume, where_there_is_nothing_to_go_on_with) {
                   "--resume=text.txt");
     train_refuses(STATUS_USAGE, "leave out --out and --force", "--resume=empty --out=other");
     cr_expect(files_in(".") == 2 && files_in("empty") == 0);
+    cr_assert(!mkdir("looped", 0777) && !symlink("config.ini", "looped/config.ini"));
+    train_refuses(STATUS_MACHINE, "looped/config.ini: Too many levels of symbolic links",
+                  "--resume=looped");
 }
 
 Test(resume, a_damaged_checkpoint_is_left_as_it_is) {
