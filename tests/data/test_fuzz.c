@@ -72,12 +72,9 @@ static const struct {
     {"a_list", "its header does not start with {"},
     {"array_null", "byte 5 of the header: expected {"},
     {"backslash_at_the_end", "byte 23 of the header: an unterminated string"},
-    {"behind_the_end", "its header continues after the last }"},
-    {"blanks", NULL},
     {"control_in_a_name", "a??[31m: lacks its dtype, shape or data_offsets"},
     {"data_cut_short", "it is cut short"},
     {"dtype_empty", "a: has an unknown type"},
-    {"dtype_number", "byte 14 of the header: expected \""},
     {"escape_cut", "byte 26 of the header: an invalid escape"},
     {"escape_cut_by_the_end", "byte 26 of the header: an invalid escape"},
     {"escape_unknown", "byte 24 of the header: an invalid escape"},
@@ -86,19 +83,12 @@ static const struct {
     {"hugging_face_index", "metadata: has a member that is unknown or occurs twice"},
     {"left_over_without_arrays", "bytes follow the last array"},
     {"length_and_nothing", "it is cut short"},
-    {"length_too_small", "byte 53 of the header: neither a comma nor the end of a list"},
     {"member_missing", "a: lacks its dtype, shape or data_offsets"},
     {"member_twice", "a: has a member that is unknown or occurs twice"},
-    {"members_missing", "a: lacks its dtype, shape or data_offsets"},
-    {"metadata_behind", NULL},
-    {"metadata_empty", NULL},
-    {"metadata_list", "byte 16 of the header: expected {"},
     {"metadata_open", "byte 24 of the header: neither a comma nor the end of a list"},
     {"metadata_twice", "__metadata__ occurs twice"},
-    {"name_twice", "a: occurs twice"},
     {"nine_dimensions", "a: has more than 8 dimensions"},
     {"no_arrays", NULL},
-    {"no_colon", "byte 5 of the header: expected :"},
     {"no_comma", "byte 20 of the header: neither a comma nor the end of a list"},
     {"no_utf_8", "byte 22 of the header: not UTF-8"},
     {"nul_behind_the_end", "its header continues after the last }"},
@@ -106,25 +96,19 @@ static const struct {
     {"offsets_0", "byte 48 of the header: expected a whole number"},
     {"offsets_1", "a: has only one offset"},
     {"offsets_2_53", "byte 65 of the header: a number that is too large"},
-    {"offsets_3", "byte 51 of the header: expected ]"},
     {"offsets_end_before_begin", "b: has offsets that do not match its shape"},
     {"offsets_too_few_bytes", "a: has offsets that do not match its shape"},
-    {"offsets_too_many_bytes", "a: has offsets that do not match its shape"},
     {"offsets_turned", "a: does not start where the previous array ends"},
     {"only_a_brace", "byte 1 of the header: expected \""},
-    {"other_order", NULL},
     {"pickle", "its header would have more than 100000000 bytes"},
     {"seal_and_the_end", "its header was changed"},
     {"sealed", NULL},
     {"seven_bytes", "it is shorter than 8 bytes"},
-    {"shape_comma", "byte 31 of the header: expected a whole number"},
-    {"shape_no_list", "byte 28 of the header: expected ["},
     {"shape_overflow_by_size", "a: is larger than any file"},
     {"surrogate_and_letter", "byte 34 of the header: an invalid escape"},
     {"surrogate_and_the_end", "byte 28 of the header: an invalid escape"},
     {"surrogate_low", "byte 28 of the header: an invalid escape"},
     {"text_twice", "x: occurs twice"},
-    {"unsealed_by_a_bit", NULL},
     {"utf_8_cut_by_the_end", "byte 22 of the header: not UTF-8"},
     {"utf_8_overlong", "byte 22 of the header: not UTF-8"},
     {"utf_8_surrogate", "byte 22 of the header: not UTF-8"},
@@ -154,11 +138,11 @@ static void expect_taken(const char *name, int want) {
 }
 
 Test(fuzz, configs) {
-    expect_taken("config", 7);
+    expect_taken("config", 5);
 }
 
 Test(fuzz, corpora) {
-    expect_taken("corpus", 5);
+    expect_taken("corpus", 4);
 }
 
 Test(fuzz, items) {
