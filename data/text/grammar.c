@@ -134,34 +134,22 @@ const struct grammar_rule grammar_rules[] = {
 // clang-format on
 const size_t grammar_rule_count = sizeof grammar_rules / sizeof *grammar_rules;
 
-/* A grammar, parsed from its rows. */
+/* A grammar, read from its rows. Its bodies follow one another, each ended by 0; head i, of at most
+   128, is the character HEAD + i in them. */
 
-enum symbol_kind { TEXT, CAPITAL, HEAD, END };
-
-struct symbol {
-    enum symbol_kind kind;
-    size_t size;      // TEXT: its characters; HEAD: its number
-    const char *text; // TEXT
-};
-
-struct alternative {
-    size_t head;
-    unsigned weight;
-    const struct symbol *body; // up to END
-};
+enum { HEAD = 0x80 };
 
 struct head {
     const char *name;
-    size_t weight;               // sum over its alternatives
-    const struct symbol **picks; // (weight) each alternative's body, as many times as its weight
+    size_t weight, filled; // weight: the sum over its bodies; filled: of its picks
+    const char **picks;    // (weight) each body, as many times as its weight
 };
 
 struct grammar {
     struct head *heads; // heads[0] is the start
-    struct alternative *alternatives;
-    struct symbol *symbols;
-    const struct symbol **picks; // of all heads
-    size_t head_count, alternative_count, symbol_count;
+    size_t head_count;
+    char *bodies;
+    const char **picks; // of all heads
 };
 
 static void *take(size_t count, size_t size) {
@@ -174,118 +162,112 @@ static size_t head_number(const struct grammar *g, const char *name, size_t leng
     return g->head_count;
 }
 
-/* Appends the symbols of the body at `c`; returns its end, '|' or 0. */
-static const char *read_body(struct grammar *g, const char *c) {
-    while (*c && *c != '|') {
-        struct symbol *symbol = &g->symbols[g->symbol_count++];
-        size_t length = strcspn(c, *c == '<' ? ">" : "|^<");
-        if (*c == '^') {
-            symbol->kind = CAPITAL;
-            c++;
-        } else if (*c == '<') {
-            symbol->kind = HEAD;
-            symbol->size = head_number(g, c + 1, length - 1);
-            if (!c[length] || symbol->size == g->head_count)
-                die(STATUS_MACHINE, "grammar: %.*s>: no rule has this head", (int)length, c);
-            c += length + 1;
-        } else {
-            *symbol = (struct symbol){TEXT, length, c};
-            c += length;
-        }
+/* The head of a rule, and the number of its bodies. */
+static struct head *head_of(const struct grammar *g, const struct grammar_rule *rule) {
+    return &g->heads[head_number(g, rule->head, strlen(rule->head))];
+}
+
+static size_t count_bodies(const struct grammar_rule *rule) {
+    size_t count = 1;
+    for (const char *c = rule->bodies; *c; c++) count += *c == '|';
+    return count;
+}
+
+/* Copies the body at `from` to `to`, and moves both to its end. */
+static void read_body(const struct grammar *g, const char **from, char **to) {
+    const char *c = *from;
+    for (; *c && *c != '|'; c++) {
+        size_t length = strcspn(c, ">");
+        size_t head = *c == '<' ? head_number(g, c + 1, length - 1) : 0;
+        if (*c == '<' && (!c[length] || head == g->head_count))
+            die(STATUS_MACHINE, "grammar: %.*s>: no rule has this head", (int)length, c);
+        *(*to)++ = *c == '<' ? (char)(HEAD + head) : *c;
+        if (*c == '<') c += length;
     }
-    g->symbols[g->symbol_count++].kind = END;
-    return c;
+    *(*to)++ = 0;
+    *from = c;
 }
 
 static struct grammar grammar_read(const struct grammar_rule *rules, size_t count) {
-    struct grammar g = {0};
+    struct grammar g = {.heads = take(count, sizeof *g.heads)};
     size_t characters = 0, weight = 0;
-    for (size_t i = 0; i < count; i++) characters += strlen(rules[i].bodies) + 1;
-    g.heads = take(count, sizeof *g.heads);
-    g.alternatives = take(characters, sizeof *g.alternatives); // upper bounds: each alternative and
-    g.symbols = take(2 * characters, sizeof *g.symbols);       // each symbol takes a character
-    for (size_t i = 0; i < count; i++)
-        if (head_number(&g, rules[i].head, strlen(rules[i].head)) == g.head_count)
-            g.heads[g.head_count++].name = rules[i].head;
     for (size_t i = 0; i < count; i++) {
         if (!rules[i].weight) die(STATUS_MACHINE, "grammar: <%s>: weight 0", rules[i].head);
-        size_t head = head_number(&g, rules[i].head, strlen(rules[i].head));
-        for (const char *c = rules[i].bodies;; c++) {
-            g.alternatives[g.alternative_count++] =
-                (struct alternative){head, rules[i].weight, &g.symbols[g.symbol_count]};
-            g.heads[head].weight += rules[i].weight;
-            weight += rules[i].weight;
-            c = read_body(&g, c);
-            if (!*c) break;
-        }
+        struct head *head = head_of(&g, &rules[i]);
+        if (head == &g.heads[g.head_count]) g.heads[g.head_count++].name = rules[i].head;
+        head->weight += rules[i].weight * count_bodies(&rules[i]);
+        weight += rules[i].weight * count_bodies(&rules[i]);
+        characters += strlen(rules[i].bodies) + 1;
     }
+    g.bodies = take(characters, 1);
     g.picks = take(weight, sizeof *g.picks);
-    const struct symbol **pick = g.picks;
-    for (size_t head = 0; head < g.head_count; head++) {
-        g.heads[head].picks = pick;
-        for (size_t i = 0; i < g.alternative_count; i++)
-            for (size_t n = 0; g.alternatives[i].head == head && n < g.alternatives[i].weight; n++)
-                *pick++ = g.alternatives[i].body;
+    const char **picks = g.picks;
+    for (size_t h = 0; h < g.head_count; picks += g.heads[h++].weight) g.heads[h].picks = picks;
+    char *to = g.bodies;
+    for (size_t i = 0; i < count; i++) {
+        struct head *head = head_of(&g, &rules[i]);
+        const char *from = rules[i].bodies;
+        for (size_t k = count_bodies(&rules[i]); k > 0; k--, from++) {
+            const char *body = to;
+            read_body(&g, &from, &to);
+            for (size_t n = 0; n < rules[i].weight; n++) head->picks[head->filled++] = body;
+        }
     }
     return g;
 }
 
 static void grammar_free(struct grammar *g) {
     free(g->heads);
-    free(g->alternatives);
-    free(g->symbols);
+    free(g->bodies);
     free(g->picks);
 }
 
 /* The rests of bodies that are interrupted by the derivation of a head inside them. The stack grows
    with the depth of the derivation, but a head at the end of its body needs no entry. */
 struct stack {
-    const struct symbol **rest;
+    const char **rest;
     size_t depth, capacity;
 };
 
-static void push(struct stack *stack, const struct symbol *symbol) {
+static void push(struct stack *stack, const char *rest) {
     if (stack->depth == stack->capacity) {
         stack->capacity = 2 * stack->capacity + 64;
         stack->rest = memory_grow(stack->rest, stack->capacity, sizeof *stack->rest, "the grammar");
     }
-    stack->rest[stack->depth++] = symbol;
+    stack->rest[stack->depth++] = rest;
+}
+
+/* The length of the literal text at the start of what is left of a body. */
+static size_t literal(const char *c) {
+    size_t length = 0;
+    while (c[length] && c[length] != '^' && !(c[length] & HEAD)) length++;
+    return length;
 }
 
 /* Writes a derivation of the first head to text[at .. length), with choices from stream `key`.
    Returns its end. */
 static size_t write_derivation(const struct grammar *g, struct stack *stack, uint64_t key,
                                char *text, size_t at, size_t length) {
-    static const struct symbol start[] = {{HEAD, 0, NULL}, {END, 0, NULL}};
-    const struct symbol *symbol = start;
+    static const char start[] = {(char)HEAD, 0};
+    const char *c = start;
     uint64_t choices = 0;
     bool capital = false;
     stack->depth = 0;
     while (at < length) {
-        switch (symbol->kind) {
-        case TEXT: {
-            size_t first = at;
-            for (size_t i = 0; i < symbol->size && at < length; i++) text[at++] = symbol->text[i];
-            if (capital && text[first] >= 'a' && text[first] <= 'z')
-                text[first] = (char)(text[first] - 'a' + 'A');
-            capital = false;
-            symbol++;
-            break;
-        }
-        case CAPITAL:
-            capital = true;
-            symbol++;
-            break;
-        case HEAD: {
-            const struct head *head = &g->heads[symbol->size];
-            if (symbol[1].kind != END) push(stack, symbol + 1);
-            symbol = head->picks[random_below(key, choices++, head->weight)];
-            break;
-        }
-        case END:
+        if (*c & HEAD) {
+            const struct head *head = &g->heads[*c & (HEAD - 1)];
+            if (c[1]) push(stack, c + 1);
+            c = head->picks[random_below(key, choices++, head->weight)];
+        } else if (!*c) {
             if (!stack->depth) return at;
-            symbol = stack->rest[--stack->depth];
-            break;
+            c = stack->rest[--stack->depth];
+        } else if (*c == '^') {
+            capital = true;
+            c++;
+        } else {
+            text[at++] = (char)(capital && *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+            capital = false;
+            c++;
         }
     }
     return at;
@@ -314,16 +296,18 @@ double grammar_entropy_of(const struct grammar_rule *rules, size_t count) {
     size_t n = g.head_count, width = n + 2;
     double *matrix = take(n * width, sizeof *matrix); // (n,n+2)
     for (size_t a = 0; a < n; a++) matrix[a * width + a] = 1;
-    for (size_t i = 0; i < g.alternative_count; i++) {
-        const struct alternative *alternative = &g.alternatives[i];
-        double *row = matrix + alternative->head * width;
-        double p = (double)alternative->weight / (double)g.heads[alternative->head].weight;
-        row[n] -= p * log(p);
-        for (const struct symbol *symbol = alternative->body; symbol->kind != END; symbol++) {
-            if (symbol->kind == HEAD) row[symbol->size] -= p;
-            if (symbol->kind == TEXT) row[n + 1] += p * (double)symbol->size;
+    const char *c = g.bodies;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = count_bodies(&rules[i]); k > 0; k--, c++) {
+            const struct head *head = head_of(&g, &rules[i]);
+            double *row = matrix + (size_t)(head - g.heads) * width;
+            double p = (double)rules[i].weight / (double)head->weight;
+            row[n] -= p * log(p);
+            for (; *c; c += literal(c) + !literal(c)) {
+                if (*c & HEAD) row[*c & (HEAD - 1)] -= p;
+                row[n + 1] += p * (double)literal(c);
+            }
         }
-    }
     bool finite = true;
     for (size_t k = n - 1; k > 0; k--) {
         const double *pivot = matrix + k * width;
