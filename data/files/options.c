@@ -2,7 +2,6 @@
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/files/file.h"
-#include "data/files/suggest.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -20,12 +19,6 @@ static const struct option *find(const struct option *table, const char *name, s
 
 const struct option *options_find(const struct option *table, const char *name) {
     return find(table, name, strlen(name));
-}
-
-bool options_topic(const struct option *table, const char *name) {
-    for (const struct option *o = table; o->kind != OPTION_END; o++)
-        if (o->name && !strcmp(o->name, name)) return true;
-    return !strcmp(name, "all");
 }
 
 /* The option that an alias stands for; any other row itself. */
@@ -272,7 +265,9 @@ static bool next_is_value(const struct reader *r, const struct option *o) {
     if (r->next == r->argc) return false;
     const char *word = r->argv[r->next];
     if (o->kind == OPTION_SWITCH) return is_switch(word);
-    return o->kind == OPTION_HELP && options_topic(r->table, word);
+    for (const struct option *row = r->table; row->kind != OPTION_END; row++)
+        if (row->name && !strcmp(row->name, word)) return true; // a topic of --help
+    return !strcmp(word, "all");
 }
 
 /* Reads the next argument; false at the end. An option that stops ends the arguments. */

@@ -56,7 +56,7 @@ struct option {
     char letter;       // -h
 };
 
-enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes for option_form() and option_describe()
+enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and of its description
 
 /* Three sources of values, each of which overrides earlier values. options_start() sets every
    option to its default. options_read() reads a file with lines of "name = value"; if it has a
@@ -75,9 +75,6 @@ bool options_load(const struct option *table, void *settings, const char *path);
 
 /* The row of this name, or NULL. The names of headings do not count. */
 const struct option *options_find(const struct option *table, const char *name);
-
-/* Whether --help knows this topic: a heading's name, an option's, or "all". */
-bool options_topic(const struct option *table, const char *name);
 
 /* Whether argv, which options_arguments() has accepted, gives the option, by its name or an
    alias. */
@@ -119,5 +116,23 @@ bool option_takes_value(const struct option *option);
 const char *option_choices(const struct option *option); // "on|off", in a buffer of the function
 int64_t option_choice(const struct option *option, const char *name); // its index; -1: no such name
 const char *option_choice_name(const struct option *option, int64_t i); // NULL after the last
+
+/* What a mistyped name may have meant: the likeliest of all names, by edit distance and as an
+   abbreviation. */
+enum { SUGGESTIONS = 6 };
+
+struct suggestions {
+    const char *name[SUGGESTIONS]; // the likeliest so far, all of the same rank
+    int count, rank;               // `count` goes beyond SUGGESTIONS if there are more
+};
+
+/* Adds `name` if it is as likely as those found so far, and starts again from it if it is more
+   likely. Start with {0}. The name must outlive the suggestions. */
+void suggest_consider(struct suggestions *found, const char *typed, const char *name);
+
+/* "did you mean --a, --b or --c?" in `text` (size bytes), `before` ("--") in front of each name;
+   `otherwise` if there is no name or there are too many. */
+const char *suggest_text(const struct suggestions *found, const char *before, const char *otherwise,
+                         char *text, size_t size);
 
 #endif

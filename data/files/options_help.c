@@ -1,11 +1,17 @@
 #include "data/files/options_help.h"
 #include "data/die.h"
-#include "data/files/suggest.h"
+#include <ctype.h>
 #include <string.h>
 
 enum { WIDTH = 79 };
 
-void option_form(const struct option *o, char *form) {
+/* Whether "--name=" is typed. */
+static bool is_valued(const struct option *o) {
+    return option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar);
+}
+
+/* How an option is typed, "--name=N", in `form` (OPTION_FORM). */
+static void put_form(const struct option *o, char *form) {
     const char *value = o->metavar                                             ? o->metavar
                         : o->kind == OPTION_INT                                ? "N"
                         : o->kind == OPTION_REAL                               ? "X"
@@ -13,13 +19,14 @@ void option_form(const struct option *o, char *form) {
                                                                                : "TEXT";
     if (o->kind == OPTION_HELP)
         snprintf(form, OPTION_FORM, "-%c, --%s[=%s]", o->letter, o->name, value);
-    else if (option_takes_value(o) || (o->kind == OPTION_ALIAS && o->metavar))
+    else if (is_valued(o))
         snprintf(form, OPTION_FORM, "--%s=%s", o->name, value);
     else
         snprintf(form, OPTION_FORM, "--%s", o->name);
 }
 
-void option_describe(const struct manual *m, const struct option *o, char *text) {
+/* The whole description of an option, in `text` (OPTION_NOTE). */
+static void describe(const struct manual *m, const struct option *o, char *text) {
     char needs[OPTION_FORM] = "";
     size_t used = (size_t)snprintf(text, OPTION_NOTE, "%s", o->help);
     if (m->needs) m->needs(o, needs, sizeof needs);
@@ -53,7 +60,32 @@ static void put_wrapped(FILE *file, const char *text, size_t indent) {
     fputc('\n', file);
 }
 
-static void put_row(FILE *file, const char *form, const char *text, size_t indent) {
+/* Writes a text so that roff prints it unchanged, with its lines. */
+static void put_roff(FILE *file, const char *text) {
+    static const char *const escape[256] = {['\\'] = "\\e",  ['-'] = "\\-",   ['^'] = "\\(ha",
+                                            ['~'] = "\\(ti", ['"'] = "\\(dq", ['\n'] = "\n.br\n"};
+    if (*text == '.' || *text == '\'') fputs("\\&", file); // no request
+    for (; *text; text++) {
+        const char *escaped = escape[(unsigned char)*text];
+        fputs(escaped ? escaped : (char[]){*text, 0}, file);
+    }
+}
+
+/* An option or an entry of a list, and what it is; in `roff` for the man page. */
+static void put_row(FILE *file, bool roff, const char *form, const char *text, size_t indent) {
+    if (roff) {
+        const char *value = strchr(form, '=');
+        char name[OPTION_FORM];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(form, "="), form);
+        fputs(".TP\n.BI \"", file);
+        put_roff(file, name);
+        fputs(value ? "=\" \"" : "\"\n", file);
+        if (value) put_roff(file, value + 1);
+        fputs(value ? "\"\n" : "", file);
+        put_roff(file, text);
+        fputc('\n', file);
+        return;
+    }
     if (strlen(form) + 3 > indent)
         fprintf(file, "  %s\n%*s", form, (int)indent, "");
     else
@@ -61,32 +93,27 @@ static void put_row(FILE *file, const char *form, const char *text, size_t inden
     put_wrapped(file, text, indent);
 }
 
-static void put_option(const struct manual *m, const struct option *o, FILE *file) {
+static void put_option(const struct manual *m, const struct option *o, bool roff, FILE *file) {
     char form[OPTION_FORM], text[OPTION_NOTE];
-    option_form(o, form);
-    option_describe(m, o, text);
-    put_row(file, form, text, 28);
-}
-
-void options_list_title(const struct option *table, const char *topic, char *text) {
-    const struct option *o = options_find(table, topic); // the option that takes the names
-    snprintf(text, OPTION_FORM, "%s is one of:", o && o->metavar ? o->metavar : "It");
+    put_form(o, form);
+    describe(m, o, text);
+    put_row(file, roff, form, text, 28);
 }
 
 /* The rows after a heading, up to the next one, and the list at the end of the topic. */
-static void put_topic(const struct manual *m, const struct option *heading, FILE *file) {
-    char text[OPTION_NOTE], title[OPTION_FORM];
-    fprintf(file, "%s:\n", heading->help);
+static void put_topic(const struct manual *m, const struct option *heading, bool roff, FILE *file) {
+    char text[OPTION_NOTE];
+    const char *name;
+    fprintf(file, roff ? ".SS %s\n" : "%s:\n", heading->help);
     for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
          o++)
-        put_option(m, o, file);
-    const char *name;
+        put_option(m, o, roff, file);
     for (int64_t i = 0; m->entry && (name = m->entry(heading->name, i, text, sizeof text)); i++) {
-        if (!i) {
-            options_list_title(m->table, heading->name, title);
-            fprintf(file, "\n  %s\n", title);
-        }
-        put_row(file, name, text, 28);
+        const struct option *o = options_find(m->table, heading->name); // which takes the names
+        if (!i)
+            fprintf(file, roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n",
+                    o && o->metavar ? o->metavar : "It");
+        put_row(file, roff, name, text, 28);
     }
 }
 
@@ -120,12 +147,12 @@ static void put_first_page(const struct manual *m, FILE *file) {
     fputc('\n', file);
     for (const struct option *o = m->table; o->kind != OPTION_END; o++) {
         if (!o->basic) continue;
-        option_form(o, form);
+        put_form(o, form);
         int length = (int)strcspn(o->help, ";");
         bool told = option_takes_value(o) && o->start;
         snprintf(text, sizeof text, "%.*s%s%s", length, o->help, told ? "; default " : "",
                  told ? o->start : "");
-        put_row(file, form, text, 24);
+        put_row(file, false, form, text, 24);
     }
     fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", file);
     topics_text(m->table, text, sizeof text);
@@ -143,6 +170,91 @@ static _Noreturn void unknown_topic(const struct option *table, const char *topi
         hint ? hint : "", hint ? " " : "", topics);
 }
 
+static void put_man(const struct manual *m, FILE *file) {
+    fputs(".TH ", file);
+    for (const char *c = m->installed; *c; c++) fputc(toupper((unsigned char)*c), file);
+    fprintf(file, " 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", m->version);
+    put_roff(file, m->installed);
+    fprintf(file, " \\- %s\n.SH SYNOPSIS\n.B ", m->purpose);
+    put_roff(file, m->installed);
+    fputs("\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n.SH DESCRIPTION\n", file);
+    put_roff(file, m->introduction);
+    fputs("\n.SH OPTIONS\n", file);
+    for (const struct option *o = m->table; o->kind != OPTION_END; o++)
+        if (o->kind == OPTION_HEADING) put_topic(m, o, true, file);
+    for (const char *const(*section)[2] = m->sections; section && (*section)[0]; section++) {
+        fprintf(file, ".SH %s\n", (*section)[0]);
+        put_roff(file, (*section)[1]);
+        fputc('\n', file);
+    }
+}
+
+/* The script between the names of the options and the words and files that complete their values,
+   and after them. */
+static const char after_names[] =
+    "'\n"
+    "    COMPREPLY=()\n"
+    "    ((COMP_CWORD == 0)) || before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+    "    # bash splits --name=value at \"=\", unless COMP_WORDBREAKS lacks it\n"
+    "    if [[ $word == = ]]; then\n"
+    "        name=$before word=''\n"
+    "    elif [[ $before == = ]]; then\n"
+    "        name=${COMP_WORDS[COMP_CWORD - 2]}\n"
+    "    elif [[ $word == --*=* ]]; then\n"
+    "        name=${word%%=*} prefix=${word%%=*}= word=${word#*=}\n"
+    "    elif [[ $word != -* && $before == --* ]]; then\n"
+    "        name=$before\n"
+    "    fi\n"
+    "    case $name in\n";
+static const char after_values[] =
+    "    esac\n"
+    "    if [[ -z $name && $word == -* ]]; then\n"
+    "        values=$options\n"
+    "    elif [[ -z $name || $before == \"$name\" && $values == 'on|off' ]]; then\n"
+    "        files=-f # a corpus may follow\n"
+    "    fi\n"
+    "    while IFS= read -r reply; do\n"
+    "        COMPREPLY+=(\"$prefix$reply\")\n"
+    "    done < <(compgen -W \"${values//|/ }\" -- \"$word\"; [[ -z $files ]] || compgen $files -- "
+    "\"$word\")\n"
+    "    if [[ -n $files ]]; then\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "    elif [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then\n"
+    "        compopt -o nospace 2>/dev/null\n"
+    "    fi\n"
+    "}\n";
+
+static void put_completion(const struct manual *m, FILE *file) {
+    char topics[OPTION_FORM], function[64];
+    topics_text(m->table, topics, sizeof topics);
+    snprintf(function, sizeof function, "_%s", m->installed);
+    for (char *c = function; (c = strchr(c, '-'));) *c = '_';
+    fprintf(
+        file,
+        "# bash completion for %s and ./%s; made by %s --help=completion.\n"
+        "%s() {\n"
+        "    local word=${COMP_WORDS[COMP_CWORD]} before='' name='' prefix='' values='' files=''\n"
+        "    local reply options='",
+        m->installed, m->command, m->command, function);
+    for (const struct option *o = m->table; o->kind != OPTION_END; o++)
+        if (o->kind != OPTION_HEADING) fprintf(file, "--%s%s ", o->name, is_valued(o) ? "=" : "");
+    fputs(after_names, file);
+    for (const struct option *o = m->table; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_HEADING) continue;
+        const char *names = o->metavar && option_is_text(o) ? o->metavar : "";
+        fprintf(file, "    --%s) values='%s' files=%s%s ;;\n", o->name,
+                o->kind == OPTION_HELP                                 ? topics
+                : o->kind == OPTION_CHOICE || o->kind == OPTION_SWITCH ? option_choices(o)
+                                                                       : "",
+                strstr(names, "FILE")  ? "-f"
+                : strstr(names, "DIR") ? "-d"
+                                       : "",
+                is_valued(o) || o->kind == OPTION_HELP ? "" : " name=''");
+    }
+    fputs(after_values, file);
+    fprintf(file, "complete -F %s %s %s\n", function, m->installed, m->command);
+}
+
 void options_help(const struct manual *m, const char *topic, FILE *file) {
     const struct option *heading = m->table;
     while (heading->kind != OPTION_END &&
@@ -152,21 +264,21 @@ void options_help(const struct manual *m, const char *topic, FILE *file) {
     if (!*topic) {
         put_first_page(m, file);
     } else if (!strcmp(topic, "man")) {
-        options_man(m, file);
+        put_man(m, file);
     } else if (!strcmp(topic, "completion")) {
-        options_completion(m, file);
+        put_completion(m, file);
     } else if (!strcmp(topic, "all")) {
         fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
         put_wrapped(file, m->introduction, 0);
         for (heading = m->table; heading->kind != OPTION_END; heading++) {
             if (heading->kind != OPTION_HEADING) continue;
             fputc('\n', file);
-            put_topic(m, heading, file);
+            put_topic(m, heading, false, file);
         }
     } else if (heading->kind == OPTION_HEADING) {
-        put_topic(m, heading, file);
+        put_topic(m, heading, false, file);
     } else if (o) {
-        put_option(m, o, file);
+        put_option(m, o, false, file);
         if (o->kind == OPTION_CHOICE && o->metavar) put_values(o, file);
     } else {
         unknown_topic(m->table, topic);

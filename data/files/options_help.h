@@ -26,15 +26,4 @@ struct manual {
    with status 2 if it is none of these. */
 void options_help(const struct manual *manual, const char *topic, FILE *file);
 
-void options_man(const struct manual *manual, FILE *file);
-void options_completion(const struct manual *manual, FILE *file);
-
-/* The line above the list at the end of a topic, "NORM is one of:", in `text` (OPTION_FORM). */
-void options_list_title(const struct option *table, const char *topic, char *text);
-
-/* How an option is typed, "--name=N", in `form` (OPTION_FORM), and its whole description in `text`
-   (OPTION_NOTE). */
-void option_form(const struct option *option, char *form);
-void option_describe(const struct manual *manual, const struct option *option, char *text);
-
 #endif

@@ -1,8 +1,9 @@
-/* The table of options as text: values, config files, JSON. */
+/* The table of options as text: values, config files, JSON, names that may have been meant. */
 #include "data/crc32.h"
 #include "data/die.h"
 #include "data/files/json.h"
 #include "data/files/options.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,4 +191,100 @@ void options_agree(const struct option *table, const void *stored, const void *s
             die(STATUS_USAGE, "--%s=%s: contradicts %s, which has %s --%s", o->name, now ? now : "",
                 where, now ? "no" : "a", o->name);
     }
+}
+
+/* ---- what a mistyped name may have meant ---- */
+
+enum { NAME_MAX_LENGTH = 40 }; // a longer name is never suggested and has no suggestion
+enum { RANK_NONE = 100 };
+
+/* `name` in lower case with '-' for '_'; false if it is empty or too long. */
+static bool normalize(char normal[NAME_MAX_LENGTH + 1], const char *name) {
+    size_t length = strlen(name);
+    if (!length || length > NAME_MAX_LENGTH) return false;
+    for (size_t i = 0; i <= length; i++)
+        normal[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
+    return true;
+}
+
+/* Letters to insert, delete, replace or swap with their neighbour to turn a into b (optimal string
+   alignment, Damerau 1964). */
+static int distance(const char *a, const char *b) {
+    int n = (int)strlen(a), m = (int)strlen(b), d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            int least = i && j ? d[i - 1][j - 1] + (a[i - 1] != b[j - 1]) : i + j;
+            if (i && j && d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
+            if (i && j && d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < least)
+                least = d[i - 2][j - 2] + 1;
+            d[i][j] = least;
+        }
+    return d[n][m];
+}
+
+/* Whether each word of a is the start of the word of b at the same place. '-' separates words. */
+static bool starts_words(const char *a, const char *b) {
+    while (*a && *b) {
+        size_t length = strcspn(a, "-");
+        if (!length || strncmp(a, b, length) != 0) return false;
+        a += length;
+        b += strcspn(b, "-");
+        if (!*a) return true;
+        a++;
+        b += *b == '-';
+    }
+    return false;
+}
+
+/* Whether a consists of the first letters of b's words, and b has two words or more. */
+static bool initials(const char *a, const char *b) {
+    size_t words = 0;
+    for (; *b; b += *b == '-') {
+        if (*a != *b) return false;
+        a++, words++;
+        b += strcspn(b, "-");
+    }
+    return !*a && words > 1;
+}
+
+/* How unlikely `name` is as the meaning of what was typed, RANK_NONE if it is too far from it. The
+   shorter the name, the fewer mistakes are allowed. */
+static int rank_of(const char *typed, const char *name) {
+    char a[NAME_MAX_LENGTH + 1], b[NAME_MAX_LENGTH + 1];
+    if (!normalize(a, typed) || !normalize(b, name)) return RANK_NONE;
+    int length = (int)strlen(a), changes = distance(a, b);
+    const char *end = strlen(b) > strlen(a) ? b + strlen(b) - strlen(a) : b; // as long as a
+    if (changes == 0) return 1;
+    if (length > 1 && (changes == 1 || (end > b && end[-1] == '-' && !strcmp(end, a)))) return 2;
+    if (starts_words(a, b) || initials(a, b)) return 3;
+    if (changes == 2 && length > 4) return 4;
+    for (const char *word = strchr(b, '-'); length > 2 && word; word = strchr(word + 1, '-'))
+        if (starts_words(a, word + 1)) return 5;
+    if (changes == 3 && length > 7) return 6;
+    return RANK_NONE;
+}
+
+void suggest_consider(struct suggestions *found, const char *typed, const char *name) {
+    int rank = rank_of(typed, name);
+    if (rank == RANK_NONE || (found->count && rank > found->rank)) return;
+    if (!found->count || rank < found->rank) *found = (struct suggestions){.rank = rank};
+    for (int i = 0; i < found->count && i < SUGGESTIONS; i++)
+        if (!strcmp(found->name[i], name)) return;
+    if (found->count < SUGGESTIONS) found->name[found->count] = name;
+    found->count++;
+}
+
+const char *suggest_text(const struct suggestions *found, const char *before, const char *otherwise,
+                         char *text, size_t size) {
+    if (!found->count || found->count > SUGGESTIONS) return otherwise;
+    size_t used = (size_t)snprintf(text, size, "did you mean ");
+    for (int i = 0; i < found->count && used < size; i++) {
+        const char *separator = i == 0 ? "" : i + 1 < found->count ? ", " : " or ";
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s%s", separator, before, found->name[i]);
+    }
+    if (used < size) snprintf(text + used, size - used, "?");
+    return text;
 }

@@ -153,7 +153,7 @@ Test(cli_help, the_man_page_has_every_option) {
     for (const char *line = page; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         static const char *const requests[] = {".TH ", ".nh", ".ad l", ".SH ", ".SS ",
-                                               ".TP",  ".B ", ".PP",   ".br"};
+                                               ".TP",  ".B ", ".BI ",  ".PP",  ".br"};
         bool known = *line != '.' && *line != '\'';
         for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
             known |= !strncmp(line, requests[i], strlen(requests[i]));
@@ -181,11 +181,11 @@ Test(cli_help, the_man_page_shows_texts_as_they_are) {
                                   .purpose = "test",
                                   .introduction = ".SH is no section."};
     FILE *file = fopen("x.1", "w");
-    options_man(&manual, file);
+    options_help(&manual, "man", file);
     fclose(file);
     const char *page = file_text("x.1", NULL);
     cr_expect(strstr(page, "\n\\&.SH is no section.\n"), "%s", page);
-    cr_expect(strstr(page, "\n\\&.TH is no request.\n\\&'br neither.\n\\efB is no font; "
+    cr_expect(strstr(page, "\n\\&.TH is no request. 'br neither. \\efB is no font; "
                            "x\\(ha2 \\(ti \\-1\n"),
               "%s", page);
     cr_expect(strstr(page, "\n" FIVE FIVE FIVE "abc abc abc abc\nabc end\n"), "%s", page);
