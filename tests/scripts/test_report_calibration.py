@@ -11,6 +11,7 @@ false alarm. Random numbers are fixed.
     stuck         Both variants have runs that did not train, which the rules treat apart.
 """
 import math
+import os
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from claims.fact_table import Facts
 from claims.rules import OPEN, above, any_of, below, within
 from claims.verdicts import TRUE, Claim, judge_once
 
-NULLS = 2000
+NULLS = 2000 if "SWEEP" in os.environ else 500
 SEEDS = 5
 NOISE, STEP = 0.02, 0.3  # nats: the deviation of a run, and between two modes
 MARGIN = 0.02

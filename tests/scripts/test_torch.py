@@ -18,6 +18,7 @@ def test_every_norm_in_every_placement(run, part):
     assert ending.status == 0 and "variants in 2 modes: 0 differ" in ending.out, ending.out + ending.err
 
 
+@pytest.mark.sweep
 def test_golden_numbers(run):
     ending = run("pytorch/make_golden.py", "--check")
     assert ending.status == 0 and "files agree with PyTorch" in ending.out, ending.out + ending.err
@@ -34,6 +35,7 @@ def test_a_missing_or_damaged_run_is_an_exception(tmp_path, name, error):
 
 # ---- the notebook --------------------------------------------------------------------------------
 
+@pytest.mark.sweep
 def test_the_notebook_runs(run, scripts, tmp_path):
     """Its assertions compare LayerNorm and BatchNorm by hand with the model's."""
     ending = run("../tests/scripts/run_notebook.py", scripts / "normlab.ipynb", tmp_path)
