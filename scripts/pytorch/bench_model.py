@@ -1,35 +1,31 @@
-#!/usr/bin/env python3
-"""The process that bench_pytorch.py times: the model of ./train, written for speed in PyTorch 1.13 and 2.x,
-and its training step.
-
-Activations are (N,C), N = B T tokens. The tensors have the names of ./train's. For each line on standard
-input it trains for a while; each answer is a line of JSON: {"ready": true} once, then {"times": [ms], "mib": N,
-"cpu": seconds}, or {"error": why}.
-"""
+"""What bench_pytorch.py times: the model of ./train, written for speed in PyTorch 1.13 and 2.x, and its training step."""
 from collections import namedtuple
-import argparse
-import json
+import itertools
 import math
-import os
 import resource
-import sys
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# `mkl`: the library that makes MKL use AVX-512, or None. `flush`: denormal numbers become zero.
+Variant = namedtuple("Variant", "tuned mkl onednn compile flush")
 
-import bench_pytorch as recipe  # noqa: E402
+# L layers, NH heads, C channels, T positions, B sequences, V characters.
+Sizes = namedtuple("Sizes", "L NH C T B V")
+SIZES = {"cpu": Sizes(4, 4, 128, 64, 12, 65),
+         "baby": Sizes(6, 6, 384, 256, 64, 65),
+         "micro": Sizes(1, 4, 16, 16, 1, 27)}
+NORMS, PLACEMENTS = ("none", "ln", "bn", "rms"), ("pre", "post")
+EPS, BN_MOMENTUM = 1e-5, 0.1
+LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.99), 0.1, 1.0
 
-FLASH = hasattr(functional, "scaled_dot_product_attention")
-
-# sizes of bench_pytorch.py; `bias`: in linear maps and norms; `onednn`: linear maps by oneDNN.
+# `bias`: in linear maps and norms; `onednn`: linear maps by oneDNN.
 Config = namedtuple("Config", "sizes norm placement bias onednn")
 
 
-# ---- norms and linear maps ----------------------------------------------------------------------
+# ---- the model, with activations (N,C), N = B T tokens, and tensors named as ./train's ------------
 
 class RMSNorm(nn.Module):
     def __init__(self, C):
@@ -38,8 +34,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         if hasattr(functional, "rms_norm"):
-            return functional.rms_norm(x, self.weight.shape, self.weight, recipe.EPS)
-        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + recipe.EPS))
+            return functional.rms_norm(x, self.weight.shape, self.weight, EPS)
+        return self.weight * (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS))
 
 
 def make_norm(config):
@@ -48,8 +44,7 @@ def make_norm(config):
         return nn.Identity()
     if config.norm == "rms":
         return RMSNorm(C)
-    layer = nn.LayerNorm(C, eps=recipe.EPS) if config.norm == "ln" else \
-        nn.BatchNorm1d(C, eps=recipe.EPS, momentum=recipe.BN_MOMENTUM)
+    layer = nn.LayerNorm(C, eps=EPS) if config.norm == "ln" else nn.BatchNorm1d(C, eps=EPS, momentum=BN_MOMENTUM)
     if not config.bias:
         layer.bias = None
     return layer
@@ -75,8 +70,7 @@ class Convolution(torch.autograd.Function):
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
         dy = dy.contiguous()
-        dx = convolve(dy, weight.t().contiguous())
-        return dx, dy.t() @ x, dy.sum(0) if ctx.bias else None
+        return convolve(dy, weight.t().contiguous()), dy.t() @ x, dy.sum(0) if ctx.bias else None
 
 
 class OneDNNLinear(nn.Linear):
@@ -84,58 +78,35 @@ class OneDNNLinear(nn.Linear):
         return Convolution.apply(x, self.weight, self.bias)
 
 
-def make_linear(inputs, outputs, config):
-    return (OneDNNLinear if config.onednn else nn.Linear)(inputs, outputs, config.bias)
+class Layer(nn.Module):
+    """Both sub-layers. The tensors have nanoGPT's names."""
 
-
-# ---- the Transformer ----------------------------------------------------------------------------
-
-class Attention(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.sizes = config.sizes
-        C, T = self.sizes.C, self.sizes.T
-        self.c_attn = make_linear(C, 3 * C, config)
-        self.c_proj = make_linear(C, C, config)
-        if not FLASH:
-            future = torch.full((T, T), -math.inf).triu(1)
-            self.register_buffer("mask", future, persistent=False)
+        self.sizes, self.pre, C = config.sizes, config.placement == "pre", config.sizes.C
+        linear = OneDNNLinear if config.onednn else nn.Linear
+        self.ln_1, self.ln_2 = make_norm(config), make_norm(config)
+        self.attn = nn.ModuleDict({"c_attn": linear(C, 3 * C, config.bias), "c_proj": linear(C, C, config.bias)})
+        self.mlp = nn.ModuleDict({"c_fc": linear(C, 4 * C, config.bias), "c_proj": linear(4 * C, C, config.bias)})
+        self.register_buffer("mask", torch.full((self.sizes.T,) * 2, -math.inf).triu(1), persistent=False)
 
-    def forward(self, x):  # (B*T,C)
+    def attend(self, x):
         _, NH, C, T, B, _ = self.sizes
         HS = C // NH
-        qkv = self.c_attn(x).view(B, T, 3, NH, HS).permute(2, 0, 3, 1, 4)  # (3,B,NH,T,HS)
-        if FLASH:
-            q, k, v = qkv.unbind(0)
-            heads = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        qkv = self.attn["c_attn"](x).view(B, T, 3, NH, HS).permute(2, 0, 3, 1, 4)  # (3,B,NH,T,HS)
+        if hasattr(functional, "scaled_dot_product_attention"):
+            heads = functional.scaled_dot_product_attention(*qkv.unbind(0), is_causal=True)
         else:
             q, k, v = qkv.reshape(3, B * NH, T, HS).unbind(0)
-            weights = torch.baddbmm(self.mask, q, k.transpose(1, 2),
-                                    alpha=1 / math.sqrt(HS)).softmax(-1)
+            weights = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=1 / math.sqrt(HS)).softmax(-1)
             heads = torch.bmm(weights, v).view(B, NH, T, HS)
-        return self.c_proj(heads.transpose(1, 2).reshape(B * T, C))
+        return self.attn["c_proj"](heads.transpose(1, 2).reshape(B * T, C))
 
-
-class MLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        C = config.sizes.C
-        self.c_fc = make_linear(C, 4 * C, config)
-        self.c_proj = make_linear(4 * C, C, config)
+    def feed(self, x):
+        return self.mlp["c_proj"](functional.gelu(self.mlp["c_fc"](x)))
 
     def forward(self, x):
-        return self.c_proj(functional.gelu(self.c_fc(x)))
-
-
-class Layer(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.pre = config.placement == "pre"
-        self.ln_1, self.attn = make_norm(config), Attention(config)
-        self.ln_2, self.mlp = make_norm(config), MLP(config)
-
-    def forward(self, x):
-        for function, normalize in ((self.attn, self.ln_1), (self.mlp, self.ln_2)):
+        for function, normalize in ((self.attend, self.ln_1), (self.feed, self.ln_2)):
             x = x + function(normalize(x)) if self.pre else normalize(x + function(x))
         return x
 
@@ -145,14 +116,11 @@ class Model(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.sizes = config.sizes
-        L, _, C, T, _, V = self.sizes
+        L, _, C, T, self.B, V = config.sizes
         self.transformer = nn.ModuleDict({
-            "wte": nn.Embedding(V, C),
-            "wpe": nn.Embedding(T, C),
+            "wte": nn.Embedding(V, C), "wpe": nn.Embedding(T, C),
             "h": nn.ModuleList(Layer(config) for _ in range(L)),
-            "ln_f": make_norm(config) if config.placement == "pre" else nn.Identity(),
-        })
+            "ln_f": make_norm(config) if config.placement == "pre" else nn.Identity()})
         with torch.no_grad():
             for name, p in self.named_parameters():
                 if p.dim() >= 2:
@@ -160,26 +128,21 @@ class Model(nn.Module):
                 elif name.endswith("bias"):
                     p.zero_()
 
-    def logits(self, ids):
-        part, (_, _, C, T, B, _) = self.transformer, self.sizes
-        x = (part["wte"](ids).view(B, T, C) + part["wpe"].weight).view(B * T, C)
+    def forward(self, ids, targets):
+        part = self.transformer
+        x = part["wte"](ids) + part["wpe"].weight.repeat(self.B, 1)
         for layer in part["h"]:
             x = layer(x)
-        return functional.linear(part["ln_f"](x), part["wte"].weight)
+        return functional.cross_entropy(functional.linear(part["ln_f"](x), part["wte"].weight), targets)
 
-    def forward(self, ids, targets):
-        return functional.cross_entropy(self.logits(ids), targets)
-
-
-# ---- the training step --------------------------------------------------------------------------
 
 def make_step(model, loss_of):
     """A function that takes (ids, targets) through one training step.
 
-    Clipping and AdamW see two long tensors, with and without weight decay. The parameters are views
-    of them: in small models a call per tensor would cost more than the arithmetic."""
+    Clipping and AdamW see two long tensors, with and without weight decay. The parameters are views of them: in small
+    models a call per tensor would cost more than the arithmetic."""
     groups, slabs = [], []
-    for decays, decay in ((True, recipe.WEIGHT_DECAY), (False, 0.0)):
+    for decays, decay in ((True, WEIGHT_DECAY), (False, 0.0)):
         members = [p for p in model.parameters() if (p.dim() >= 2) == decays]
         if members:
             slab = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in members]))
@@ -187,11 +150,10 @@ def make_step(model, loss_of):
                 p.data = part.view(p.shape)
             groups.append({"params": [slab], "weight_decay": decay})
             slabs.append((slab, members))
-
     try:  # on the CPU from 2.4 on
-        optimizer = torch.optim.AdamW(groups, recipe.LEARNING_RATE, recipe.BETAS, fused=True)
+        optimizer = torch.optim.AdamW(groups, LEARNING_RATE, BETAS, fused=True)
     except (TypeError, RuntimeError):
-        optimizer = torch.optim.AdamW(groups, recipe.LEARNING_RATE, recipe.BETAS, foreach=True)
+        optimizer = torch.optim.AdamW(groups, LEARNING_RATE, BETAS, foreach=True)
 
     def step(ids, targets):
         loss_of(ids, targets).backward()
@@ -200,107 +162,58 @@ def make_step(model, loss_of):
             for p in members:
                 p.grad = None
         norm = math.sqrt(sum(slab.grad.norm().item() ** 2 for slab, _ in slabs))
-        if norm > recipe.CLIP:
+        if norm > CLIP:
             for slab, _ in slabs:
-                slab.grad.mul_(recipe.CLIP / norm)
+                slab.grad.mul_(CLIP / norm)
         optimizer.step()
 
     return step
 
 
-# ---- the check ----------------------------------------------------------------------------------
-
-def largest_gradient_difference(onednn):
-    """The largest difference between a gradient here and in make_golden.py, in double precision, for
-    that file's sizes, over all norms and placements."""
+def check(onednn):
+    """--check: the largest difference between a gradient here and in make_golden.py, in double precision, for that file's
+    sizes, over all norms and placements. Returns the exit status."""
     from pytorch import make_golden as golden
     torch.set_default_dtype(torch.float64)
-    sizes = recipe.Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
+    sizes = Sizes(golden.config().n_layer, golden.NH, golden.C, golden.T, golden.B, golden.V)
     largest = 0.0
-    for norm in recipe.NORMS:
-        for placement in recipe.PLACEMENTS:
-            theirs = golden.make_model(norm, placement)
-            ours = Model(Config(sizes, norm, placement, True, onednn))
-            ours.load_state_dict({name: tensor for name, tensor in theirs.state_dict().items()
-                                  if name != "lm_head.weight"})  # it is wte's
-            ids, targets = golden.tokens(0)
-            _, loss = golden.logits_and_loss(theirs, 0)
-            loss.backward()
-            ours(ids.reshape(-1), targets.reshape(-1)).backward()
-            gradients = {name: p.grad for name, p in ours.named_parameters()}
-            for name, p in theirs.named_parameters():
-                largest = max(largest, (p.grad - gradients.pop(name)).abs().max().item())
-            assert not gradients, gradients.keys()
-    return largest
+    for norm, placement in itertools.product(NORMS, PLACEMENTS):
+        theirs, ours = golden.make_model(norm, placement), Model(Config(sizes, norm, placement, True, onednn))
+        ours.load_state_dict({name: tensor for name, tensor in theirs.state_dict().items()
+                              if name != "lm_head.weight"})  # it is wte's
+        golden.logits_and_loss(theirs, 0)[1].backward()
+        ours(*(ids.reshape(-1) for ids in golden.tokens(0))).backward()
+        expected = {name: p.grad for name, p in theirs.named_parameters()}
+        gradients = {name: p.grad for name, p in ours.named_parameters()}
+        assert expected.keys() == gradients.keys()
+        largest = max(largest, *((expected[name] - gradients[name]).abs().max().item() for name in expected))
+    print(f"largest difference of a gradient from make_golden.py's: {largest:.1e}")
+    return 0 if largest < 1e-12 else 1
 
-
-# ---- the process ---------------------------------------------------------------------------------
 
 def peak_mib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def answer(**values):
-    print(json.dumps(values), flush=True)
-
-
-class Trainer:
-    """Trains one model. The batches are random ids."""
-
-    def __init__(self, options):
-        torch.set_num_threads(options.threads)
-        torch.manual_seed(1)
-        sizes = recipe.SIZES[options.only]
-        self.batches = [torch.randint(sizes.V, (2, sizes.B * sizes.T)) for _ in range(16)]
-        self.mib_before = peak_mib()
-        model = Model(Config(sizes, options.norm, options.placement,
-                                                     options.bias == "on", options.onednn))
-        self.step = make_step(model, torch.compile(model) if options.compile else model)
-        self.steps = 0
-
-    def train(self, seconds):
-        """The times, in ms, of the steps that fit in; at least one step."""
-        times, end = [], time.perf_counter() + seconds
-        while not times or time.perf_counter() < end:
-            ids, targets = self.batches[self.steps % len(self.batches)]
-            start = time.perf_counter()
-            self.step(ids, targets)
-            times.append(1e3 * (time.perf_counter() - start))
-            self.steps += 1
-        return times
-
-
-def read_command():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=list(recipe.SIZES), required=True)
-    parser.add_argument("--norm", choices=recipe.NORMS, required=True)
-    parser.add_argument("--placement", choices=recipe.PLACEMENTS, required=True)
-    parser.add_argument("--bias", choices=("on", "off"), required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--onednn", action="store_true")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--flush-denormals", action="store_true")
-    return parser.parse_args()
-
-
-def main():
-    options = read_command()
-    if options.compile and not hasattr(torch, "compile"):
-        return answer(error="it has no torch.compile")
-    if options.onednn and not torch.backends.mkldnn.is_available():
-        return answer(error="it was built without oneDNN")
+def train(configuration, options, variant):
+    """Trains one model on random ids. Returns {"times": [ms], "mib": N, "cpu": seconds}, or {"error": why}."""
+    if variant.compile and not hasattr(torch, "compile"):
+        return {"error": "it has no torch.compile"}
+    if variant.onednn and not torch.backends.mkldnn.is_available():
+        return {"error": "it was built without oneDNN"}
     # Threads inherit this from the one that starts them, so it comes before PyTorch's own are started.
-    if options.flush_denormals and not torch.set_flush_denormal(True):
-        return answer(error="it cannot flush denormal numbers here")
-    trainer = Trainer(options)
-    trainer.train(min(1, options.seconds))  # fills caches, pages and Adam's moments, and compiles
-    answer(ready=True)
-    for _ in sys.stdin:
-        cpu = time.process_time()
-        times = trainer.train(options.seconds)
-        answer(times=times, mib=peak_mib() - trainer.mib_before, cpu=time.process_time() - cpu)
-
-
-if __name__ == "__main__":
-    main()
+    if variant.flush and not torch.set_flush_denormal(True):
+        return {"error": "it cannot flush denormal numbers here"}
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    sizes, mib = SIZES[configuration], peak_mib()
+    batches = itertools.cycle([torch.randint(sizes.V, (2, sizes.B * sizes.T)) for _ in range(16)])
+    model = Model(Config(sizes, options.norm, options.placement, options.bias == "on", variant.onednn))
+    step = make_step(model, torch.compile(model) if variant.compile else model)
+    for seconds in min(1, options.seconds), options.seconds:  # the first fills caches, pages and Adam's moments, and compiles
+        cpu, times, end = time.process_time(), [], time.perf_counter() + seconds
+        while not times or time.perf_counter() < end:
+            start = time.perf_counter()
+            step(*next(batches))
+            times.append(1e3 * (time.perf_counter() - start))
+    return {"times": times, "mib": peak_mib() - mib, "cpu": time.process_time() - cpu}
