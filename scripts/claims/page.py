@@ -261,11 +261,13 @@ def machine():
     return f"{name}, {os.cpu_count()} cores, {platform.system()}"
 
 
-def findings_of(facts):
-    """The findings of which the facts are measured: whether each holds on these texts, and its picture."""
+def findings_of(facts, published):
+    """The findings of which the facts are measured: whether each holds on these texts, and its picture, which a published
+    page has beside it."""
     return [{"id": one.id, "claim": one.claim, "evidence": one.evidence(facts), "command": one.command,
              "holds": headlines.holds(one, facts),
-             "svg": figures.svg_text(one.picture(facts, one.claim), f"h-{one.id}", one.claim)}
+             "svg": f'<img src="figures/{one.id}.svg" alt="{one.claim}">' if published else
+             figures.svg_text(one.picture(facts, one.claim), f"h-{one.id}", one.claim)}
             for one in headlines.FINDINGS if headlines.is_measured(one, facts)]
 
 
@@ -284,10 +286,14 @@ def with_pictures(contents):
         one for experiment in EXPERIMENTS for one in pictures_of(experiment, contents.facts)])
 
 
-def make(contents, asked=None):
-    """The page as text, of contents with_pictures(). asked: the claim of --claim, which is on top."""
+def make(contents, asked=None, published=False):
+    """The page as text, of contents with_pictures(). asked: the claim of --claim, which is on top. A published page has
+    only the pictures that a claim reads."""
     judged = contents.judged
     rows = [claim_row(claim, contents) for claim in claims.CLAIMS]
+    readers = readers_of(rows)
+    if published:
+        contents = contents._replace(pictures=[one for one in contents.pictures if one["id"] in readers])
     surprises = [row for row in rows if row["surprise"]]
     by_word = [(word, SHAPES[word], [row for row in rows if row["word"] == word]) for word in VERDICTS
                if word != UNTESTED]
@@ -298,7 +304,7 @@ def make(contents, asked=None):
     return environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
         asked_claim=claim_row(asked, contents) if asked else None,
-        asked=findings.most_asked(contents.facts), findings=findings_of(contents.facts),
+        asked=findings.most_asked(contents.facts), findings=findings_of(contents.facts, published),
         recommended=texts.recommended_rows(contents.facts), texts=texts_of(contents.facts), run=what_was_run(contents),
         canaries=[{**claim_row(claim, contents), "must": claim.canary, "as_expected": judged[claim.id].word == claim.canary}
                   for claim in claims.CANARIES],
@@ -309,4 +315,4 @@ def make(contents, asked=None):
         revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
         younger=sorted(contents.younger), recoded=contents.recoded, objections=words.OBJECTIONS if contents.level == "full" else (),
         glossary=words.GLOSSARY, articles=words.ARTICLES,
-        experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers_of(rows))
+        experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers)

@@ -109,7 +109,7 @@ def conclude(options, lab, facts, planned, tried):
     part = options.only or options.claim or options.facts or options.quick
     unknown = [] if part else claims.unmeasured_canaries(judged)
     if options.publish and not failed and not unknown:
-        publish(options.publish, facts, {**lists_of_runs(lab, planned, tried), "report.html": text,
+        publish(options.publish, facts, {**lists_of_runs(lab, planned, tried), "report.html": page.make(contents, published=True),
                                          "verdicts.csv": verdicts_text(judged), RULES: rules_text(registered)})
     if options.quick:
         print(f"{texts.answers(facts)}\n\n{path}")

@@ -2,6 +2,7 @@
 without a purpose; a style that all marks of a series share is written once.
 """
 import io
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r"url\(#([^)]*)\)")
 CIRCLE = re.compile(r"M0 ([\d.]+)(C[^CLz]*){8}z$")
 FONT = re.compile(r"font: ([\d.]+)px 'DejaVu Sans',[^;]*")
+ROW_OF_MARKS = 5  # from which on a path is shorter
 # What matplotlib writes as CSS of every element, and as a list of fonts in every text.
 INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt", "font-family": "'DejaVu Sans', sans-serif"}
 
@@ -41,6 +43,25 @@ def shorten(element, names, digits=1):
         del element.attrib["transform"]
     for child in element:
         shorten(child, names, digits)
+
+
+def join_marks(root):
+    """A row of equal marks becomes a path that has the mark at each of its vertices."""
+    joined = ElementTree.Element(SVG + "defs")
+    for parent in list(root.iter()):
+        children = []
+        for href, group in itertools.groupby(parent, lambda child: "style" not in child.attrib and child.get("href")):
+            group = list(group)
+            if href and len(group) >= ROW_OF_MARKS:
+                points = " ".join(f"{use.get('x')} {use.get('y')}" for use in group)
+                group = [ElementTree.Element(SVG + "path", d=f"M{points}", style=f"fill:none;marker:url({href}m)")]
+                if not any(marker.get("id") == href[1:] + "m" for marker in joined):
+                    marker = ElementTree.SubElement(joined, SVG + "marker", id=href[1:] + "m", overflow="visible",
+                                                    markerUnits="userSpaceOnUse")
+                    ElementTree.SubElement(marker, SVG + "use", href=href)
+            children += group
+        parent[:] = children
+    root.insert(0, joined)
 
 
 def merge(element):
@@ -79,10 +100,14 @@ def compact(figure, name, **options):
     for child in list(root):
         if child.tag == SVG + "metadata" or child.tag == SVG + "defs" and child.find(SVG + "style") is not None:
             root.remove(child)
-    marks = {"#" + mark.get("id"): mark.get("style") for mark in root.iter() if mark.get("id")}
+    marks = {"#" + mark.get("id"): mark for mark in root.iter() if mark.get("id")}
+    styles = {}
     for use in root.iter(SVG + "use"):
-        if use.get("style") == marks[use.get("href")]:
-            use.attrib.pop("style", None)
+        styles.setdefault(use.get("href"), set()).add(use.get("style"))
+    for use in root.iter(SVG + "use"):
+        if len(styles[use.get("href")]) == 1 and use.get("style"):
+            marks[use.get("href")].set("style", use.attrib.pop("style"))
+    join_marks(root)
     merge(root)
     root.attrib.update(INHERITED)
     ElementTree.register_namespace("", SVG[1:-1])
