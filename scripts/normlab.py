@@ -25,7 +25,7 @@ import types
 import torch
 from torch import nn
 
-from pytorch import model_file, nanogpt, ngpt, placements
+from pytorch import model_file, nanogpt, placements
 from pytorch.block import MLP, Attention, FixedPositions, softcap
 from pytorch.norms import in_groups, moments, over_rms, past_moments, standardize
 from pytorch.norms import PowerDivide, Renormalizing, Sharded
@@ -316,7 +316,7 @@ class Model(nn.Module):
         if config.head == "tied":
             self.lm_head.weight = self.transformer["wte"].weight
         self.connection.attach_head(self, C)
-        ngpt.apply(self)
+        placements.apply(self)
 
     def forward(self, ids, valid=None):
         """Logits (B,T,V) of ids (B,T)."""

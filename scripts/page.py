@@ -20,7 +20,7 @@ import jinja2
 
 from common.command_line import Parser, UsageError
 from plots.looks import unit_of
-from plots import page_pictures, page_texts
+from plots import page_parts
 from plots.probes import probed
 from common.run_options import PLACES
 from common.runs import INACTIVE, RunError, key_of, read_runs, value_text, varying
@@ -99,8 +99,8 @@ def attention_of(runs, labels, prompt):
     found = []
     for i, (run, label) in enumerate(zip(runs, labels)):
         try:
-            weights, letters = page_texts.attention_of(run, prompt)
-            picture = page_pictures.heat_picture(weights, letters, f"attention-{i}")
+            weights, letters = page_parts.attention_of(run, prompt)
+            picture = page_parts.heat_picture(weights, letters, f"attention-{i}")
             found.append(picture._replace(says=f"{label}: each row is a character, each column one that it attends "
                                                "to; the stronger the colour, the more."))
         except RunError as error:
@@ -112,7 +112,7 @@ def texts_of(runs, labels):
     texts = []
     for run, label in zip(runs, labels):
         try:
-            texts.append({"name": label, "lines": page_texts.lines_of(run), "sample": page_texts.sample_of(run)})
+            texts.append({"name": label, "lines": page_parts.samples_of(run), "sample": page_parts.sample_of(run)})
         except RunError as error:
             say(str(error))
     return [text for text in texts if text["lines"] or text["sample"]]
@@ -120,7 +120,7 @@ def texts_of(runs, labels):
 
 def page_of(runs, options):
     """The page as text."""
-    groups, unit = page_pictures.lines_of(runs, say), unit_of(runs)
+    groups, unit = page_parts.lines_of(runs, say), unit_of(runs)
     pairs = [(run, group.label) for group in groups for run in group.runs]
     runs, labels = [run for run, _ in pairs], [label for _, label in pairs]
     under_way = any(run.status == "running" for run in runs)
@@ -133,8 +133,8 @@ def page_of(runs, options):
         title=options.title or (labels[0] if len(runs) == 1 else f"{len(runs)} runs"), says=says, unit=unit,
         refresh=REFRESH if options.watch and under_way else None,
         rows=[run_row(run, label) for run, label in pairs], labels=labels,
-        loss=page_pictures.loss_picture(runs, groups, says), small=page_pictures.small_pictures(runs, groups),
-        probes=page_pictures.probe_pictures(with_probes) if with_probes else [],
+        loss=page_parts.loss_picture(runs, groups, says), small=page_parts.small_pictures(runs, groups),
+        probes=page_parts.probe_pictures(with_probes) if with_probes else [],
         texts=texts_of(runs, labels), prompt=options.prompt,
         attention=attention_of(runs, labels, options.prompt) if options.prompt else [],
         differences=differences_of(runs, labels), options=options_of(runs))

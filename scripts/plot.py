@@ -28,13 +28,12 @@ if __name__ == "__main__":
     command_line.require("plot", "plot", "numpy", "matplotlib.backends.backend_agg")
 
 from plots.charts import NARROW, Panel, draw_charts
-from plots.groups import Facet, Group
+from plots.groups import Facet, Group, Table
 from plots.looks import literal, looks, shorten
 from plots.looks import new_figure, write_picture
 from plots.plot_options import UsageError, read_command
 from plots.probe_charts import draw_probes
 from plots.probes import probed
-from plots.series import Table
 from plots.watching import watch
 
 

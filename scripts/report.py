@@ -31,7 +31,7 @@ from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_miss
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
 from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
-from claims.publish import FACTS, expect_published  # noqa: E402
+from claims.summary import FACTS, expect_published  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from common.runs import RunError  # noqa: E402
 

@@ -11,7 +11,7 @@ import subprocess
 
 import jinja2
 
-from claims import claims, costs, figures, findings, headlines, inference, links, registered, texts, words
+from claims import claims, costs, figures, findings, headlines, inference, registered, texts, words
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import older_runs
@@ -69,7 +69,7 @@ def p_text(p):
 def claim_row(claim, contents):
     verdict, holm = contents.judged[claim.id], contents.holm or {}
     outcome = findings.telling(claim, verdict)
-    pictures = links.of_claim(claim, outcome, contents.pictures)
+    pictures = figures.of_claim(claim, outcome, contents.pictures)
     return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
             "word": verdict.word, "partly": verdict.word in PARTLY, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
             "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,

@@ -5,12 +5,10 @@ seeds or one run. The chart writes what it draws into a table and returns its le
 """
 from collections import namedtuple
 
-from plots.curves import draw_curves
 from plots.differences import draw_differences
-from plots.sweep import draw_dots
 from plots.legends import put_above, put_below, put_beside, put_inside
 from plots.looks import fit_labels, set_font
-from plots.sweep import draw_sweep
+from plots.losses import draw_curves, draw_dots, draw_sweep
 
 # `width` in inches; `rows`: whether it has a row for each group.
 Chart = namedtuple("Chart", "draw width rows")

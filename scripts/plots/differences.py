@@ -17,11 +17,10 @@ from ablate.comparisons import baseline_of, has_values, wanted_of
 from claims.inference import CONFIDENCE
 from common import command_line
 from common.runs import ENDED, FIRST, RunError, value_text
-from plots.groups import BEYOND, label_rows, row_places, runs_of, seed_place
+from plots.groups import BEYOND, Point, label_rows, limits, row_places, runs_of, seed_place
 from plots.legends import Legend, put_below
 from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note,
                          set_font, unit_of, write_picture)
-from plots.series import Point, limits
 
 CHART = "differences"  # in the table
 STRETCH = 0.75  # how far intervals may extend the axis on either side, in ranges of the points

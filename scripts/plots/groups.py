@@ -3,13 +3,142 @@ have in common: bands over seeds, the grammar's entropy, marks beyond the end of
 
 A mean over seeds leaves diverged runs out and says so: they are crosses beyond the end of the loss
 axis. Losses far above the untrained model's do not extend that axis; they would flatten the rest.
+
+The numbers that charts draw: means over seeds, bands, smoothing, scales; and the table of them.
 """
 from collections import namedtuple
+import math
 
 import numpy as np
 
+from common.runs import ENDED
 from plots.looks import GREY, PALE, literal, note, scale
-from plots.series import Point
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+CAP = 1.2  # losses above this multiple of the untrained model's are off the scale
+
+# Arrays over the points of a line. `runs` counts the runs at each point; low and high are NaN where
+# there is no band.
+Curve = namedtuple("Curve", "x y low high runs")
+
+# One point for the table; "" is an empty cell.
+Point = namedtuple("Point", Curve._fields, defaults=("",) * len(Curve._fields))
+
+
+class Table:
+    """The numbers that were drawn, a row for each point."""
+
+    header = ["chart", "line", "series", *Point._fields]
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, chart, line, series, point):
+        numbers = ["" if value != value else f"{value:.9g}" if isinstance(value, float) else value
+                   for value in point]
+        self.rows.append([chart, line, series, *numbers])
+
+    def add_curve(self, chart, line, series, curve):
+        for *point, runs in zip(*curve):
+            self.add(chart, line, series, Point(*map(float, point), int(runs)))
+
+
+def smooth(values, width):
+    """The running mean over `width` (odd) values centred on each. Near the ends fewer values count,
+    equally many on both sides, so that a steep start is not shifted."""
+    i = np.arange(len(values))
+    half = np.minimum(np.minimum(i, i[::-1]), width // 2)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
+
+
+def middle(values, center):
+    return float(np.median(values) if center == "median" else np.mean(values))
+
+
+def spread(values, centers, band):
+    """The ends of the band over the first axis, NaN where there are fewer than two values."""
+    few = np.isfinite(values).sum(axis=0) < 2
+    if band == "none" or few.all():
+        return np.full_like(centers, np.nan), np.full_like(centers, np.nan)
+    if band == "sd":
+        filled = np.where(few, 0, values)  # any finite numbers
+        deviation = np.nanstd(filled, axis=0, ddof=1)
+        low, high = centers - deviation, centers + deviation
+    else:
+        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    return np.where(few, np.nan, low), np.where(few, np.nan, high)
+
+
+def sound(runs):
+    """The runs that did not diverge; all runs if all did."""
+    return [run for run in runs if run.status != "diverged"] or runs
+
+
+def final_runs(runs):
+    """The runs whose last losses represent the group: those that have ended with one, or else those that
+    are unfinished; none if all diverged."""
+    alive = [run for run in runs if run.status != "diverged" and run.losses()]
+    return [run for run in alive if run.status in ENDED] or alive
+
+
+def curve_of(runs, x, column, center, band, width=1):
+    """The runs' column over x."""
+    logs = []
+    for run in runs:
+        rows = run.measured(column)
+        if rows:
+            steps, xs, values = (np.array([run.columns[name][row] for row in rows])
+                                 for name in ("step", x, column))
+            logs.append((steps, xs, smooth(values, width)))
+    return merge(logs, center, band)
+
+
+def merge(logs, center, band):
+    """The curve over several logs, each (steps, x, values). A step counts only if every log that
+    extends beyond it has it: a row that one run alone has, because it was stopped there, would make
+    the mean jump."""
+    if not logs:
+        return Curve(*(np.empty(0) for _ in Curve._fields))
+    steps = np.unique(np.concatenate([log[0] for log in logs]))
+    values, xs = np.full((2, len(logs), len(steps)), np.nan)
+    reaching = np.zeros(len(steps), int)
+    for row, (own, at, measured) in enumerate(logs):
+        where = np.searchsorted(steps, own)
+        values[row, where], xs[row, where] = measured, at
+        reaching += (steps >= own[0]) & (steps <= own[-1])
+    there = np.isfinite(values).sum(axis=0)
+    keep = there == reaching
+    values, xs = values[:, keep], xs[:, keep]
+    y = (np.nanmedian if center == "median" else np.nanmean)(values, axis=0)
+    return Curve(np.nanmean(xs, axis=0), y, *spread(values, y, band), there[keep])
+
+
+def loss_cap(runs):
+    """The loss above which nothing is shown."""
+    firsts = [losses[0] for losses in (run.losses() for run in runs) if losses]
+    firsts = firsts or [loss for run in runs for loss in run.columns["train_loss"][:1]
+                        if math.isfinite(loss)]
+    return CAP * max(firsts, default=math.inf)
+
+
+def limits(values, cap, logarithmic):
+    """The limits of an axis that shows these values up to the cap."""
+    values = [value for value in values if math.isfinite(value) and value <= cap]
+    if logarithmic:
+        values = [value for value in values if value > 0]
+    if not values:
+        return (0.1 if logarithmic else 0, cap if math.isfinite(cap) else 1)
+    low, high = min(values), max(values)
+    if logarithmic:
+        margin = (high / low) ** 0.05 if high > low else 1.1
+        return low / margin, high * margin
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1
+    return low - margin, high + margin
+
+
+# ---- groups --------------------------------------------------------------------------------------
 
 BEYOND = 1.03  # the place of marks beyond the loss axis, in lengths of the axis
 STORY = 0.045  # from one row of such marks to the next

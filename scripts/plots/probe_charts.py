@@ -12,13 +12,12 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.patches import Patch
 
-from plots.groups import BANDS, draw_line, runs_of, seeds_of
+from plots.groups import BANDS, Point, draw_line, runs_of, seeds_of, sound
 from plots.legends import Legend, put_below
 from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, set_font, shade,
                    status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from common.runs import RunError
-from plots.series import Point, sound
 
 ATTENTION = ("attn.c_attn.weight", "attn.c_proj.weight")
 MLP = ("mlp.c_fc.weight", "mlp.c_proj.weight")

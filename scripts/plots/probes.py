@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from common.runs import NotStarted, RunError, check_table, read_text
-from plots.series import merge, smooth, sound
+from plots.groups import merge, smooth, sound
 
 HEADER = ["step", "layer", "site", "metric", "value"]
 STREAM = "stream"  # the line of metrics whose sites are places along the residual stream

@@ -140,7 +140,7 @@ class Attention(NormsOfQKV):
         self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
 
     def forward(self, x, valid=None, factor=1):
-        """`factor` multiplies q and k: see ngpt.py."""
+        """`factor` multiplies q and k: see placements.py."""
         B, T, C = x.shape
         qkv, gate = self.c_attn(x).split([self.c_attn.out_features - self.gates, self.gates], -1)
         q, k, v = self.split_heads(qkv, valid)
@@ -166,7 +166,7 @@ class MLP(nn.Module):
         self.c_proj = nn.Linear(H, C, bias=config.bias)
 
     def forward(self, x, valid=None, factor=1):
-        """`factor` multiplies the hidden units: see ngpt.py."""
+        """`factor` multiplies the hidden units: see placements.py."""
         hidden, *factors = (factor * self.c_fc(x)).chunk(2 if self.gated else 1, -1)
         hidden = self.act(hidden)
         return self.c_proj(self.norm(hidden * factors[0] if factors else hidden, valid))

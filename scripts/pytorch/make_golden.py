@@ -38,7 +38,7 @@ from torch.nn import functional
 
 from pytorch import golden_norms
 import normlab
-from pytorch import connections, ngpt, optimizers, placements
+from pytorch import connections, placements, optimizers
 from pytorch.golden_norms import B, BN_MOMENTUM, C, EPS, NH, T, V, config, flatten
 
 STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
@@ -129,7 +129,7 @@ def model_case(norm, variant):
         if step == 0:
             results.append(("grad_norm", grad_norm))
         optimizer.step()
-        ngpt.normalize_matrices(model)
+        placements.normalize_matrices(model)
     results.append(("losses", torch.tensor(losses)))
     results += [("state:" + name, state) for name, state in model.named_buffers()
                 if "running" in name]

@@ -10,7 +10,7 @@ pytest.importorskip("jinja2")
 
 from matplotlib.figure import Figure
 
-from claims import claims, figures, findings, links, page
+from claims import claims, figures, findings, page
 from claims.fact_table import Facts
 from claims.quantities import difference, rise, value
 from claims.rules import FAILS, OPEN, above, all_of, any_of, exact, no, within
@@ -166,7 +166,7 @@ def test_links():
     claim = Claim("T", "", "", "open", says=above(A_TO_B, 0.02))
     outcome = findings.telling(claim, judge(claim, facts))
     check(outcome.cell == ("text", "XS"), "the open cell", outcome)
-    found = [one["place"] for one in links.of_claim(claim, outcome, pictures) if one["experiment"] == "E1"]
+    found = [one["place"] for one in figures.of_claim(claim, outcome, pictures) if one["experiment"] == "E1"]
     check(found == [("XS", 1), ("XS", 4), ("S", 1), ("S", 4)], "pictures", found)
-    check(len(links.of_claim(claim, None, pictures)) == 4, "of one experiment, without an outcome")
+    check(len(figures.of_claim(claim, None, pictures)) == 4, "of one experiment, without an outcome")
 

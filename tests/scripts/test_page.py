@@ -122,7 +122,7 @@ def test_a_single_run_without_extras(run, tiny_run, tmp_path):
 def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
     """The weights times the values give attention's output in the dump."""
     from pytorch import model_file
-    from plots import page_texts
+    from plots import page_parts
     (tmp_path / "prompt.txt").write_text("the cat ")
     ended = command("train", f"--evaluate={two_runs / 'ln'}", "prompt.txt", "--batch-size=1", "--dump=d.st",
                     cwd=tmp_path)
@@ -130,7 +130,7 @@ def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
     _, arrays = model_file.read_plain(tmp_path / "d.st")
     T = int(arrays["valid"][0].sum())
     qkv = arrays["transformer.h.0.attn.qkv"][0, :T].astype(float)
-    weights = page_texts.weights_of(qkv, 2, 2, 0)
+    weights = page_parts.weights_of(qkv, 2, 2, 0)
     assert np.allclose(weights.sum(-1), 1) and np.all(weights[:, 0, 1:] == 0)
     values = qkv[:, 16:].reshape(T, 2, 4)
     output = np.einsum("hij,jhd->ihd", weights, values).reshape(T, 8)
@@ -138,11 +138,11 @@ def test_attention_is_what_the_output_of_attention_weights(two_runs, tmp_path):
 
 
 def test_rows_of_samples_are_thinned_and_their_escapes_undone(tmp_path):
-    from plots import page_texts
-    assert page_texts.unescaped(r"a\nb\\n\tc") == "a⏎b\\n⇥c"
+    from plots import page_parts
+    assert page_parts.unescaped(r"a\nb\\n\tc") == "a⏎b\\n⇥c"
     (tmp_path / "samples.txt").write_text("step\ttext\n" + "".join(f"{i}\tt{i}\n" for i in range(50)) + "50\tcut")
-    lines = page_texts.lines_of(type("Run", (), {"folder": tmp_path}))
-    assert len(lines) == page_texts.ROWS and lines[0] == (0, "t0") and lines[-1] == (49, "t49")
+    lines = page_parts.samples_of(type("Run", (), {"folder": tmp_path}))
+    assert len(lines) == page_parts.ROWS and lines[0] == (0, "t0") and lines[-1] == (49, "t49")
 
 
 def test_wrong_calls_say_so_in_a_line(run, tiny_run, tmp_path):

@@ -15,7 +15,7 @@ import plot
 from plots import looks
 from plots.plot_options import read_command
 from common.runs import number_text
-from plots.series import Table
+from plots.groups import Table
 from plots.svg import compact
 
 

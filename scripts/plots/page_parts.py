@@ -1,0 +1,288 @@
+"""The pictures of scripts/page.py, as SVG for the page: columns of the logs over steps, whose values the page
+shows under the pointer, and what scripts/plot.py draws of probes.
+
+Curves carry their numbers and their place in the picture; the script in page.html reads them.
+
+Texts are rows of samples.txt, sample.txt, or written by ./train --generate; attention weights are from
+./train --evaluate --dump.
+"""
+from collections import namedtuple
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from matplotlib import ticker
+import matplotlib
+import numpy as np
+
+from common.runs import RunError, number_text, read_text, varying, without_copies
+from plot import compose, groups_of
+from plots.groups import Table, limits, loss_cap, smooth
+from plots.looks import line_of, literal, loss_ticks, new_figure, step_ticks, unit_of
+from plots.plot_options import read_command
+from plots.probe_charts import KINDS, magnitude_axis
+from plots.svg import compact
+from pytorch import model_file
+
+# ---- pictures ------------------------------------------------------------------------------------
+
+POINTS = 400      # of a curve, at most
+LINES_MAX = 8     # with more runs a line is a variant with its seeds
+DOTS = 72         # of an inch: SVG is in points
+
+# An SVG, what it shows in a sentence, and the JSON of its curves (see hover() in page.html).
+Picture = namedtuple("Picture", "name svg says hover", defaults=("",))
+
+# A column of log.csv: whether it is smoothed, the width of its line and the word that follows a run's name.
+Column = namedtuple("Column", "name smooth width word")
+LOSSES = [Column("train_loss", True, 0.8, "training"), Column("val_loss", False, 1.8, "validation"),
+          Column("eval_train_loss", False, 1.0, "training split, evaluated")]
+
+
+def svg_of(figure, name):
+    """The figure as an element of a page. It is as wide as the page."""
+    figure.set_dpi(DOTS)
+    svg = compact(figure, name, transparent=True)
+    return re.sub(r'^<svg([^>]*?) (?:width|height)="[^"]*"([^>]*?) (?:width|height)="[^"]*"', r"<svg\1\2", svg,
+                  count=1)
+
+
+def thinned(x, y):
+    """At most about POINTS of them, the last one included."""
+    every = -(-len(x) // POINTS) or 1
+    rest = (len(x) - 1) % every if len(x) else 0
+    return x[rest::every], y[rest::every]
+
+
+def column_of(run, column):
+    """The column's finite values over steps."""
+    rows = run.measured(column.name)
+    steps = np.array([run.columns["step"][row] for row in rows])
+    values = np.array([run.columns[column.name][row] for row in rows])
+    return thinned(steps, smooth(values, len(rows) // 50 | 1) if column.smooth and len(rows) else values)
+
+
+def hover_of(axes, series):
+    """What page.html needs to show values: the axes' box in the picture, its steps, and the curves."""
+    figure = axes.figure
+    figure.set_dpi(DOTS)
+    figure.canvas.draw()
+    width, height = figure.get_size_inches() * DOTS
+    box = axes.get_window_extent()
+    return json.dumps({"box": [round(float(v), 2) for v in (box.x0, height - box.y1, box.x1, height - box.y0)],
+                       "width": float(width), "steps": list(map(float, axes.get_xlim())), "curves": series})
+
+
+def draw_columns(groups, columns, size):
+    """A figure with these columns of each group's runs, its axes, the curves for hover_of(), and the values."""
+    figure = new_figure(False)
+    figure.set_size_inches(size)
+    axes, series, values = figure.subplots(), [], []
+    for group in groups:
+        for run in group.runs:
+            name = group.label if len(group.runs) == 1 else f"{group.label}, seed {run.options.get('seed')}"
+            for column in columns:
+                x, y = column_of(run, column)
+                if not len(x):
+                    continue
+                marker = "none" if len(x) > 40 else line_of(group.look)["marker"]
+                style = line_of(group.look, linewidth=column.width, markersize=3.5)
+                axes.plot(x, y, **{**style, "marker": marker, "linestyle": "-", "alpha": 0.6 if column.smooth else 1})
+                series.append({"name": f"{name} {column.word}".strip(), "colour": group.look.color,
+                               "x": [int(step) for step in x], "y": [float(f"{value:.6g}") for value in y]})
+                values += list(y)
+    axes.set_xlabel("training step")
+    step_ticks(axes, 5)
+    return figure, axes, series, values
+
+
+def legend_of(axes, groups):
+    handles = [matplotlib.lines.Line2D([], [], color=group.look.color, linewidth=1.8, label=literal(group.label))
+               for group in groups]
+    if len(handles) > 1:
+        axes.legend(handles=handles, loc="upper right", fontsize="small", ncols=1 + (len(handles) > 6))
+
+
+def loss_picture(runs, groups, says):
+    columns = [column for column in LOSSES if any(run.measured(column.name) for run in runs)]
+    figure, axes, series, values = draw_columns(groups, columns, (5.4, 3.1))
+    if not values:
+        return None
+    logarithmic = max(values) > 4 * min(values) > 0
+    if logarithmic:
+        axes.set_yscale("log")
+    axes.set_ylim(limits(values, loss_cap(runs), logarithmic))
+    loss_ticks(axes.yaxis, logarithmic)
+    axes.set_ylabel(f"nats per {unit_of(runs)}")
+    legend_of(axes, groups)
+    hover = hover_of(axes, series)
+    return Picture("loss", svg_of(figure, "loss"), says, hover)
+
+
+def small_pictures(runs, groups):
+    """The learning rate, the gradient's norm and the speed."""
+    unit, found = unit_of(runs), []
+    for name, label, logarithmic in (("lr", "learning rate", False), ("grad_norm", "norm of the gradient", True),
+                                     ("tokens_per_second", f"{unit}s per second", False)):
+        column = Column(name, name == "grad_norm", 1.4, "")
+        figure, axes, series, values = draw_columns(groups, [column], (3.6, 2.3))
+        if not values:
+            continue
+        if logarithmic and min(values) > 0:
+            magnitude_axis([axes])
+        else:
+            axes.set_ylim(0, 1.08 * max(values))
+        if name == "tokens_per_second":
+            axes.yaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+        axes.set_ylabel(label)
+        says = {"lr": f"The learning rate is at most {number_text(max(values))}.",
+                "grad_norm": "Norm of the gradient before clipping, smoothed.",
+                "tokens_per_second": f"Half of the time, training is faster than {np.median(values):,.0f} {unit}s per "
+                                     "second."}[name]
+        hover = hover_of(axes, series)
+        found.append(Picture(name, svg_of(figure, name.replace("_", "-")), says, hover))
+    return found
+
+
+PROBES = {  # what a picture of plot.py --probes shows
+    "layers": "Residual stream, outputs of sub-layers and gradients over depth, at the first and the last probe.",
+    "attention": "Attention by layer and head at the last probe: entropy, largest logit, and the fraction of queries "
+                 "with one weight above 0.99.",
+    "updates": "Adam's steps relative to the weights, by layer.",
+    "terms": "Terms of the gradient that flow through a norm's statistics.",
+    "distance": "Distance of the batch's statistics from the running ones.",
+    "discrepancy": "The same distance, relative to the running standard deviation."}
+
+
+def probe_pictures(runs):
+    """A picture of each kind of probes that these runs have measured."""
+    found = []
+    for kind in sorted(KINDS, key=lambda kind: list(PROBES).index(kind) if kind in PROBES else len(PROBES)):
+        options = read_command(["run", f"--probes={kind}", "--by=run"])
+        try:
+            figure = compose(runs, options, Table())
+        except RunError:
+            continue  # none of the runs has measured it
+        found.append(Picture(kind, svg_of(figure, f"probes-{kind}"), PROBES.get(kind, f"Probes: {kind}.")))
+    return found
+
+
+def lines_of(runs, say):
+    """The groups that are drawn: a line for each run, or for many runs of each variant."""
+    runs = without_copies(runs, say)
+    names = varying(runs) if all(run.options for run in runs) else []
+    return groups_of(runs, names, len(runs) <= LINES_MAX or not all(run.options for run in runs), True)
+
+
+def heat_picture(weights, letters, name):
+    """Attention weights (layers, heads, T, T) of a text, a panel for each head: rows are queries, columns keys."""
+    figure = new_figure(False)
+    layers, heads, T = weights.shape[:3]
+    side = max(1.2, min(2.4, 0.11 * T))
+    figure.set_size_inches(0.4 + side * heads, 0.4 + (side + 0.15) * layers)
+    grid = figure.subplots(layers, heads, squeeze=False)
+    for (layer, head), axes in np.ndenumerate(grid):
+        axes.imshow(weights[layer, head], cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(f"layer {layer}, head {head}", fontsize="small")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        if T <= 40:
+            size = 72 * 0.7 * side / T
+            if head == 0:
+                axes.set_yticks(range(T), [literal(letter) for letter in letters], fontsize=size)
+            if layer == layers - 1:
+                axes.set_xticks(range(T), [literal(letter) for letter in letters], fontsize=size)
+            axes.tick_params(length=0, pad=1)
+    return Picture(name, svg_of(figure, name), "")
+
+
+# ---- texts and attention -------------------------------------------------------------------------
+
+ROWS = 12     # of samples.txt
+TEXT = 600    # characters of a sample
+WAIT = 120    # seconds for ./train
+MODELS = ("model.safetensors", "best.safetensors", "checkpoint.safetensors")
+
+
+def unescaped(text):
+    """The text of a row of samples.txt, with line breaks as signs."""
+    signs = {"\\n": "⏎", "\\t": "⇥", "\\\\": "\\"}
+    out, at = [], 0
+    while at < len(text):
+        pair = text[at:at + 2]
+        out.append(signs.get(pair, text[at]))
+        at += 2 if pair in signs else 1
+    return "".join(out)
+
+
+def samples_of(run):
+    """[(step, text)] of samples.txt: at most ROWS, from the first to the last."""
+    text = read_text(os.path.join(run.folder, "samples.txt")) or ""
+    rows = [line.split("\t", 1) for line in text[:text.rfind("\n") + 1].splitlines()[1:]]
+    rows = [(int(row[0]), unescaped(row[1])) for row in rows if len(row) == 2 and row[0].isdigit()]
+    if len(rows) <= ROWS:
+        return rows
+    return [rows[round(i * (len(rows) - 1) / (ROWS - 1))] for i in range(ROWS)]
+
+
+def model_of(run):
+    """The file of the run's model, or None."""
+    paths = (os.path.join(run.folder, name) for name in MODELS)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def train(*words):
+    program = os.environ.get("TRAIN") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "train")
+    try:
+        ended = subprocess.run([program, *words], capture_output=True, timeout=WAIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RunError(f"{program}: {error}")
+    if ended.returncode:
+        raise RunError(ended.stderr.decode(errors="replace").strip().removeprefix("train: "))
+    return ended.stdout.decode(errors="replace")
+
+
+def sample_of(run):
+    """The text that the run wrote at its end, or that its model writes now."""
+    text = read_text(os.path.join(run.folder, "sample.txt"))
+    if text is None and model_of(run) and not samples_of(run):
+        text = train(f"--generate={model_of(run)}", "--quiet")
+    return (text or "")[:TEXT]
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def weights_of(qkv, heads, groups, softcap):
+    """Attention weights (heads, T, T) of qkv (T, E): q, k and v as attention reads them, with `groups` keys."""
+    T = len(qkv)
+    size = qkv.shape[1] // (heads + 2 * groups)
+    queries = qkv[:, :heads * size].reshape(T, heads, size).transpose(1, 0, 2)
+    keys = qkv[:, heads * size:(heads + groups) * size].reshape(T, groups, size).transpose(1, 0, 2)
+    scores = queries @ np.repeat(keys, heads // groups, axis=0).transpose(0, 2, 1) / size ** 0.5
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    return softmax(np.where(np.tri(T, dtype=bool), scores, -np.inf))
+
+
+def attention_of(run, prompt):
+    """What the run's model attends to in the prompt: weights (layers, heads, T, T) and the T letters."""
+    path = model_of(run)
+    if not path:
+        raise RunError(f"{run.folder}: no model yet, so no attention of --prompt")
+    with tempfile.TemporaryDirectory() as folder:
+        text, dump = os.path.join(folder, "prompt.txt"), os.path.join(folder, "dump.safetensors")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write(prompt + prompt[-1])  # the last letter is a target only
+        train(f"--evaluate={path}", text, "--batch-size=1", f"--dump={dump}", "--quiet")
+        _, arrays = model_file.read_plain(dump)
+    T = int(arrays["valid"][0].sum())
+    heads = run.options["n-head"]
+    layers = [weights_of(arrays[f"transformer.h.{layer}.attn.qkv"][0, :T].astype(float), heads,
+                         run.options.get("n-kv-head", heads), run.options.get("attn-softcap", 0))
+              for layer in range(run.options["n-layer"])]
+    return np.array(layers), list(prompt[:T])
