@@ -1,5 +1,5 @@
 /* How a batch is cut: into micro-batches, one after another, and into parts (parts.h), which ranks
-   share. Both consist of whole sequences. Each, except for the last one, has a multiple of SUM_ROWS
+   share. Both consist of full sequences. Each, except for the last one, has a multiple of SUM_ROWS
    tokens, so that sums over tokens are split at the same rows (parts.h). */
 #include "model/math/ranks.h"
 #include "model/model.h"

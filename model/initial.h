@@ -5,11 +5,11 @@
      xavier   sqrt(2 / (in + out))  as other matrices   1 / sqrt(C)   1 / sqrt(C)       1
      width    1 / sqrt(in)          / sqrt(2L) too      1 / sqrt(C)   embd_std          embd_std
 
-   If embd_std is not given it is that of a matrix that reads the stream: std, and with `width` 1 /
-   sqrt(C), since the token embedding is the head's matrix too. So with `width` and `xavier`
-   the logits initially have a variance of about 1. The matrices into the stream are those of attention
-   and of the MLP that end their sub-layer. Placements multiply these numbers by factors of their own
-   (placement.h); one with factors by depth replaces the 1 / sqrt(2L).
+   If embd_std is not given, it is the standard deviation of a matrix that reads the stream: std, or with
+   `width` 1 / sqrt(C), because the head shares the token embedding. So with `width` and `xavier` the
+   logits initially have a variance of about 1. The matrices into the stream are the last ones of
+   attention and of the MLP. Placements multiply these numbers by their own factors (placement.h). If
+   these depend on depth, they replace 1 / sqrt(2L).
 
    gpt2: Radford et al. 2019, section 2.3. xavier: Glorot and Bengio 2010, equation 12, as a normal
    distribution; q, k and v count as three matrices (C,C), also with fewer heads of k and v, and a
@@ -28,7 +28,7 @@ struct initial_rule;
 
 struct initial {
     const struct initial_rule *rule;
-    double std, embd_std; // embd_std: not positive if it is not given
+    double std, embd_std; // embd_std: not positive means not given
 };
 
 /* The standard deviation of a matrix with `in` inputs and `out` outputs. Each rule has a row of such

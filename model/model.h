@@ -10,10 +10,14 @@
 enum { HEAD_ROWS = 1024 }; // tokens whose dlogits are stored at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
-enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // which may have norms of their own
-enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // as the site's, or a row of norm_kinds
-enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
-enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
+enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // each may have its own kind of norm
+enum {
+    INNER_NORM_OFF,
+    INNER_NORM_ON,
+    INNER_NORM_KINDS
+}; // ON: the kind of the site; KINDS: a row of norm_kinds
+enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS }; // norms inside attention and the MLP
+enum { EXTENT_HEAD, EXTENT_WIDTH };                 // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
 enum { EMBD_SCALE_NONE, EMBD_SCALE_LEARNED };
 enum { ATTN_GATE_NONE, ATTN_GATE_HEAD, ATTN_GATE_ELEMENT };
@@ -27,9 +31,9 @@ struct model_config {
     int64_t site_norm[NORM_SITES];       // 0: as `norm`, else 1 + a row of norm_kinds
     int64_t site_placement[SITE_FINAL];  // 0: as `placement`, else 1 + a row of placements
     int64_t qk_norm, v_norm, ffn_norm;   // INNER_NORM_...
-    int64_t qk_norm_over;                // EXTENT_..., of v's norm too
+    int64_t qk_norm_over;                // EXTENT_..., also for the norm of v
     int64_t qk_scale;                    // QK_SCALE_...
-    double qk_scale_start;               // of a learned one, not 0
+    double qk_scale_start;               // initial value of a learned scale, not 0
     int64_t n_layer, n_head, n_embd, block_size;
     int64_t n_kv_head;                  // heads of keys and values; not positive: n_head
     int64_t ffn_width;                  // hidden units of the MLP; not positive: model_ffn_width()
@@ -39,26 +43,26 @@ struct model_config {
     double logit_softcap, attn_softcap; // 0: none
     double z_loss;                      // its weight
     int64_t init;                       // a row of initial_rules
-    double init_std, init_embd_std;     // of it, see initial.h
+    double init_std, init_embd_std;     // standard deviations, see initial.h
     int64_t embd_scale;                 // EMBD_SCALE_...
     double embd_scale_start;            // of a learned one
     int64_t bias;                       // biases of linear layers, and beta of norms
     int64_t final_norm;                 // FINAL_NORM_...
-    int64_t pad_stats;                  // whether pads are tokens to norms
-    int64_t local_stats;                // whether norms pool over this rank's tokens only
+    int64_t pad_stats;                  // whether norms include pads
+    int64_t local_stats;                // whether norms pool only over the tokens of this rank
     double dropout, mix_fraction;
-    double lambda_start;        // of a connection's lambda; negative: as the connection says
+    double lambda_start;        // initial value of lambda; negative: the connection's own
     int64_t micro_batch_tokens; // maximum number of tokens of a micro-batch; 0: that of the batch
-    int64_t batch_parts;        // the most parts of a batch (parts.h), at most PARTS_MAX
+    int64_t batch_parts;        // maximum number of parts of a batch (parts.h), at most PARTS_MAX
     int64_t any_length;         // batches may have fewer positions than block_size
     struct norm_options norms;
 };
 
-/* The kind of norm at a site, and that of one of the INNER_NORMS. */
+/* The kind of norm at a site, and the kind of one of the INNER_NORMS. */
 const struct norm_kind *model_norm(const struct model_config *config, int site);
 const struct norm_kind *model_inner_norm(const struct model_config *config, int inner);
 
-/* The row of placements that was chosen for attention or for the MLP. */
+/* The row of placements chosen for attention or for the MLP. */
 const struct placement *model_placement(const struct model_config *config, int site);
 
 /* The row of the attention, or of the MLP, of layer l. */
@@ -79,8 +83,8 @@ size_t model_ffn_width(const struct model_config *config);
    --qk-scale-start is given. */
 double model_qk_scale_start(const struct model_config *config);
 
-/* Whether there is a norm before the head, whether the norm of a site is anywhere (SITE_FINAL:
-   before the head or after the embedding), and whether one of this kind is at any site. */
+/* Whether there is a norm before the head, whether the model has a norm of this site (SITE_FINAL:
+   before the head or after the embedding), and whether it has a norm of this kind. */
 bool model_has_final(const struct model_config *config);
 bool model_has_site(const struct model_config *config, int site);
 bool model_has_norm(const struct model_config *config, const struct norm_kind *kind);
@@ -95,13 +99,13 @@ struct layer {
 
 struct model {
     struct model_config config;
-    size_t B, T, C, V, L; // B and T are those of the largest batch
-    size_t rows;          // tokens that there is memory for at a time: a micro-batch
+    size_t B, T, C, V, L; // B and T of the largest batch
+    size_t rows;          // tokens of the largest micro-batch, for which there is memory
     size_t slots;         // of gradients, see parts.h
-    bool zero;            // all gradients are
+    bool zero;            // all gradients are 0
     uint64_t seed;
-    size_t threads;     // of a pass; 0: as many as its work is worth
-    size_t threads_max; // that there is memory for: omp_get_max_threads() of model_init()
+    size_t threads;     // of a pass; 0: chosen by the amount of work
+    size_t threads_max; // for which there is memory: omp_get_max_threads() in model_init()
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C) as embedding.h has it
     struct param
@@ -123,8 +127,8 @@ struct model {
     real *stream_out;       // (B,T,C) the last layer's output (not owned)
     real *final_out;        // (B,T,C) of the final norm; NULL without it
     const real *head_in;    // (B,T,C) what the head reads (not owned)
-    real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they need room
-    real *losses;           // (B,T) of the whole batch, as the next two
+    real *logits;           // (threads,1 or 2,ROWS,vec_padded(V)): z, and logits if they differ
+    real *losses;           // (B,T) of the full batch, as the next two
     unsigned char *correct; // (B,T), of model_loss()
     // gradients
     real *dstream[3];         // (B,T,C) of the residual stream: a sub-layer's input and output, and
@@ -136,8 +140,8 @@ struct model {
     struct arena arena;                 // owns all of this memory
 };
 
-/* Makes a model for batches of up to B x config->block_size tokens of a vocabulary of V, with
-   initial weights by seed. Impossible sizes die with status 2, too little memory with status 1. */
+/* Makes a model for batches of up to B x config->block_size tokens and a vocabulary of V, with
+   initial weights by seed. Dies with status 2 for impossible sizes, 1 for too little memory. */
 void model_init(struct model *model, const struct model_config *config, size_t V, size_t B,
                 uint64_t seed);
 void model_free(struct model *model);
@@ -147,11 +151,11 @@ void model_free(struct model *model);
    watched for probes, or initial values come from the first batch. */
 bool model_needs_batch(const struct model_config *config);
 
-/* A batch may go through the model in micro-batches: runs of whole sequences, so that only one of
+/* A batch may go through the model in micro-batches: runs of full sequences, so that only one of
    them needs memory for its activations. Sums over tokens are split at the same rows as those of the
-   whole batch and added in the same order, so the results have the same bits.
+   full batch and added in the same order, so the results have the same bits.
 
-   The micro-batch that starts at sequence `first`: the whole batch, if there is memory for it. */
+   The micro-batch that starts at sequence `first`: the full batch, if there is memory for it. */
 struct batch model_micro_batch(const struct model *model, const struct batch *batch, size_t first);
 
 /* Training: forward and backward of the batch, micro-batch by micro-batch. Adds `scale` times the
@@ -159,30 +163,30 @@ struct batch model_micro_batch(const struct model *model, const struct batch *ba
    that mean loss. `step` keys dropout. */
 double model_gradient(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
-/* What follows takes a batch that there is memory for, such as a micro-batch.
+/* The following functions take a batch for which there is memory, such as a micro-batch.
 
    The batch through all layers, up to what the head reads. Pads come after a sequence's tokens:
    causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
    that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
-   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`;
-   in evaluation neither. A caller that changes weights increments lists.param.version. */
+   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`. In
+   evaluation they use running statistics, and dropout is off. A caller that changes weights increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
 /* The batch as the norms see it in such a pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
-/* How batches of up to B sequences are cut (cut.c): the tokens that there must be memory for at a
-   time. */
+/* How batches of up to B sequences are cut (cut.c): the number of tokens of the largest
+   micro-batch. */
 size_t model_cut_rows(const struct model_config *config, size_t B);
 
-/* The largest number of parts that such a batch may have. That of items has as many positions as its
-   longest item, so its number of parts varies. */
+/* The largest number of parts of such a batch. A batch of items has as many positions as its longest
+   item, so its number of parts varies. */
 size_t model_cut_parts(const struct model_config *config, size_t B);
 
-/* The slots of gradients that this rank needs for them: for its run of the parts, or for all. */
+/* The number of slots of gradients that this rank needs for its parts, or for all parts. */
 size_t model_cut_slots(const struct model_config *config, size_t B);
 
-/* The parts of the batch `all`, in a pass over the micro-batch `batch` of it. */
+/* The parts of the batch `all`, in a pass over its micro-batch `batch`. */
 struct parts model_parts(const struct model_config *config, const struct batch *batch,
                          const struct batch *all);
 
@@ -203,7 +207,7 @@ int model_extend_threads(const struct model *model);
 /* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
    calls computed those before `first`. Attention reads their keys and values where forward keeps
    them for backward, so one more character costs one token's work. The result is the same as that
-   of a forward of the whole sequence, to the bit. The leader's helpers take part (team_lead()). */
+   of a forward of the full sequence, to the bit. The leader's helpers take part (team_lead()). */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
@@ -215,7 +219,7 @@ size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 /* After model_loss(): the number of valid targets that were the most likely character. */
 size_t model_correct(const struct model *model, const struct batch *batch);
 
-/* The second half of model_gradient(), after a forward in training of the whole batch. */
+/* The second half of model_gradient(), after a forward in training of the full batch. */
 double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
 void model_zero_grad(struct model *model);
@@ -224,7 +228,7 @@ void model_zero_grad(struct model *model);
 int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
 
-/* What the norm before the head reads, (B,T,C): the stream, or what the end makes of several. */
+/* The input (B,T,C) of the norm before the head: the stream, or the end's mixture of several. */
 static inline const real *model_final_in(const struct model *model) {
     return model->end.kind ? connection_u(&model->end) : model->stream_out;
 }

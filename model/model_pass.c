@@ -24,7 +24,7 @@
      - between the head's backward and the layers', which assign rows to threads slab by slab.
 
    A batch may go through both columns in micro-batches, one after another. Their sums over tokens
-   are those of the whole batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a
+   are those of the full batch, in the order of parts.h. A matrix product adds SUM_ROWS tokens at a
    time to dW, a sum over row blocks adds block after block, and micro-batches end where these do.
    If wte is the head's weight too, dwte is two such sums, over the logits and over dembedded, which
    are added after the last micro-batch. */
@@ -262,7 +262,7 @@ static void tied_work(void *argument) {
     team_barrier();
 }
 
-/* Of a micro-batch, where each valid target of the whole batch has this weight in the gradient. */
+/* Of a micro-batch, where each valid target of the full batch has this weight in the gradient. */
 static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
                      size_t valid, bool last) {
     pass->tokens.scale = scale;

@@ -1,5 +1,5 @@
-/* What is outside the layers, between the embedding and the head: see outer.c. Every
-   function is called by every thread of the team. */
+/* The operations outside the layers, between the embedding and the head: see outer.c. Every thread of
+   the team calls every function. */
 #ifndef OUTER_H
 #define OUTER_H
 

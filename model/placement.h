@@ -23,9 +23,9 @@ struct placement {
     bool pre, out, post, final, embedding;
     const char *connection; // NULL: plain
     bool fixed;             // no other connection
-    bool plain;             // its norms learn neither gamma nor beta
-    bool qk;                // queries and keys are normalized without --qk-norm too
-    bool qkv;               // queries, keys and values are
+    bool plain;             // the norms learn neither gamma nor beta
+    bool qk;                // queries and keys are normalized even without --qk-norm
+    bool qkv;               // queries, keys and values are normalized
     bool gains; // q and k, the MLP's hidden units and the logits have learned factors (gain.h)
     bool unit;  // the weight matrices keep unit length along the stream's channels (unit.h)
     double (*a)(size_t L);     // of L layers

@@ -35,7 +35,7 @@
 struct sublayer {
     size_t C;
     size_t E, H;            // widths of what `in` writes and of what `proj` reads
-    size_t sweep;           // tokens that go through the stages together: whole row blocks
+    size_t sweep;           // tokens that go through the stages together: full row blocks
     size_t heads, kv_heads; // of attention; 0: this is the MLP
     struct rope rope;       // of attention
     struct gate gate;       // of attention's output

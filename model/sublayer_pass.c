@@ -13,7 +13,7 @@
      INNER | one of QKV pools over     | statistics of q, k, v     | their gradients
            | tokens                    |                           |
      PROJ  | a thread's rows are not   | q, k and v of all rows    | dproj_in of all rows
-           | whole sequences; or       |                           |
+           | full sequences; or       |                           |
            | FFN pools over tokens     | statistics of inner       | their gradients
      OUT   | OUT pools over tokens     | statistics of projected   | their gradients
      POST  | POST pools over tokens    | statistics of sum         | their gradients
@@ -108,7 +108,7 @@ static void sweeps_backward(const struct sublayer_call *c, int first, int last, 
             stage_backward(c, (enum stage)stage, team_rows(n, own, sweep));
 }
 
-/* The next of the thread's rows that are both whole sequences and whole blocks. */
+/* The next of the thread's rows that are both full sequences and full blocks. */
 static struct range next_sequences(const struct sublayer_call *c, size_t n, struct range own) {
     size_t T = c->pass->tokens.T, count = T;
     while (count % ROWS) count += T;
@@ -121,7 +121,7 @@ static struct range heads_of(const struct sublayer_call *c, struct range rows) {
 }
 
 /* The thread's part of `all` rows through a segment. If the segment starts at PROJ, attention has
-   already run; else the thread's rows are whole sequences, and attention needs no other rows. */
+   already run; else the thread's rows are full sequences, and attention needs no other rows. */
 
 static void segment_forward(const struct sublayer_call *c, int first, int last, struct range all) {
     struct range own = team_part_rows(all), rows;

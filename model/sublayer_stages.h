@@ -114,7 +114,7 @@ void stage_act(const struct sublayer_call *c, struct range rows, real *y);
 /* The attention of this pass. */
 struct attention stage_attention(const struct sublayer_call *c);
 
-/* One stage of at most `sweep` rows, whole row blocks in backward. */
+/* One stage of at most `sweep` rows, full row blocks in backward. */
 void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows);
 void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows);
 

@@ -251,9 +251,9 @@ def read_command():
     parser = argparse.ArgumentParser(description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
     add("--only", type=configurations, default=list(SIZES), help=f"some of {','.join(SIZES)}")
-    add("--norm", choices=NORMS, default="ln")
-    add("--placement", choices=PLACEMENTS, default="pre")
-    add("--bias", choices=("on", "off"), default="on")
+    add("--norm", choices=NORMS, default="ln", help="norm of both models (default ln)")
+    add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
+    add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")
     add("--dtype", choices=("float32",), default="float32", help="number type of normlab")
     add("--threads", type=number(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
     add("--repeat", type=number(int, 1), default=3, help="number of alternations (default 3)")

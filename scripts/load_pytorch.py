@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""Loads a run's model into PyTorch, nanoGPT and Hugging Face transformers, and their models into ./train:
+"""Converts models between ./train and PyTorch, nanoGPT and Hugging Face transformers:
 
-  scripts/load_pytorch.py RUN                          print what model.safetensors holds
+  scripts/load_pytorch.py RUN                          print the contents of model.safetensors
   scripts/load_pytorch.py RUN --nanogpt=model.py       load its weights into nanoGPT's own GPT class
-  scripts/load_pytorch.py RUN --nanogpt=model.py --text="To be"      loss, and the next character
-  scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       as ./train --evaluate=RUN FILE
+  scripts/load_pytorch.py RUN --nanogpt=model.py --text="To be"      print the loss and the next characters
+  scripts/load_pytorch.py RUN --nanogpt=model.py --corpus=FILE       print the loss, as ./train --evaluate does
   scripts/load_pytorch.py --from-nanogpt=ckpt.pt --meta=meta.pkl -o FILE
-                                                       for ./train --generate=FILE, --evaluate=FILE
-  scripts/load_pytorch.py RUN --to-hf=FOLDER           for AutoModelForCausalLM.from_pretrained(FOLDER)
-  scripts/load_pytorch.py --from-hf=FOLDER -o FILE     such a folder for ./train, as with --from-nanogpt
-  scripts/load_pytorch.py --from-hf=FOLDER --encode=TEXT -o IDS      a text as characters that stand for
+                                                       convert for ./train --generate and --evaluate
+  scripts/load_pytorch.py RUN --to-hf=FOLDER           convert for AutoModelForCausalLM.from_pretrained()
+  scripts/load_pytorch.py --from-hf=FOLDER -o FILE     convert such a folder for ./train
+  scripts/load_pytorch.py --from-hf=FOLDER --encode=TEXT -o IDS      write TEXT as characters that stand for
                                                        the folder's tokens; --decode=IDS is the reverse
 
-RUN is a run's folder or any safetensors file. model_file.py has two ways to read one, to copy into
-programs of your own; the first needs numpy only.
+RUN is a run's folder or any safetensors file. model_file.py has two functions that read such files, which
+you can copy into your own programs. The first needs only numpy.
 
---nanogpt runs the Python file that it names, and needs PyTorch; --encode and --decode need the tokenizers
-package. Nothing else here needs more than numpy. ckpt.pt and
-meta.pkl are pickles, and a pickle can run code. They are read by a reader of our own that makes
-tensors, lists, texts and numbers, and refuses a pickle that asks for more.
+--nanogpt runs the Python file that it names, and needs PyTorch. --encode and --decode need the tokenizers
+package. Everything else needs only numpy. ckpt.pt and meta.pkl are pickles, and a pickle can run code.
+They are therefore read by a reader that makes only tensors, lists, texts and numbers, and refuses anything else.
 """
 import argparse
 import importlib

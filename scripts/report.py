@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the claims of five articles on normalization and writes a page that says what came out.
+"""Measures the claims of five articles on normalization, and writes a page of verdicts.
 
 experiments -> list of runs (FOLDER/wanted.txt) -> scripts/ablate.sh --grid -> measurements
   -> FOLDER/facts.csv -> rules -> verdicts.csv -> report.html, and a table in the terminal

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""The table of runs: scripts/table.py FOLDER | RUN... prints one row per variant, in Markdown.
+"""Prints a table of runs, one row per variant, in Markdown: scripts/table.py FOLDER | RUN...
 
-FOLDER is an ablation's (scripts/ablate.sh), whose grid says which options differ. A RUN is the folder of
-a run, or a folder of runs; then the options count that make a difference (run_options.py), and if every
-variant is a single run, a column names it. A row holds the final validation loss (median, mean and
-standard deviation, range over seeds), the best validation loss, the numbers of runs that are done, and of
-these stuck (the loss did not fall), that diverged or failed, and the seconds of a run. Losses are those of
-runs that are done, in nats per character.
+FOLDER is an ablation's folder (scripts/ablate.sh), and its grid names the options that differ. RUN is a
+run's folder, or a folder of runs, whose options are compared (run_options.py). If every variant is a
+single run, a column names it. A row has the final validation loss (median, mean and standard deviation,
+range over seeds), the best validation loss, the seconds per run, and how many runs are done, stuck (done,
+but the loss did not fall), diverged or failed. Losses are those of done runs, in nats per character.
 """
 import argparse
 import csv

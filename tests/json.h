@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* True if the whole text is one JSON value (RFC 8259) with blanks around it. */
+/* True if the full text is one JSON value (RFC 8259) with blanks around it. */
 bool json_valid(const char *text);
 
 /* The value of a member of the object at the start of `object`, or NULL if there is no such

@@ -58,7 +58,7 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 
 /* A norm with a placement, as the configuration of a small model, and as options, which are valid
    until the next call. INNER_HEADS: norms of queries and keys by head, and of the MLP; INNER_WIDTH: of
-   queries, keys and values over the whole width, and a learned scale. The blocks: GPT-2's; one like
+   queries, keys and values over the full width, and a learned scale. The blocks: GPT-2's; one like
    Llama's; one like Gemma 2's, with grouped queries; one of what these have not. */
 struct pair {
     int norm, placement;

@@ -20,7 +20,7 @@ static void start(struct corpus *corpus, const char *name, const struct corpus_o
     encoder_start(encoder, name, options->level, &corpus->ids);
 }
 
-/* The whole text is encoded: makes the corpus of it. */
+/* The full text is encoded: makes the corpus of it. */
 static void finish(struct corpus *corpus, const struct corpus_options *options,
                    struct encoder *encoder) {
     const struct corpus_kind *kind = corpus->kind;

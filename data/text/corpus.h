@@ -123,7 +123,7 @@ bool corpus_has_pads(const struct corpus *corpus);
 size_t corpus_blocks(const struct corpus *corpus, size_t T);
 void corpus_validation(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 
-/* A slice of the training split, to measure a model on: `count` of its whole blocks of T, spread
+/* A slice of the training split, to measure a model on: `count` of its full blocks of T, spread
    evenly over it, with count <= corpus_training_blocks(). The slice does not depend on what
    corpus_sample() does. corpus_slice() fills `batch` with blocks first, first + 1, ... of the
    slice, at most B, and sets batch->B. Of items each is a block; of random characters the slice is

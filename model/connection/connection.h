@@ -58,11 +58,11 @@ struct connection_options {
     const real *embedded; // (B,T,C) the embeddings, before a norm
 };
 
-/* What a kind does. All but attach are called by every thread of the team, read and write and their
-   backward for rows that the thread has, in backward whole row blocks. f, df, dsum, du and dx point
+/* The functions of a kind. Every thread of the team calls all but attach. It calls read, write and
+   their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx point
    to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
-    /* Declares what is learned, and takes memory. All members before `f` are set. */
+    /* Declares the parameters, and takes memory. All members before `f` are set. */
     void (*attach)(struct connection *c, const struct connection_options *options,
                    const struct layout *layout);
     /* After a change of the parameters, and before a barrier. NULL: nothing to do. */
@@ -93,7 +93,7 @@ struct connection_kind {
     bool streams;        // there are streams beside x
     bool without_post;   // there is no vector that POST could normalize
     const struct connection_functions *functions;
-    const void *own; // what these functions need to know of the kind
+    const void *own; // data of the kind for these functions
     /* Of kinds with initial values from the first batch, else NULL, by one thread: sets them before
        the sub-layer's forward, from a number that the sub-layers hand on; then computes the next. */
     void (*profile_before)(struct connection *c, double number);
@@ -113,7 +113,8 @@ void connection_attach(struct connection *c, const struct connection_options *op
 void connection_param(struct connection *c, size_t i, const char *name, size_t rows, size_t columns,
                       double start, const struct layout *layout);
 
-/* Adds the sums of all row blocks to the gradients. By every thread of the team after a barrier. */
+/* Adds the sums of all row blocks to the gradients. Every thread of the team calls it, after a
+   barrier. */
 void connection_gradient(const struct connection *c, const struct parts *parts);
 
 static inline void connection_prepare(const struct connection *c) {

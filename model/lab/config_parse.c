@@ -37,7 +37,7 @@ static void resolve_auto(struct config *config) {
     model->n_kv_head = (int64_t)model_kv_heads(model);
     model->ffn_width = (int64_t)model_ffn_width(model);
     model->any_length = config->items && config->pad_to == PAD_TO_LONGEST;
-    if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of whole batches
+    if (config->dump) model->micro_batch_tokens = 0; // the gradients are those of full batches
     // only training has probes
     model->norms.watch = config->probe_interval && !config->generate && !config->evaluate;
     config->team = config->threads == OPTION_AUTO ? 0 : config->threads;
@@ -45,7 +45,7 @@ static void resolve_auto(struct config *config) {
     omp_set_num_threads((int)config->threads);
 }
 
-/* Dies if --placement-attn or --placement-ffn mixes a placement that concerns the whole model with
+/* Dies if --placement-attn or --placement-ffn mixes a placement that concerns all sub-layers with
    another one. Such a placement's connection has streams of its own, to which all sub-layers add, or
    it keeps all weights, embeddings included, at unit length. */
 static void check_whole_rows(const struct model_config *model) {

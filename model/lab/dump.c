@@ -90,7 +90,7 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
     return y;
 }
 
-/* The norms of queries, keys and values, of rows by head or over the whole width. */
+/* The norms of queries, keys and values, of rows by head or over the full width. */
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
     size_t N = tokens_of(d);
     for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {

@@ -24,7 +24,7 @@
      transformer.h.l.ln_1, ln_2        (B,T,C) of attention and the MLP: the first of PRE, OUT and
                                        POST; the others have _out and _post
      transformer.h.l.ln_1_second, ...  (B,T,C) of r, where sub-layers read it
-     transformer.h.l.attn.q_norm,      (B,T,NH,HS) by head, or (B,T,C) over the whole width; the
+     transformer.h.l.attn.q_norm,      (B,T,NH,HS) by head, or (B,T,C) over the full width; the
        k_norm, v_norm                  output is u of qkv_norm.h, before scale and gain
      transformer.h.l.mlp.norm          (B,T,H)  of act(expanded)
 

@@ -71,7 +71,7 @@ static void say_ranks(struct progress *progress, const struct record *r) {
     if (ranks == 1) return;
     if (r->model->lists.whole)
         progress_say(progress,
-                     "each of the %zu ranks computes the whole batch: one of the "
+                     "each of the %zu ranks computes the full batch: one of the "
                      "norms pools in a way that ranks cannot share",
                      ranks);
     else if (parts_count(&parts) < ranks)

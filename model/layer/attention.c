@@ -50,7 +50,7 @@ struct head {
     real *slope_t;          // (T,ROWS): dZ / d(s S)^T, with a soft cap
 };
 
-_Static_assert(ROWS % LANES == 0, "a block of queries is whole vectors");
+_Static_assert(ROWS % LANES == 0, "a block of queries is full vectors");
 
 size_t attention_scratch(const struct attention *a) {
     return ROWS * (2 * (a->T + a->C / a->NH) + (a->softcap > 0 ? a->T : 0));
@@ -184,7 +184,7 @@ static inline size_t keys_seen(size_t query, size_t end) {
 }
 
 /* to (end,count) = x (end,HS) y^T, for y (count,HS), the block's q or dout. y_t (HS,ROWS) is
-   scratch for its transpose. Columns from count to the next whole vector are computed from what
+   scratch for its transpose. Columns from count to the next full vector are computed from what
    y_t held; nobody uses them. */
 static void products(const struct head *head, size_t end, real *to, struct matrix x, size_t count,
                      struct matrix y, real *y_t) {

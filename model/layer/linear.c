@@ -158,7 +158,7 @@ static struct region own_region(const struct linear *linear) {
                            team_part_of(thread / down, across, linear->in, PANEL)};
 }
 
-/* Whether the piece is a whole part that a product sums at once, and its slot is added to the one
+/* Whether the piece is a full part that a product sums at once, and its slot is added to the one
    below it right away. Then the product may add to that one itself, with the same bits. */
 static bool adds_below(const struct parts_piece *piece) {
     return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;

@@ -26,7 +26,7 @@ enum { SUM_ROWS = 256 }; // values of k that are summed at a time
 
 enum {
     PANEL = TILE_V * LANES, // columns of B
-    PANEL_A = 48,           // rows of A: whole tiles, and whole cache lines, for every machine
+    PANEL_A = 48,           // rows of A: full tiles, and whole cache lines, for every machine
 };
 
 /* A matrix: its first element, and the strides in reals from one row to the next and from one

@@ -1,6 +1,6 @@
 /* The order of sums over the tokens of a batch.
 
-   A batch is cut into parts, runs of whole sequences. Inside a part a sum goes from row block to row
+   A batch is cut into parts, runs of full sequences. Inside a part a sum goes from row block to row
    block (team.h). The sums of parts are added in pairs, as a binary tree over the parts' numbers
    says, here for seven:
 
@@ -10,7 +10,7 @@
                       0..6
 
    The parts depend on the batch alone. So a sum has the same bits for any number of threads, and for
-   any number of processes that each have whole parts.
+   any number of processes that each have full parts.
 
    A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If it
    begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1, part 5 in
@@ -41,7 +41,7 @@ struct parts_piece {
     size_t slot;       // where the part is summed
     size_t merges;     // how often the top slot is added to the one below it after these rows
     bool from_zero;    // the slot starts from 0 here
-    bool whole;        // a whole part
+    bool whole;        // a full part
 };
 
 /* A batch of N rows that is one part. */

@@ -1,4 +1,4 @@
-/* Ranks: processes that train one model together, over MPI. Each has the whole model, and takes some
+/* Ranks: processes that train one model together, over MPI. Each has the full model, and takes some
    parts of every batch (parts.h). Ranks exchange the sums of whole subtrees and add them in the
    tree's order, so the results have the same bits for any number of ranks.
 

@@ -1,4 +1,4 @@
-/* The number type of the whole model: float, or double under -DREAL=double, in which the tests
+/* The number type of the model: float, or double under -DREAL=double, in which the tests
    check every gradient against finite differences.
 
    The source alone decides where results are rounded. The compiler may not fuse a product and a sum

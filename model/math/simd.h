@@ -166,7 +166,7 @@ SIMD_INLINE vec vec_max(vec a, vec b) { // in each lane; b where a or b is NaN
     return a;
 }
 
-/* n rounded up to whole vectors. The compiler knows that a loop up to this count has no scalar
+/* n rounded up to full vectors. The compiler knows that a loop up to this count has no scalar
    remainder. */
 static inline size_t vec_padded(size_t n) {
     return (n + LANES - 1) & ~(size_t)(LANES - 1);

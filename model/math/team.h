@@ -60,7 +60,7 @@ static inline void team_barrier(void) {
     profile_lap(PROFILE_WAIT);
 }
 
-/* The part of 0 .. count that belongs to thread number `thread` of `threads`, in whole units. */
+/* The part of 0 .. count that belongs to thread number `thread` of `threads`, in full units. */
 static inline struct range team_part_of(size_t thread, size_t threads, size_t count, size_t unit) {
     size_t units = (count + unit - 1) / unit;
     size_t begin = thread * units / threads * unit, end = (thread + 1) * units / threads * unit;
@@ -78,7 +78,7 @@ static inline struct range team_part_rows(struct range rows) {
     return (struct range){rows.begin + own.begin, rows.begin + own.end};
 }
 
-/* Whether every thread's part of `rows` consists of whole units, such as sequences of T tokens,
+/* Whether every thread's part of `rows` consists of full units, such as sequences of T tokens,
    that start at multiples of `unit`. */
 static inline bool team_parts_whole(struct range rows, size_t unit) {
     size_t threads = (size_t)omp_get_num_threads();

@@ -66,7 +66,7 @@ static const struct norm_option bn_axis = {
     .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
 };
 
-/* Positions are those of the whole batch. */
+/* Positions are those of the full batch. */
 static const struct norm_option bn_shards = {
     .name = "bn-shards",
     .type = NORM_INTEGER,

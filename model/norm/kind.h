@@ -23,7 +23,7 @@ struct tokens {
     bool probe;            // watched norms measure this batch
     double scale;          // in backward: weight of the batch's mean loss in the gradient
     size_t rows_per_token; // 0 means 1; heads are rows of their own in qkv_norm.h
-    size_t first;          // row, from which on x is new: a text that grows (model_extend())
+    size_t first;          // first row of x that is new, when a text grows (model_extend())
     struct parts parts;    // in training: those that the tokens belong to
     bool local;            // norms pool over the tokens of this rank only
 };
@@ -33,8 +33,8 @@ static inline bool token_counts(const struct tokens *tokens, size_t row) {
     return tokens->valid[tokens->rows_per_token ? row / tokens->rows_per_token : row];
 }
 
-/* Which switch decides whether a parameter is learned: gamma with --affine=on, beta if --bias=on
-   too, others always. A parameter that is not learned keeps its initial value. */
+/* Whether a parameter is learned: gamma with --affine=on, beta with --affine=on and --bias=on, others
+   always. A parameter that is not learned keeps its initial value. */
 enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 
 struct norm; // one norm at one site of the model
@@ -69,7 +69,7 @@ struct norm_kind {
     bool unit;        // every row of y has length 1
     bool centred;     // by the mean of what it is over
     bool causal;      // it pools over tokens, but a token sees no later one and no other sequence;
-                      // else it needs the whole batch at once
+                      // else it needs the full batch at once
     bool by_parts;    // it pools by sums over parts of the batch (pool.h), which ranks can share
     bool by_position; // its options let it pool at each position alone: STATISTICS_POSITION
     struct norm_tensor param[NORM_TENSORS + 1];

@@ -31,7 +31,7 @@ void norm_gradient_statistics(const struct norm *norm, const struct tokens *toke
 
 /* Computes y = norm(x) for some rows and returns y. x and y point to the first of them. The
    identity writes nothing and returns x. x and y may not overlap. The same for backward, with dx
-   and dy; its rows are whole row blocks. */
+   and dy; its rows are full row blocks. */
 const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x);
 const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,

@@ -46,7 +46,7 @@ static size_t count(const struct tokens *tokens, struct range rows) {
     return valid;
 }
 
-/* The number of valid tokens among these rows of the whole batch. The pass may have only some of
+/* The number of valid tokens among these rows of the full batch. The pass may have only some of
    the rows: tokens->valid starts at its first one. */
 static size_t count_batch(const struct tokens *tokens, const struct parts *parts,
                           struct range rows) {

@@ -39,7 +39,7 @@ static inline bool token_left_out(const struct tokens *tokens, size_t n) {
     return tokens->training && !token_counts(tokens, n);
 }
 
-/* The number of valid tokens in the whole batch, on all ranks; with tokens->local in this rank's
+/* The number of valid tokens in the full batch, on all ranks; with tokens->local in this rank's
    part of it. */
 size_t pool_count(const struct tokens *tokens);
 

@@ -2,11 +2,11 @@
 
      q^ = N_q(q),  k^ = N_k(k),  v^ = N_v(v)        any of them may be the identity
 
-   Their extent is a head or the whole width. Head by head a token has NH rows of HS = C / NH
+   Their extent is a head or the full width. Head by head a token has NH rows of HS = C / NH
    channels, with one gamma and beta (HS) for all heads; under ln or rms with gamma = 1 and beta = 0
    no score then exceeds sqrt(HS). Grouped queries have fewer keys and values: KV heads
    (attention.h). A norm that pools over tokens pools over the heads too. In gn, ts and pn a head is
-   one group; over the whole width a group of gn and ts has as many channels in k and v as in q. Over the whole width a token is one row of C channels, as for norms elsewhere.
+   one group; over the full width a group of gn and ts has as many channels in k and v as in q. Over the full width a token is one row of C channels, as for norms elsewhere.
 
    With a learned scale, the attention scores of head h are t_h u k^ instead of u k^ / sqrt(HS),
    with u = N_q(q) and t_h one learned number for each head. Attention divides by sqrt(HS), so here
@@ -18,7 +18,7 @@
 
    Henry et al. 2020 (arXiv:2010.04245), q and k of length 1 in each head,
    with a learned scale, one for all heads; Dehghani et al. 2023
-   (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the whole width;
+   (arXiv:2302.05442), by LayerNorm; OLMo 2 (arXiv:2501.00656), by RMSNorm over the full width;
    HybridNorm (Zhuo et al. 2025, arXiv:2503.04598), q, k and v. */
 #ifndef QKV_NORM_H
 #define QKV_NORM_H

@@ -6,7 +6,7 @@
 enum { CHANNELS = 32 }; // in a unit of work
 enum { VECTORS = 4 };   // mean to t
 
-/* The sets of a batch: positions, or sets of whole sequences. */
+/* The sets of a batch: positions, or sets of full sequences. */
 struct sets {
     size_t C, count;
     bool positions;
@@ -20,7 +20,7 @@ static bool by_position(const struct norm *norm) {
     return norm->kind->state[SETS_RUNNING_MEAN].positions;
 }
 
-/* The number of sets of whole sequences among B. */
+/* The number of sets of full sequences among B. */
 static size_t sequence_sets(const struct norm *norm, size_t B) {
     if (!norm->kind->options[SETS_SHARDS]) return B;
     return size_min((size_t)norm->option[SETS_SHARDS].integer, B);

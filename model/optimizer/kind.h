@@ -2,7 +2,7 @@
    optimizer.h.
 
    A kind is a row: its options, what it keeps of each tensor from update to update, which tensors
-   it takes, and its update. It updates a tensor element by element, or by whole matrices. Tensors
+   it takes, and its update. It updates a tensor element by element, or by full matrices. Tensors
    that a kind does not take are AdamW's. */
 #ifndef OPTIMIZER_KIND_H
 #define OPTIMIZER_KIND_H

@@ -1,6 +1,6 @@
 """Attention, the MLP and positions for normlab.py; norms of queries, keys and values.
 
---qk-norm and --v-norm, over each head (Dehghani et al. 2023) or over the whole width (OLMo 2), and with
+--qk-norm and --v-norm, over each head (Dehghani et al. 2023) or over the full width (OLMo 2), and with
 --qk-scale=learned one learned number for each head, by which its logits are multiplied. With --qk-norm=l2
 that is QKNorm (Henry et al. 2020), which has one number for all heads of a layer.
 

@@ -2,7 +2,7 @@
 
     ids = encode(model, "To be")          (N)
     decode(model, ids)                    text
-    evaluate(model, text)                 nats per character of the whole text
+    evaluate(model, text)                 nats per character of the full text
     generate(model, "To be", 200)         text
 """
 import torch

@@ -272,7 +272,7 @@ Test(cli_effects, profile_is_in_the_summary) {
     cr_expect(!json_member(file_text("usual/summary.json", NULL), "profile"), "not asked for");
 }
 
-/* The whole batch at once, and as few of its sequences as there may be. */
+/* The full batch at once, and as few of its sequences as there may be. */
 Test(cli_effects, micro_batches_change_nothing) {
     static const char *const cases[] = {
         "--norm=ln --batch-size=70 text.txt",

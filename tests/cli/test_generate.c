@@ -236,7 +236,7 @@ Test(evaluate, gives_the_last_loss_of_the_log) {
 
 Test(evaluate, another_corpus_is_measured_as_a_whole) {
     learn("--out=out text.txt");
-    corpus_put_tiny("other.txt", 801); // whole blocks of 8, and the character before them
+    corpus_put_tiny("other.txt", 801); // full blocks of 8, and the character before them
     char *text = written("--evaluate=out other.txt");
     cr_expect(strstr(text, ": other.txt, 800 characters\n"), "%s", text);
     cr_expect(loss_of(text) < log(14) && loss_of(text) > 0.01);

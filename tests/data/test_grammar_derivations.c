@@ -110,7 +110,7 @@ static void chart_free(struct chart *chart) {
     free(chart->memo);
 }
 
-/* The derivations of the whole text from the start symbol. */
+/* The derivations of the full text from the start symbol. */
 static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
                               size_t length) {
     struct chart chart = chart_make(rules, count, text, length);

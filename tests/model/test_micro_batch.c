@@ -108,7 +108,7 @@ Test(micro_batch, norms_of_queries_keys_values_and_hidden_units) {
 }
 
 /* Batches of any length up to the block: no sum is cut elsewhere, and there is memory for each. Those
-   of 4 positions have more parts than those of a whole block. */
+   of 4 positions have more parts than those of a full block. */
 Test(micro_batch, batches_of_any_length) {
     enum { MANY = 300, BLOCK = 7 };
     for (size_t t = 1; t <= BLOCK; t++) {

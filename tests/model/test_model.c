@@ -1,4 +1,4 @@
-/* The whole model: it learns; its initial weights, gradients, dropout and evaluation are right. */
+/* The full model: it learns; its initial weights, gradients, dropout and evaluation are right. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
 #include "tests/model/fit.h"

@@ -60,7 +60,7 @@ static double length_of(const struct sublayer *attention, size_t token, size_t b
     return sqrt(squares);
 }
 
-/* By head every head has the length sqrt(HS), over the whole width the token has sqrt(C), and its
+/* By head every head has the length sqrt(HS), over the full width the token has sqrt(C), and its
    heads share it as they like. */
 Test(qkv_norm, extents) {
     struct model by_head, by_width;

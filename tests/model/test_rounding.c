@@ -5,7 +5,7 @@
 #include "tests/support.h"
 #include <math.h>
 
-enum { COUNT = 5 * LANES + 3 }; // whole vectors and a rest
+enum { COUNT = 5 * LANES + 3 }; // full vectors and a rest
 
 /* x^2 - 1 of x = 1 + 2^-k: rounded twice it is 2^(1-k), fused it has 2^-2k more. */
 static real just_above_one(void) {
