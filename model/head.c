@@ -1,4 +1,4 @@
-/* The head, from what it reads to the losses and back: the last line of the table in model_pass.c.
+/* The head, from its input to the losses and back: the last line of the table in model_pass.c.
 
    Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
    dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */

@@ -96,7 +96,7 @@ static void pre_forward(const struct sublayer_call *c, struct range rows) {
     qkv_norm_keep(&s->qkv_norm, rows, expanded);
 }
 
-/* q, k = g q, g k, or expanded = g expanded; keeps what they were. */
+/* q, k = g q, g k, or expanded = g expanded; keeps the earlier values. */
 static void in_gain_forward(const struct sublayer_call *c, struct range rows) {
     const struct sublayer *s = c->s;
     size_t width = s->in_gain.groups * s->in_gain.size, n = rows.begin, M = count(rows);

@@ -54,7 +54,7 @@ struct safetensors {
 };
 
 /* Opens the file, reads its header, and checks that the file obeys every rule of the format. If it
-   has checksums, the whole file is read once to check them. Dies with status 1 and says what is
+   has checksums, reads the complete file once to check them. Dies with status 1 and says what is
    wrong. */
 void safetensors_open(struct safetensors *file, const char *path);
 

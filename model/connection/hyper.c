@@ -12,7 +12,7 @@
      beta_i = 1 + p_i + s_beta tanh(z_i,S+1)
 
    start is the identity of i and k, and 1 of k = 0 for one stream i, another one in each sub-layer;
-   p and W are initially 0. So u is what it is with one stream. In `hyper-static` there is no W.
+   p and W are initially 0. So u is initially the same as with one stream. In `hyper-static` there is no W.
 
    Backward, with dH' from the sub-layer above:
      df = drop(b sum_j beta_j dH'_j),  dbeta_j = sum_c b drop(f) dH'_j

@@ -102,8 +102,8 @@ static void open_model(const struct config *config, const struct checkpoint *che
     checkpoint_read_model(checkpoint, model);
 }
 
-/* Reads the corpus that the model was trained on; false, with a message, if it is no longer there
-   as it was. One that the command line names (`given`) must be it. */
+/* Reads the corpus that the model was trained on; false, with a message, if it is missing or has
+   changed. Dies if the command line names another one (`given`). */
 static bool read_own_corpus(const struct config *config, const struct checkpoint *checkpoint,
                             bool given, struct corpus *corpus, struct progress *progress) {
     const char *path = config->corpus;

@@ -4,7 +4,7 @@
 
 #include "model/lab/record.h"
 
-/* --sample: writes what the trained model makes to sample.txt, and shows it. */
+/* --sample: writes a text of the trained model to sample.txt, and shows it. */
 void use_sample(const struct record *r, struct progress *progress);
 
 /* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item, into

@@ -21,8 +21,8 @@ void embedding_sinusoids(size_t T, size_t C, double rms, real *table);
 /* The given rows of x (B,T,C); by the calling thread. */
 void embedding_forward(const struct embedding *e, struct range rows, real *x);
 
-/* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. By every thread of the team, each
-   for its own channels, after a barrier. */
+/* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. Every thread of the team calls
+   it, after a barrier, and computes its own channels. */
 void embedding_backward(const struct embedding *e, const struct parts *parts, const real *dx);
 
 #endif

@@ -32,7 +32,7 @@ void gain_forward(const struct gain *gain, size_t M, real *y, size_t y_row, cons
 void gain_backward(const struct gain *gain, size_t block, size_t M, real *dy, size_t dy_row,
                    const real *x, size_t x_row);
 
-/* dp += the sums of all row blocks. By every thread of the team, after a barrier. */
+/* dp += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
 void gain_gradient(const struct gain *gain, const struct parts *parts);
 
 #endif

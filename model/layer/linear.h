@@ -33,7 +33,7 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena);
 
-/* Copies the weight into panels. After each change of the weights, by every thread of the team; a
+/* Copies the weight into panels. Every thread of the team calls it after each change of the weights. A
    barrier must follow. */
 void linear_prepare(const struct linear *linear);
 
@@ -69,8 +69,8 @@ void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out,
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x);
 
-/* dW += dy^T x over `rows` of a pass: dy (rows,out) with row stride `dy_row`, x (rows,in). By every
-   thread of the team, each for its own region of dW, after a barrier. */
+/* dW += dy^T x over `rows` of a pass: dy (rows,out) with row stride `dy_row`, x (rows,in). Every
+   thread of the team calls it, after a barrier, and computes its own region of dW. */
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, const real *dy, size_t dy_row, const real *x);
 
@@ -78,7 +78,7 @@ void linear_weight_gradient(const struct linear *linear, const struct parts *par
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
                           const struct parts *parts, struct range rows, size_t kept_row);
 
-/* db += the sums of all row blocks. By every thread of the team, after a barrier. */
+/* db += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
 void linear_bias_gradient(const struct linear *linear, const struct parts *parts);
 
 #endif

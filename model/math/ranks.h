@@ -37,9 +37,9 @@ void ranks_check(const char *what, uint32_t checksum);
    Afterwards every rank has all. */
 void ranks_share(double *values, size_t count);
 
-/* By every thread of the team: the stacks of all ranks, (all subtrees,size) in the order of the
-   parts, from this rank's `stack` (height,size), which is complete after a barrier. It stays until
-   the next call. Contains barriers. */
+/* Returns the stacks of all ranks, (all subtrees,size) in the order of the parts, from this rank's
+   `stack` (height,size), which is complete after a barrier. The result is valid until the next call.
+   Every thread of the team calls it. Contains barriers. */
 const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size);
 
 /* Some elements of the slots of a gradient (slots,stride): slot 0 becomes the sum over all parts of

@@ -5,9 +5,9 @@
 
 #include "model/math/tensor.h"
 
-/* Divides each row or column that keeps unit length by its length; zeros stay zeros. By every
-   thread of the team, each for rows or columns of its own, between barriers. The caller increments
-   the list's version. */
+/* Divides each row or column that keeps unit length by its length; zeros stay zeros. Every
+   thread of the team calls it, between barriers, and takes its own rows or columns. The caller
+   increments the list's version. */
 void unit_normalize(const struct tensor_list *list);
 
 #endif

@@ -67,7 +67,7 @@ struct norm_kind {
     const struct norm_option *options[NORM_KIND_OPTIONS + 1]; // NULL ends the list
     enum norm_axis over;
     bool unit;        // every row of y has length 1
-    bool centred;     // by the mean of what it is over
+    bool centred;     // by the mean over the dimension of its statistics
     bool causal;      // it pools over tokens, but a token sees no later one and no other sequence;
                       // else it needs the full batch at once
     bool by_parts;    // it pools by sums over parts of the batch (pool.h), which ranks can share

@@ -1,5 +1,5 @@
 /* Measures the input and the gradient of a norm during training, for probes. Training does not use
-   what it measures.
+   these measurements.
 
    Of every training batch, for each channel of the norm's input x over the valid tokens:
 
@@ -10,8 +10,8 @@
 
      g_mean = mean g,  g_var = mean g xhat
 
-   The mean is over what the norm's own statistics are over: tokens, for each channel (bn, pn), or
-   channels, for each token (ln, rms). Other kinds have no such terms.
+   The mean is over the dimension of the norm's own statistics: over tokens for each channel (bn, pn),
+   or over channels for each token (ln, rms). Other kinds have no such terms.
 
    Shen et al. 2020, figures 1 and 2 (arXiv:2003.07845); Wang et al. 2022 (arXiv:2210.05153). */
 #ifndef NORM_WATCH_H
@@ -33,7 +33,8 @@ struct norm_watch {
 struct norm_watch *norm_watch_attach(const char *name, size_t C, const struct norm_options *options,
                                      const struct layout *layout);
 
-/* Before forward and backward, when x and dy (B,T,C) are complete; by every thread of the team. */
+/* Every thread of the team calls these before forward and backward, when x and dy (B,T,C) are
+   complete. */
 void norm_watch_forward(const struct norm *norm, const struct tokens *tokens, const real *x);
 void norm_watch_backward(const struct norm *norm, const struct tokens *tokens, const real *dy,
                          const real *x);
