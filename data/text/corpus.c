@@ -28,7 +28,10 @@ static void finish(struct corpus *corpus, const struct corpus_options *options,
     if (!corpus->bytes) die(STATUS_MACHINE, "corpus: %s: is empty", corpus->name);
     corpus->length = corpus->characters = encoder->length;
     ids_resize(&corpus->ids, corpus->length + kind->extra_ids);
-    kind->init(corpus, options);
+    if (kind->init)
+        kind->init(corpus, options);
+    else
+        corpus->units = corpus->length;
     encoder_end(encoder, corpus->length, options->known, &corpus->vocabulary);
     ids_resize(&corpus->ids, corpus->length);
     corpus->distinct = corpus->vocabulary.V - kind->end_marker;
@@ -92,10 +95,6 @@ void corpus_free(struct corpus *corpus) {
     ids_free(&corpus->ids);
     vocabulary_free(&corpus->vocabulary);
     *corpus = (struct corpus){0};
-}
-
-bool corpus_validates(const struct corpus *corpus) {
-    return corpus_blocks(corpus, 1) > 0;
 }
 
 void corpus_check(const struct corpus *corpus, size_t T) {

@@ -51,8 +51,8 @@ struct corpus_kind {
     size_t extra_ids;  // ids that init() may add to those of the text
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
-    /* Sets corpus->units; may rearrange corpus->ids, which are still codes (ids.h), and set
-       corpus->own. */
+    /* NULL: the units are characters. Otherwise sets corpus->units; may rearrange corpus->ids, which
+       are still codes (ids.h), and set corpus->own. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
@@ -94,9 +94,6 @@ void corpus_free(struct corpus *corpus);
 /* The CRC-32 of the file at `path` in *crc32; false if it is not a regular file or cannot be
    read. */
 bool corpus_checksum(const char *path, uint32_t *crc32);
-
-/* Whether the validation split has a character to predict. */
-bool corpus_validates(const struct corpus *corpus);
 
 /* Dies with status 2 unless the training split has a block of T characters and the one after it, and
    the validation split a character to predict; with items, unless each part has an item. */

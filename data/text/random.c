@@ -26,10 +26,6 @@ void corpus_make_random(struct corpus *corpus, size_t count, const struct vocabu
     free(alphabet);
 }
 
-static void init(struct corpus *corpus, const struct corpus_options *options) {
-    corpus->units = corpus->length;
-}
-
 static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
     return RANDOM_BLOCKS;
 }
@@ -61,7 +57,6 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
 }
 
 const struct corpus_kind corpus_random = {
-    .init = init,
     .blocks = blocks,
     .sample = sample,
     .slice = slice,

@@ -11,10 +11,6 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 
-static void init(struct corpus *corpus, const struct corpus_options *options) {
-    corpus->units = corpus->length;
-}
-
 static size_t blocks(const struct corpus *corpus, enum corpus_part part, size_t T) {
     size_t train = corpus->train, characters = corpus->end - train;
     if (part == CORPUS_TRAINING) return train ? (train - 1) / T : 0;
@@ -80,7 +76,6 @@ static void slice(const struct corpus *corpus, size_t count, size_t first, struc
 }
 
 const struct corpus_kind corpus_text = {
-    .init = init,
     .check = check,
     .blocks = blocks,
     .sample = sample,

@@ -298,7 +298,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
     session_compare_weights(&model, NULL);
     const bool own = checkpoint_same_corpus(checkpoint, corpus->crc32);
     if (!own) corpus->train = 0, corpus->end = corpus->units; // all of it is measured
-    if (!corpus_validates(corpus))
+    if (!corpus_blocks(corpus, 1))
         die(STATUS_USAGE, "corpus: %s: needs at least two characters to be measured", corpus->name);
     loader.batch = batch_make(config->batch_size, config->model.block_size);
     const bool all = config->stats == STATISTICS_SOURCES;
