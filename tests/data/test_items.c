@@ -314,6 +314,23 @@ Test(items, buckets_hold_fewer_pads_and_blocks_more) {
               "%.3f %.3f %.3f", fraction[0], fraction[1], fraction[2]);
 }
 
+Test(items, buckets_are_sorted_by_length) {
+    struct corpus corpus =
+        numbered(1000, (struct corpus_options){.val_fraction = 0.1, .bucket = true});
+    struct batch batch = batch_make(8, 20);
+    for (uint64_t number = 0; number < 64; number++) { // two pools
+        size_t before = 0;
+        corpus_sample(&corpus, 1, number, &batch);
+        for (size_t b = 0; b < batch.B; b++) {
+            struct batch one = batch_part(&batch, b, 1);
+            cr_expect(batch_targets(&one) >= before, "batch %d, item %zu", (int)number, b);
+            before = batch_targets(&one);
+        }
+    }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
 Test(items, longer_than_a_block_are_cut) {
     struct corpus corpus = numbered(100, (struct corpus_options){.val_fraction = 0.5});
     cr_expect(items_size(&corpus, 1).longest == 10);
