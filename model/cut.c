@@ -1,38 +1,48 @@
-/* How a batch is cut: into micro-batches, one after another, and into parts (parts.h), which ranks
-   share. Both consist of full sequences. Each, except for the last one, has a multiple of SUM_ROWS
-   tokens, so that sums over tokens are split at the same rows (parts.h). */
+/* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
+   one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
+   multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens after
+   the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
 #include "model/math/ranks.h"
 #include "model/model.h"
 
-/* The smallest number of sequences of T tokens that together have a multiple of SUM_ROWS tokens. */
-static size_t whole_sequences(size_t T) {
-    return SUM_ROWS / size_min(T & -T, SUM_ROWS); // T & -T: the largest power of 2 that divides T
+enum { PART_ROWS = 192 }; // tokens that parts have at least, on average
+
+/* The smallest multiple of `unit`, a power of 2, that is at least n sequences of T tokens. */
+static size_t whole_sequences(size_t n, size_t T, size_t unit) {
+    size_t step = unit / size_min(T & -T, unit); // T & -T: the largest power of 2 that divides T
+    return (n + step - 1) / step * step;
+}
+
+/* The largest number of parts of a batch with this number of tokens. */
+static size_t most_parts(const struct model_config *config, size_t tokens) {
+    size_t parts = config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
+    while (parts > 1 && tokens < parts * PART_ROWS) parts /= 2;
+    return parts;
+}
+
+/* The number of sequences in a part (parts.h). */
+static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
+    size_t parts = most_parts(config, B * T);
+    size_t each = whole_sequences((B + parts - 1) / parts, T, ROWS);
+    return each * T <= SUM_ROWS ? each : whole_sequences(each, T, SUM_ROWS);
 }
 
 size_t model_cut_rows(const struct model_config *config, size_t B) {
     size_t T = (size_t)config->block_size;
     if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
-    size_t unit = config->any_length ? SUM_ROWS : whole_sequences(T);
+    size_t unit = config->any_length ? SUM_ROWS : whole_sequences(1, T, SUM_ROWS);
     size_t most = (size_t)config->micro_batch_tokens / T / unit * unit;
     return size_min(B, most ? most : unit) * T;
 }
 
-struct batch model_micro_batch(const struct model *m, const struct batch *batch, size_t first) {
-    size_t B = batch->B, T = batch->T, unit = whole_sequences(T);
+struct batch model_micro_batch(const struct model *m, const struct batch *batch,
+                               const struct batch *all, size_t first) {
+    size_t B = batch->B, T = batch->T, unit = part_sequences(&m->config, all->B, T);
     if (B * T <= m->rows) return batch_part(batch, first, B - first);
+    if (unit * T > SUM_ROWS) unit = whole_sequences(1, T, SUM_ROWS);
     size_t most = m->rows / T / unit * unit, parts = (B + most - 1) / most;
     size_t each = ((B + parts - 1) / parts + unit - 1) / unit * unit; // about equal parts
     return batch_part(batch, first, size_min(each, B - first));
-}
-
-static size_t parts_wanted(const struct model_config *config) {
-    return config->batch_parts > 0 ? (size_t)config->batch_parts : 1;
-}
-
-/* The number of sequences in a part (parts.h). */
-static size_t part_sequences(const struct model_config *config, size_t B, size_t T) {
-    size_t unit = whole_sequences(T), units = (B + unit - 1) / unit;
-    return (units + parts_wanted(config) - 1) / parts_wanted(config) * unit;
 }
 
 struct parts model_parts(const struct model_config *config, const struct batch *batch,
@@ -57,17 +67,26 @@ struct batch model_own(const struct model *m, const struct batch *all) {
 }
 
 size_t model_cut_parts(const struct model_config *config, size_t B) {
-    size_t unit = config->any_length ? 1 : whole_sequences((size_t)config->block_size);
-    return size_min((B + unit - 1) / unit, parts_wanted(config));
+    return most_parts(config, B * (size_t)config->block_size);
 }
 
-size_t model_cut_slots(const struct model_config *config, size_t B) {
-    size_t slots = 1;
+/* The slots that threads need if each has parts of its own. */
+static size_t thread_slots(const struct model_config *config, size_t B, size_t threads) {
+    size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
+    size_t count = (B + each - 1) / each, pass = model_cut_rows(config, B) / T / each;
+    for (size_t first = 0; pass >= threads && first < count; first += pass)
+        slots = size_max(slots, parts_height(0, first, count) +
+                                    threads * parts_stack(pass / threads, each * T));
+    return slots;
+}
+
+size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads) {
+    size_t slots = size_max(1, thread_slots(config, B, threads));
     for (size_t count = 1; count <= model_cut_parts(config, B); count++) {
         const size_t begins[] = {0, ranks_cut(count, ranks_number()).begin};
         for (size_t i = 0; i < 2; i++)
-            for (size_t part = begins[i], slot; part < count; part++)
-                if ((slot = parts_height(begins[i], part, count)) >= slots) slots = slot + 1;
+            for (size_t part = begins[i]; part < count; part++)
+                slots = size_max(slots, parts_height(begins[i], part, count) + 1);
     }
     return slots;
 }

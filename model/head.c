@@ -87,8 +87,9 @@ void head_backward(struct model *m, const struct batch *batch, const struct part
     size_t N = batch->B * batch->T, row = vec_padded(m->V), C = m->C;
     const struct loss loss = {m->V, scale, (real)m->config.z_loss};
     real *losses = m->losses + batch->first * batch->T;
-    for (size_t first = 0; first < N; first += HEAD_ROWS) {
-        size_t count = size_min(N - first, HEAD_ROWS);
+    size_t most = HEAD_ROWS / linear_sum_rows(parts) * linear_sum_rows(parts);
+    for (size_t first = 0; first < N; first += most) {
+        size_t count = size_min(N - first, most);
         struct range own = team_part(count, ROWS);
         team_barrier();
         for (size_t i = own.begin; i < own.end; i += ROWS) {

@@ -346,7 +346,7 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                             .B = B,
                             .T = config->block_size,
                             .rows = model_cut_rows(config, B),
-                            .slots = model_cut_slots(config, B),
+                            .slots = model_cut_slots(config, B, (size_t)omp_get_max_threads()),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,

@@ -155,8 +155,10 @@ bool model_needs_batch(const struct model_config *config);
    them needs memory for its activations. Sums over tokens are split at the same rows as those of the
    full batch and added in the same order, so the results have the same bits.
 
-   The micro-batch that starts at sequence `first`: the full batch, if there is memory for it. */
-struct batch model_micro_batch(const struct model *model, const struct batch *batch, size_t first);
+   The micro-batch of `batch`, some sequences of the batch `all`, that starts at sequence `first` of
+   it: all of it, if there is memory. */
+struct batch model_micro_batch(const struct model *model, const struct batch *batch,
+                               const struct batch *all, size_t first);
 
 /* Training: forward and backward of the batch, micro-batch by micro-batch. Adds `scale` times the
    gradient of the batch's mean loss over its valid targets to every parameter's gradient; returns
@@ -183,8 +185,9 @@ size_t model_cut_rows(const struct model_config *config, size_t B);
    item, so its number of parts varies. */
 size_t model_cut_parts(const struct model_config *config, size_t B);
 
-/* The number of slots of gradients that this rank needs for its parts, or for all parts. */
-size_t model_cut_slots(const struct model_config *config, size_t B);
+/* The number of slots of gradients that this rank needs for its parts, or for all parts, and for the
+   stacks of its threads. */
+size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads);
 
 /* The parts of the batch `all`, in a pass over its micro-batch `batch`. */
 struct parts model_parts(const struct model_config *config, const struct batch *batch,

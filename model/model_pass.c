@@ -87,6 +87,7 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
                         .step = step,
                         .first = batch->first * batch->T};
     pass.tokens.parts = model_parts(&m->config, batch, all);
+    pass.tokens.parts.slots = m->slots;
     return pass;
 }
 
@@ -316,7 +317,7 @@ double model_gradient(struct model *m, const struct batch *batch, uint64_t step,
     if (parts.shared && parts.begin > 0 && !m->zero) model_zero_grad(m);
     size_t first = 0;
     do { // without sequences too: ranks wait for one another
-        part = model_micro_batch(m, &own, first);
+        part = model_micro_batch(m, &own, batch, first);
         first += part.B;
         pass = gradient_pass(m, &part, batch, step);
         forward(m, model_team_size(m, part.B * part.T), part.ids, &pass);

@@ -196,6 +196,8 @@ void sublayer_gradient(const struct sublayer *s, const struct parts *parts) {
     const struct norm *norms[] = {&s->pre, &s->out, &s->post, &s->ffn_norm};
     for (int i = 0; i < 4; i++) norm_gradient(norms[i], parts);
     if (s->heads) qkv_norm_gradient(&s->qkv_norm, parts);
+    linear_join(&s->in, parts);
+    linear_join(&s->proj, parts);
     linear_bias_gradient(&s->in, parts);
     linear_bias_gradient(&s->proj, parts);
     gain_gradient(&s->in_gain, parts);

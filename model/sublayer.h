@@ -142,16 +142,17 @@ void sublayer_initialize(const struct sublayer *s);
 /* After a change of the weights, and before a barrier. */
 void sublayer_prepare(const struct sublayer *s);
 
-/* Backward goes slab by slab (sublayer_pass.c). A slab has enough rows for all threads, and is a
-   multiple of SUM_ROWS, so that sums are split at the same rows for any number of threads. */
+/* Backward goes slab by slab (sublayer_pass.c). This is the most that a slab has: enough rows for the
+   threads that share it. */
 static inline size_t slab_rows(size_t threads) {
     return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
 }
 
-/* Backward keeps what it computes again in a ring of two slabs: the current one, and the one before
-   it, which other threads may still be reading. Row n of the batch is row n % ring_rows(). */
+/* Backward keeps what it computes again in a ring of slabs. Threads that share slabs need two: the
+   current one, and the one before it, which other threads may still be reading. A thread that is
+   alone has one of its own. */
 static inline size_t ring_rows(size_t threads) {
-    return 2 * slab_rows(threads);
+    return size_max(2 * slab_rows(threads), threads * slab_rows(1));
 }
 
 /* The wider of what `proj` reads and of the stream. */

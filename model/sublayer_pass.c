@@ -21,9 +21,10 @@
    The stages from one such wait to the next are a segment. If attention is inside a segment, a
    thread takes its rows sequence by sequence, and each sequence sweep by sweep.
 
-   Backward takes each segment slab by slab. After a slab's stages all threads wait and add its part
-   to the gradients of the weight matrices, from values that are still in the cache. The sum over
-   tokens goes from slab to slab in order, so it does not depend on the number of threads. */
+   Backward takes each segment slab by slab. After a slab's stages its part is added to the gradients
+   of the weight matrices, from values that are still in the cache. Where each thread has parts of its
+   own (parts.h), a slab is one thread's, which adds it without waiting. Else all threads share the
+   rows of a slab, and wait before they share the gradient's elements. */
 #include "model/math/cache.h"
 #include "model/sublayer_stages.h"
 
@@ -140,7 +141,7 @@ static void segment_forward(const struct sublayer_call *c, int first, int last, 
 
 static void segment_backward(const struct sublayer_call *c, int first, int last, struct range all) {
     const struct sublayer *s = c->s;
-    struct range own = team_part_rows(all), rows;
+    struct range own = c->parts.alone ? all : team_part_rows(all), rows;
     bool attends = s->heads && first <= STAGE_PROJ && STAGE_PROJ < last;
     if (!attends) {
         sweeps_backward(c, first, last, own);
@@ -164,13 +165,40 @@ static void weight_gradients(const struct sublayer_call *c, int first, int last,
     bool in = first <= STAGE_INNER && STAGE_INNER <= last;
     if (!proj && !in) return;
     // This also keeps threads at most one slab apart: the ring holds two.
-    team_barrier();
+    if (!c->parts.alone) team_barrier();
     if (proj) stage_proj_gradient(c, slab);
     if (in) stage_in_gradient(c, slab);
 }
 
-static struct range slab_at(size_t n, size_t slab, size_t N) {
-    return (struct range){n, size_min(n + slab, N)};
+static struct range slab_at(const struct sublayer_call *c, size_t n) {
+    return team_rows(n, c->all, c->slab);
+}
+
+/* Sets which rows the thread takes slab by slab: its own parts, or a share of each slab. */
+static void take_rows(struct sublayer_call *c) {
+    const struct parts *parts = &c->pass->tokens.parts;
+    size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+    if (parts_separate(parts, threads)) {
+        c->parts = parts_alone(*parts, thread, threads);
+        c->all = team_part_rows(c->pass->rows);
+        c->slab = linear_sum_rows(parts);
+        c->ring = (struct range){thread * c->slab, (thread + 1) * c->slab};
+    } else {
+        c->parts = *parts;
+        c->all = c->pass->rows;
+        c->slab = slab_rows(threads) / linear_sum_rows(parts) * linear_sum_rows(parts);
+        c->ring = (struct range){0, 2 * c->slab};
+    }
+}
+
+/* Whether the rows of every slab that a thread has are whole sequences. */
+static bool takes_sequences(const struct sublayer_call *c) {
+    size_t T = c->pass->tokens.T;
+    bool whole = true;
+    if (c->parts.alone) return c->slab % T == 0;
+    for (size_t n = c->all.begin; n < c->all.end; n += c->slab)
+        whole &= team_parts_whole(slab_at(c, n), T);
+    return whole;
 }
 
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
@@ -195,31 +223,27 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *w) {
-    size_t N = pass->tokens.B * pass->tokens.T, threads = (size_t)omp_get_num_threads();
     struct sublayer_call c = {.s = s,
                               .pass = pass,
                               .w = w,
                               .drop = sublayer_dropout(s, pass),
                               .scratch = sublayer_thread_scratch(w),
                               .dx = dx,
-                              .dy = dy,
-                              .slab = slab_rows(threads),
-                              .ring = ring_rows(threads)};
+                              .dy = dy};
     // The gradient of an identity is the one that comes before it.
     c.dsum = norm_present(&s->post) ? w->dsum : dy;
     c.df = connection_has_df(&s->connection, c.drop) ? w->df : c.dsum;
     c.dprojected = norm_present(&s->out) ? w->dprojected : c.df;
-    bool whole_sequences = true;
-    for (size_t n = 0; n < N; n += c.slab)
-        whole_sequences &= team_parts_whole(slab_at(n, c.slab, N), pass->tokens.T);
+    take_rows(&c);
+    const bool whole_sequences = takes_sequences(&c);
     linear_fetch_backward(&s->proj);
     linear_fetch_backward(&s->in);
     for (int last = STAGE_POST, first; last >= STAGE_READ; last = first - 1) {
         for (first = last; first > STAGE_READ && !threads_wait(&c, first - 1, whole_sequences);)
             first--;
         synchronize_backward(&c, last);
-        for (size_t n = 0; n < N; n += c.slab) {
-            struct range slab = slab_at(n, c.slab, N);
+        for (size_t n = c.all.begin; n < c.all.end; n += c.slab) {
+            struct range slab = slab_at(&c, n);
             segment_backward(&c, first, last, slab);
             weight_gradients(&c, first, last, slab);
         }

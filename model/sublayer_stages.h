@@ -20,7 +20,10 @@ struct sublayer_call {
     // backward only, (B,T,C) each
     real *dx;
     const real *dy, *dsum, *df, *dprojected;
-    size_t slab, ring; // slab_rows(), ring_rows()
+    struct parts parts; // of the pass, or the thread's own
+    struct range all;   // their rows
+    size_t slab;        // rows of a slab
+    struct range ring;  // of slabs, in the buffers that are one
 };
 
 static inline size_t count(struct range rows) {
@@ -68,10 +71,10 @@ static inline real *ffn_scratch(const struct sublayer_call *c,
     return c->scratch + c->s->sweep * (sublayer_widest(c->s) + c->s->C + i * c->s->H);
 }
 
-/* Recomputed values are kept in a ring of two slabs; row n of the batch is row n % ring. The
-   gradient of attention's q, k and v is there for all tokens. */
+/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there for
+   all tokens. */
 static inline size_t ring_row(const struct sublayer_call *c, size_t n) {
-    return n % c->ring;
+    return c->ring.begin + (n - c->all.begin) % count(c->ring);
 }
 
 static inline size_t expanded_row(const struct sublayer_call *c, size_t n) {

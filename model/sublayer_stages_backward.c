@@ -147,7 +147,7 @@ void stage_backward(const struct sublayer_call *c, enum stage stage, struct rang
 
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    const struct parts *parts = &c->pass->tokens.parts;
+    const struct parts *parts = &c->parts;
     size_t n = slab.begin;
     const bool kept = c->w->proj.dy;
     if (s->heads && !kept)
@@ -161,7 +161,7 @@ void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    const struct parts *parts = &c->pass->tokens.parts;
+    const struct parts *parts = &c->parts;
     size_t n = slab.begin;
     if (c->w->in.dy)
         linear_kept_gradient(&s->in, &c->w->in, parts, slab, ring_row(c, n));

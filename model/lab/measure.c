@@ -70,7 +70,7 @@ static void visit_parts(struct model *m, const struct batch *batch, bool trainin
                         measure_visit *visit, void *context) {
     struct batch part;
     for (size_t first = 0; first < batch->B; first += part.B) {
-        part = single ? batch_part(batch, first, 1) : model_micro_batch(m, batch, first);
+        part = single ? batch_part(batch, first, 1) : model_micro_batch(m, batch, batch, first);
         model_forward(m, &part, training, 0);
         visit(context, m, &(struct measured_pass){&part, training});
     }

@@ -131,17 +131,18 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
     profile_lap(PROFILE_INPUT);
 }
 
-/* The calling thread's region of dW. The threads form a grid, whose largest region is as small as it
-   can be; of such grids it is the one whose largest region reads the least of dy and x per token.
-   Threads that do not fill the grid have no rows. */
+/* The calling thread's region of dW: all of it if the thread has parts of its own. Otherwise the
+   threads form a grid, whose largest region is as small as it can be; of such grids it is the one
+   whose largest region reads the least of dy and x per token. Threads that do not fill the grid have
+   no rows. */
 struct region {
     struct range o, i; // rows, columns
 };
 
-static struct region own_region(const struct linear *linear) {
+static struct region own_region(const struct linear *linear, const struct parts *parts) {
     enum { TILE_ROWS = 8 };
     size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-    if (threads == 1) return (struct region){{0, linear->out}, {0, linear->in}};
+    if (threads == 1 || parts->alone) return (struct region){{0, linear->out}, {0, linear->in}};
     size_t tiles = (linear->out + TILE_ROWS - 1) / TILE_ROWS;
     size_t panels = (linear->in + PANEL - 1) / PANEL;
     size_t down = 1, across = 1, least = SIZE_MAX, reads = SIZE_MAX;
@@ -158,17 +159,11 @@ static struct region own_region(const struct linear *linear) {
                            team_part_of(thread / down, across, linear->in, PANEL)};
 }
 
-/* Whether the piece is a full part that a product sums at once, and its slot is added to the one
-   below it right away. Then the product may add to that one itself, with the same bits. */
-static bool adds_below(const struct parts_piece *piece) {
-    return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
-}
-
 /* The piece's slot of dW += A x in the region `at`, for A (rows of the region,rows of the piece) and
    x (rows of the piece,columns of the region). */
 static void add_product(const struct linear *linear, const struct parts_piece *piece,
                         struct region at, struct matrix a, struct matrix x) {
-    const bool below = adds_below(piece);
+    const bool below = parts_adds_below(piece);
     real *sum = param_slot(&linear->weight, piece->slot - (below ? 1 : 0));
     struct matrix dw = matrix_of(sum + at.o.begin * linear->in + at.i.begin, linear->in);
     matmul(at.o.end - at.o.begin, at.i.end - at.i.begin, piece->rows.end - piece->rows.begin, a, x,
@@ -177,7 +172,7 @@ static void add_product(const struct linear *linear, const struct parts_piece *p
 
 /* After the products of a piece. */
 static void end_piece(const struct linear *linear, struct parts_piece piece, struct region own) {
-    if (adds_below(&piece)) piece.slot--, piece.merges--;
+    if (parts_adds_below(&piece)) piece.slot--, piece.merges--;
     for (size_t o = own.o.begin; piece.merges && o < own.o.end; o++)
         parts_end(&piece, &linear->weight,
                   (struct range){o * linear->in + own.i.begin, o * linear->in + own.i.end});
@@ -186,20 +181,20 @@ static void end_piece(const struct linear *linear, struct parts_piece piece, str
 /* Other threads computed most of these rows, so they are in the caches of other processors. */
 static void fetch_operands(struct region own, struct range rows, const real *dy, size_t dy_row,
                            const real *x, size_t x_row) {
-    if (omp_get_num_threads() == 1) return;
     cache_fetch_rows(rows.end - rows.begin, own.o.end - own.o.begin, dy, dy_row);
     cache_fetch_rows(rows.end - rows.begin, own.i.end - own.i.begin, x, x_row);
 }
 
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, const real *dy, size_t dy_row, const real *x) {
-    struct region own = own_region(linear);
+    struct region own = own_region(linear, parts);
     struct parts_piece piece;
     for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
         piece = parts_piece(parts, row, rows.end);
         const real *dy_at = dy + (row - rows.begin) * dy_row + own.o.begin;
         const real *x_at = x + (row - rows.begin) * linear->in + own.i.begin;
-        fetch_operands(own, piece.rows, dy_at, dy_row, x_at, linear->in);
+        if (omp_get_num_threads() > 1 && !parts->alone)
+            fetch_operands(own, piece.rows, dy_at, dy_row, x_at, linear->in);
         add_product(linear, &piece, own, matrix_transposed(matrix_of(dy_at, dy_row)),
                     matrix_of(x_at, linear->in));
         end_piece(linear, piece, own);
@@ -226,7 +221,7 @@ void linear_keep(const struct linear *linear, const struct linear_operands *kept
 
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
                           const struct parts *parts, struct range rows, size_t kept_row) {
-    struct region own = own_region(linear), at = own; // `at`: its rows in one panel
+    struct region own = own_region(linear, parts), at = own; // `at`: its rows in one panel
     struct parts_piece piece;
     for (size_t row = rows.begin; row < rows.end; row = piece.rows.end) {
         piece = parts_piece(parts, row, rows.end);
@@ -240,6 +235,13 @@ void linear_kept_gradient(const struct linear *linear, const struct linear_opera
         }
         end_piece(linear, piece, own);
     }
+    profile_lap(PROFILE_WEIGHT);
+}
+
+void linear_join(const struct linear *linear, const struct parts *parts) {
+    const size_t threads = (size_t)omp_get_num_threads();
+    if (!parts_separate(parts, threads)) return;
+    parts_join(parts, threads, &linear->weight, team_part(linear->in * linear->out, CHUNK));
     profile_lap(PROFILE_WEIGHT);
 }
 

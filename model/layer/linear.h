@@ -69,14 +69,25 @@ void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out,
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x);
 
+/* A pass's weight gradient is computed from runs of rows that end where a part does, or a multiple of
+   this number of rows after the start of one, so that its sums are split at the same rows. */
+static inline size_t linear_sum_rows(const struct parts *parts) {
+    return size_min(parts->each, SUM_ROWS);
+}
+
 /* dW += dy^T x over `rows` of a pass: dy (rows,out) with row stride `dy_row`, x (rows,in). Every
-   thread of the team calls it, after a barrier, and computes its own region of dW. */
+   thread of the team calls it, after a barrier, and computes its own region of dW; or one thread
+   calls it for its own parts (parts_alone()). */
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, const real *dy, size_t dy_row, const real *x);
 
 /* The same from the rows of `kept` from `kept_row` on. */
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
                           const struct parts *parts, struct range rows, size_t kept_row);
+
+/* If threads had parts of their own, joins their sums. Every thread of the team calls it, after a
+   barrier. */
+void linear_join(const struct linear *linear, const struct parts *parts);
 
 /* db += the sums of all row blocks. Every thread of the team calls it, after a barrier. */
 void linear_bias_gradient(const struct linear *linear, const struct parts *parts);

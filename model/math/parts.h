@@ -14,10 +14,15 @@
 
    A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If it
    begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1, part 5 in
-   slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot 0. */
+   slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot 0.
+
+   Threads share the rows of a part, or have whole parts of their own (parts_separate()). A thread
+   with parts of its own keeps a stack of its own, as a process does, above what the process's stack
+   has so far. Such a stack ends as one sum, and these sums are then joined in the tree's order. */
 #ifndef PARTS_H
 #define PARTS_H
 
+#include "model/math/matmul.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
 #include <string.h>
@@ -33,6 +38,10 @@ struct parts {
     size_t each;  // rows of a part; the last part may have fewer
     size_t begin; // the process's first part
     bool shared;  // by ranks: other processes have the other parts
+    size_t slots; // that gradients have
+    // of a thread with parts of its own
+    bool alone;
+    size_t bottom; // the slot at the bottom of its stack
 };
 
 /* Rows that are one part, or a piece of one. */
@@ -51,8 +60,8 @@ static inline struct parts parts_one(size_t N) {
 
 /* The same with `times` rows for each row. */
 static inline struct parts parts_times(struct parts p, size_t times) {
-    return (struct parts){p.rows * times, p.first * times, p.all * times,
-                          p.each * times, p.begin,         p.shared};
+    p.rows *= times, p.first *= times, p.all *= times, p.each *= times;
+    return p;
 }
 
 /* The number of parts of a batch. */
@@ -94,11 +103,12 @@ static inline struct parts_piece parts_piece(const struct parts *p, size_t row, 
     size_t part_end = size_min((part + 1) * p->each, p->all) - p->first; // as a row of the pass
     const struct range one = {part, part + 1};
     const struct parts_place place = parts_place(p->begin, one, parts_count(p));
+    size_t slot = p->bottom + place.slot;
     bool starts = (p->first + row) % p->each == 0;
     return (struct parts_piece){.rows = {row, size_min(end, part_end)},
-                                .slot = place.slot,
+                                .slot = slot,
                                 .merges = part_end <= end ? place.merges : 0,
-                                .from_zero = starts && place.slot,
+                                .from_zero = starts && slot,
                                 .whole = starts && part_end <= end};
 }
 
@@ -111,15 +121,26 @@ static inline real *parts_start(const struct parts_piece *piece, const struct pa
     return sum;
 }
 
-/* After the piece's rows: adds slots that are complete to the ones below them. */
+/* Puts the sum of a subtree, in slot `from`, in its place: adds slots that are complete to the ones
+   below them. */
+static inline void parts_put(const struct param *param, size_t from, struct parts_place place,
+                             struct range own) {
+    const real *sum = param_slot(param, from);
+    if (!place.merges && from != place.slot)
+        memcpy(param_slot(param, place.slot) + own.begin, sum + own.begin,
+               (own.end - own.begin) * sizeof(real));
+    for (size_t i = 1; i <= place.merges; i++) {
+        real *to = param_slot(param, place.slot - i);
+#pragma omp simd
+        for (size_t c = own.begin; c < own.end; c++) to[c] += sum[c];
+        sum = to;
+    }
+}
+
+/* After the piece's rows. */
 static inline void parts_end(const struct parts_piece *piece, const struct param *param,
                              struct range own) {
-    for (size_t i = 0; i < piece->merges; i++) {
-        const real *from = param_slot(param, piece->slot - i);
-        real *to = param_slot(param, piece->slot - i - 1);
-#pragma omp simd
-        for (size_t c = own.begin; c < own.end; c++) to[c] += from[c];
-    }
+    parts_put(param, piece->slot, (struct parts_place){piece->slot, piece->merges}, own);
 }
 
 /* Adds the sum over all row blocks of partial (row blocks of the pass,columns) to the gradient of
@@ -137,6 +158,69 @@ static inline void parts_add_blocks(const struct parts *p, size_t columns,
             for (size_t c = own.begin; c < own.end; c++) sum[c] += partial[n / ROWS * columns + c];
         parts_end(&piece, param, own);
     }
+}
+
+/* ---- Threads with parts of their own ---- */
+
+/* Whether the piece is a whole part that a product sums at once, and its slot is added to the one
+   below it right away. Then the product may add to that one itself, with the same bits. */
+static inline bool parts_adds_below(const struct parts_piece *piece) {
+    return piece->whole && piece->merges && piece->rows.end - piece->rows.begin <= SUM_ROWS;
+}
+
+/* The slots that a sum over 2^k parts of `each` rows needs: one less if products add below. */
+static inline size_t parts_stack(size_t count, size_t each) {
+    size_t slots = each > SUM_ROWS || count == 1 ? 1 : 0;
+    for (; count > 1; count /= 2) slots++;
+    return slots;
+}
+
+/* The parts of a thread's rows, as team_part() splits those of the pass. */
+static inline struct range parts_run(const struct parts *p, size_t thread, size_t threads) {
+    struct range rows = team_part_of(thread, threads, p->rows, ROWS);
+    return (struct range){(p->first + rows.begin) / p->each,
+                          (p->first + rows.end + p->each - 1) / p->each};
+}
+
+/* The slot at the bottom of the stack of thread 1, 2 and so on. Thread 0 continues the process's. */
+static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t threads) {
+    const struct range run = parts_run(p, 0, threads); // all are equally long
+    return parts_height(p->begin, run.begin, parts_count(p)) +
+           thread * parts_stack(run.end - run.begin, p->each);
+}
+
+/* Whether each thread's rows are whole parts and one subtree, all equally high, and there are slots
+   for them. */
+static inline bool parts_separate(const struct parts *p, size_t threads) {
+    const size_t count = parts_count(p), end = p->first + p->rows;
+    if (threads == 1 || (end % p->each && end < p->all)) return false;
+    bool separate = parts_bottom(p, threads, threads) <= p->slots;
+    for (size_t thread = 0; thread < threads && separate; thread++) {
+        const struct range run = parts_run(p, thread, threads), first = parts_run(p, 0, threads);
+        struct range rows = team_part_of(thread, threads, p->rows, ROWS);
+        separate = (p->first + rows.begin) % p->each == 0 &&
+                   parts_height(run.begin, run.end, count) == 1 &&
+                   run.end - run.begin == first.end - first.begin;
+    }
+    return separate;
+}
+
+/* The same parts, as a thread sums those of its rows. */
+static inline struct parts parts_alone(struct parts p, size_t thread, size_t threads) {
+    if (thread > 0) {
+        p.bottom = parts_bottom(&p, thread, threads);
+        p.begin = parts_run(&p, thread, threads).begin;
+    }
+    p.alone = true;
+    return p;
+}
+
+/* Then puts the threads' sums, with the elements `own`, in the process's stack. */
+static inline void parts_join(const struct parts *p, size_t threads, const struct param *param,
+                              struct range own) {
+    for (size_t thread = 1; thread < threads; thread++)
+        parts_put(param, parts_bottom(p, thread, threads),
+                  parts_place(p->begin, parts_run(p, thread, threads), parts_count(p)), own);
 }
 
 #endif

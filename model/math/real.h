@@ -39,4 +39,8 @@ static inline size_t size_min(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+static inline size_t size_max(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 #endif

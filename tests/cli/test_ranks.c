@@ -41,7 +41,8 @@ TestSuite(ranks, .init = enter, .fini = folder_leave, .timeout = 120);
     "--sample=20 --batch-parts=10 "
 
 /* The same with the lines of items.txt, of unequal length: 100 are seven parts. */
-#define LINES SMALL "--items items.txt --pad-to=block --block-size=16 --batch-size=100 "
+#define LINES                                                                                      \
+    SMALL "--items items.txt --pad-to=block --block-size=16 --batch-size=100 --batch-parts=7 "
 
 /* Fewer updates of less. */
 #define TINIEST "--threads=1 " TINY "--quiet "
@@ -187,7 +188,7 @@ static double last_loss(const char *folder) {
 /* 32 sequences are four parts, two for each of two ranks: then local statistics are those of two
    shards, except for the running ones. */
 Test(ranks, local_statistics) {
-    const char *const bn = SMALL "--norm=bn --batch-size=32 --learning-rate=0.01";
+    const char *const bn = SMALL "--norm=bn --batch-size=32 --batch-parts=4 --learning-rate=0.01";
     expect_silence(train("--threads=1 --out=shards --bn-shards=2 %s", bn));
     expect_silence(train("--threads=1 --out=all %s", bn));
     expect_silence(ranks(2, "--threads=1 --out=local --local-stats=on %s", bn));

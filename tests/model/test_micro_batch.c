@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { B = 20, T = 32, V = 7 }; // 8 sequences are the depth of a sum: micro-batches of 8, 8, 4
-enum { PADS_FROM = 8, PADS_TO = 16 }; // sequences of nothing but pads: the second micro-batch
+enum { B = 20, T = 32, V = 7 };       // 5 sequences are a part, and a micro-batch
+enum { PADS_FROM = 5, PADS_TO = 10 }; // sequences of nothing but pads: the second micro-batch
 
 /* What a model makes of two batches whose gradients are added, and of an evaluation. */
 struct made {
@@ -133,7 +133,7 @@ Test(micro_batch, parts_are_the_batch) {
         size_t first = 0, parts = 0, longest = 0;
         put_pads(&batch);
         for (; first < sequences; first += part.B, parts++) {
-            part = model_micro_batch(&model, &batch, first);
+            part = model_micro_batch(&model, &batch, &batch, first);
             cr_expect(part.first == first && part.ids == batch.ids + first * 96 &&
                       part.targets == batch.targets + first * 96 &&
                       part.valid == batch.valid + first * 96);

@@ -212,6 +212,30 @@ Test(model, same_bits_with_attention_alone_and_synchronized) {
         check_threads(pair_config(&pairs[i]), 64);
 }
 
+/* 28 sequences of 32 tokens are 4 parts. Of 2 and 4 threads, each has parts of its own. */
+Test(model, same_bits_where_threads_have_parts_of_their_own) {
+    int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
+    const struct pair pairs[] = {{.norm = ln},
+                                 {.norm = norm_index("bn"), .placement = 1},
+                                 {.norm = ln, .placement = residual},
+                                 {.norm = ln, .block = BLOCK_GEMMA}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct model_config config = pair_config(&pairs[i]);
+        config.n_embd = 40;
+        config.block_size = 32;
+        config.dropout = 0.1;
+        struct trained one = train_by(&config, 1, 1);
+        for (int threads = 2; threads <= 4; threads++) {
+            struct trained many = train_by(&config, (size_t)threads, threads);
+            cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
+                          one.loss == many.loss,
+                      "%d threads", threads);
+            free(many.values);
+        }
+        free(one.values);
+    }
+}
+
 /* With statistics of its own for each position no token sees a later one. With statistics over all
    tokens it does. */
 static void check_causality_in_training(int64_t axis, bool causal) {
