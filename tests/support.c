@@ -29,15 +29,15 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
 
 struct norm_options small_norms = {.affine = 1, .bias = 1, .heads = 1};
 
-static void set_value(union norm_value *to, const struct norm_option *option, double value) {
-    if (option->type == NORM_REAL)
+static void set_value(union kind_value *to, const struct kind_option *option, double value) {
+    if (option->type == KIND_REAL)
         to->real = value;
     else
         to->integer = (int64_t)value;
 }
 
 void norms_set(struct norm_options *options, const char *name, double value) {
-    const struct norm_option *const *list = norm_option_list();
+    const struct kind_option *const *list = norm_option_list();
     size_t i = 0;
     while (list[i] && strcmp(list[i]->name, name) != 0) i++;
     cr_assert(list[i], "no norm has an option %s", name);
@@ -46,7 +46,7 @@ void norms_set(struct norm_options *options, const char *name, double value) {
 
 /* The index of an option among those of the norm. */
 static size_t index_of(const struct norm *norm, const char *name) {
-    const struct norm_option *const *list = norm->kind->options;
+    const struct kind_option *const *list = norm->kind->options;
     size_t i = 0;
     while (list[i] && strcmp(list[i]->name, name) != 0) i++;
     cr_assert(list[i], "%s has no option %s", norm->kind->name, name);
@@ -60,7 +60,7 @@ void norm_set(struct norm *norm, const char *name, double value) {
 
 double norm_get(const struct norm *norm, const char *name) {
     size_t i = index_of(norm, name);
-    bool is_real = norm->kind->options[i]->type == NORM_REAL;
+    bool is_real = norm->kind->options[i]->type == KIND_REAL;
     return is_real ? norm->option[i].real : (double)norm->option[i].integer;
 }
 

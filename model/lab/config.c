@@ -1,5 +1,5 @@
 /* The table of options. Each is declared once: here, in config_model.c, or in the file of the norm
-   or the optimizer that has it (see model/norm/option.h and model/optimizer/option.h). Defaults are
+   or the optimizer that has it (see model/kind_option.h). Defaults are
    nanoGPT's recipe for tiny Shakespeare on a CPU, but with biases. */
 #include "model/lab/config.h"
 #include "data/die.h"
@@ -286,18 +286,17 @@ static const struct option rows_after_optimizers[] = {
     {.kind = OPTION_END},
 };
 
-struct option config_options[CONFIG_ROWS_MAX + NORM_OPTIONS_MAX + OPTIMIZER_OPTIONS_MAX + 1];
+struct option config_options[CONFIG_ROWS_MAX + 2 * KIND_OPTIONS_MAX + 1];
 
-/* The row of the norms' option i. */
-static struct option norm_row(const struct norm_option *o, size_t i) {
-    static const enum option_kind kinds[] = {[NORM_REAL] = OPTION_REAL,
-                                             [NORM_INTEGER] = OPTION_INT,
-                                             [NORM_SWITCH] = OPTION_SWITCH,
-                                             [NORM_CHOICE] = OPTION_CHOICE};
+/* The row of an option of norms or optimizers, whose value has this offset. */
+static struct option kind_row(const struct kind_option *o, size_t offset) {
+    static const enum option_kind kinds[] = {[KIND_REAL] = OPTION_REAL,
+                                             [KIND_INTEGER] = OPTION_INT,
+                                             [KIND_SWITCH] = OPTION_SWITCH,
+                                             [KIND_CHOICE] = OPTION_CHOICE};
     return (struct option){.name = o->name,
                            .kind = kinds[o->type],
-                           .offset = offsetof(struct config, model.norms.value) +
-                                     i * sizeof(union norm_value),
+                           .offset = offset,
                            .start = o->start,
                            RANGE(o->min, o->max),
                            .choice = o->choice,
@@ -305,18 +304,11 @@ static struct option norm_row(const struct norm_option *o, size_t i) {
                            .scope = o->of_model ? OPTION_OF_MODEL : OPTION_OF_RUN};
 }
 
-/* The row of the optimizers' option i. */
-static struct option optimizer_row(const struct optimizer_option *o, size_t i) {
-    static const enum option_kind kinds[] = {[OPTIMIZER_REAL] = OPTION_REAL,
-                                             [OPTIMIZER_INTEGER] = OPTION_INT,
-                                             [OPTIMIZER_SWITCH] = OPTION_SWITCH};
-    return (struct option){.name = o->name,
-                           .kind = kinds[o->type],
-                           .offset = offsetof(struct config, optimizer.value) +
-                                     i * sizeof(union optimizer_value),
-                           .start = o->start,
-                           RANGE(o->min, o->max),
-                           .help = o->help};
+/* Adds a row for each option in the list, whose values are at `offset`. */
+static struct option *append_kinds(struct option *row, const struct kind_option *const *list,
+                                   size_t offset) {
+    for (; *list; list++, offset += sizeof(union kind_value)) *row++ = kind_row(*list, offset);
+    return row;
 }
 
 /* Adds rows to the table at `row`; returns the next free one. */
@@ -331,12 +323,10 @@ static struct option *append(struct option *row, const struct option *rows) {
 
 /* A constructor, so that the table is complete before main() and before any test. */
 __attribute__((constructor)) static void assemble(void) {
-    const struct norm_option *const *norms = norm_option_list();
-    const struct optimizer_option *const *optimizers = optimizer_option_list();
     struct option *row = append(config_options, config_model_rows);
-    for (size_t i = 0; norms[i]; i++) *row++ = norm_row(norms[i], i);
+    row = append_kinds(row, norm_option_list(), offsetof(struct config, model.norms.value));
     row = append(row, rows_after_norms);
-    for (size_t i = 0; optimizers[i]; i++) *row++ = optimizer_row(optimizers[i], i);
+    row = append_kinds(row, optimizer_option_list(), offsetof(struct config, optimizer.value));
     append(row, rows_after_optimizers);
     const struct option *heading = NULL;
     for (row = config_options; row->kind != OPTION_END; row++) {

@@ -5,8 +5,8 @@
 #include <omp.h>
 
 /* Sets the norms' options that are at "auto" and have this rule. */
-static void set_norms_auto(struct norm_options *norms, enum norm_auto rule, int64_t value) {
-    const struct norm_option *const *list = norm_option_list();
+static void set_norms_auto(struct norm_options *norms, enum kind_auto rule, int64_t value) {
+    const struct kind_option *const *list = norm_option_list();
     for (size_t i = 0; list[i]; i++)
         if (list[i]->auto_rule == rule && norms->value[i].integer == OPTION_AUTO)
             norms->value[i].integer = value;
@@ -19,13 +19,13 @@ void config_set_updates(struct config *config, int64_t updates) {
     if (*decay == OPTION_AUTO) *decay = updates;
     if (config->eval_interval == OPTION_AUTO)
         config->eval_interval = updates >= 8 * 250 ? 250 : updates >= 8 ? updates / 8 : 1;
-    set_norms_auto(&config->model.norms, NORM_AUTO_BATCHES, updates * config->grad_accum);
+    set_norms_auto(&config->model.norms, KIND_AUTO_BATCHES, updates * config->grad_accum);
 }
 
 /* Resolves "auto", except for what depends on --max-tokens. */
 static void resolve_auto(struct config *config) {
     struct model_config *model = &config->model;
-    set_norms_auto(&model->norms, NORM_AUTO_HEADS, model->n_head);
+    set_norms_auto(&model->norms, KIND_AUTO_HEADS, model->n_head);
     struct schedule *schedule = &config->schedule;
     if (schedule->rate_min == OPTION_AUTO) schedule->rate_min = schedule->rate / 10;
     config->optimizer.peak = schedule->rate;

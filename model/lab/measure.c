@@ -40,7 +40,7 @@ void measure_init(struct model *measured, const struct model *model,
     config.dropout = 0;
     config.norms.watch = 0;
     for (size_t i = 0; norm_option_list()[i]; i++) {
-        const struct norm_option *o = norm_option_list()[i];
+        const struct kind_option *o = norm_option_list()[i];
         if (o->measured[source].replaced) config.norms.value[i] = o->measured[source].value;
     }
     model_init(measured, &config, model->V, model->B, model->seed);

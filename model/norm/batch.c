@@ -55,9 +55,9 @@ static const char *axis_choice(int64_t i) {
     return names[i];
 }
 
-static const struct norm_option bn_axis = {
+static const struct kind_option bn_axis = {
     .name = "bn-axis",
-    .type = NORM_CHOICE,
+    .type = KIND_CHOICE,
     .start = "batch+time",
     .choice = axis_choice,
     .help = "dimensions over which bn pools; batch: each position has its own statistics. "
@@ -67,9 +67,9 @@ static const struct norm_option bn_axis = {
 };
 
 /* Positions are those of the full batch. */
-static const struct norm_option bn_shards = {
+static const struct kind_option bn_shards = {
     .name = "bn-shards",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "1",
     .min = 1,
     .max = 1e9,
@@ -78,9 +78,9 @@ static const struct norm_option bn_shards = {
 };
 
 /* The penalty is part of gradients alone, so no model is measured with it. */
-static const struct norm_option rbn_mean = {
+static const struct kind_option rbn_mean = {
     .name = "rbn-mean",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0",
     .min = 0,
     .max = 1e9,
@@ -89,9 +89,9 @@ static const struct norm_option rbn_mean = {
     .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
-static const struct norm_option rbn_var = {
+static const struct kind_option rbn_var = {
     .name = "rbn-var",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0",
     .min = 0,
     .max = 1e9,

@@ -90,18 +90,18 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
     }
 }
 
-static const struct norm_option bhyt_lambda = {
+static const struct kind_option bhyt_lambda = {
     .name = "bhyt-lambda",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "2",
     .min = 0,
     .max = 1000,
     .help = "initial value of lambda in bhyt; its authors combine bhyt with --norm-final=rms",
 };
 
-static const struct norm_option bhyt_kappa = {
+static const struct kind_option bhyt_kappa = {
     .name = "bhyt-kappa",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "10",
     .min = 1e-3,
     .max = 1e6,

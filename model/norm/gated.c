@@ -125,9 +125,9 @@ static void gatednorm_backward(const struct norm *norm, const struct tokens *tok
     }
 }
 
-static const struct norm_option gated_rank = {
+static const struct kind_option gated_rank = {
     .name = "gated-rank",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "16",
     .min = 1,
     .max = 1000000,

@@ -11,8 +11,7 @@
 #include "model/norm/option.h"
 #include <stdbool.h>
 
-enum { NORM_TENSORS = 5 };      // maximum number of parameters, and of states, of a norm
-enum { NORM_KIND_OPTIONS = 7 }; // maximum number of options of a kind
+enum { NORM_TENSORS = 5 }; // maximum number of parameters, and of states, of a norm
 
 /* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
    statistics. In evaluation (`training` false) it uses running statistics. */
@@ -64,7 +63,7 @@ struct norm_kind {
     const char *full_name; // a synonym for --norm, or NULL
     const char *formula;   // in a line
     const char *source;    // the paper, in a line
-    const struct norm_option *options[NORM_KIND_OPTIONS + 1]; // NULL ends the list
+    const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
     enum norm_axis over;
     bool unit;        // every row of y has length 1
     bool centred;     // by the mean over the dimension of its statistics
@@ -105,14 +104,14 @@ struct norm {
     const struct norm_kind *kind;
     char name[TENSOR_NAME]; // of its site; "": there is no norm
     size_t C;
-    size_t heads;                               // of attention; 1 inside a head
-    bool attention;                             // its site is in an attention sub-layer
-    union norm_value option[NORM_KIND_OPTIONS]; // in the order of kind->options
-    struct param param[NORM_TENSORS];           // in the order of kind->param
-    real *sum[NORM_TENSORS];                    // (row_blocks,size) of each parameter's gradient
-    real *state[NORM_TENSORS];                  // in the order of kind->state; NULL: the count
-    int64_t *batches;                           // the count, or NULL
-    real *saved;                                // what kind->saved_size counts
+    size_t heads;                          // of attention; 1 inside a head
+    bool attention;                        // its site is in an attention sub-layer
+    union kind_value option[KIND_OPTIONS]; // in the order of kind->options
+    struct param param[NORM_TENSORS];      // in the order of kind->param
+    real *sum[NORM_TENSORS];               // (row_blocks,size) of each parameter's gradient
+    real *state[NORM_TENSORS];             // in the order of kind->state; NULL: the count
+    int64_t *batches;                      // the count, or NULL
+    real *saved;                           // what kind->saved_size counts
     bool watched;
     struct norm_watch *watch; // NULL: not watched, or memory is not allocated yet
 };

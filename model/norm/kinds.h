@@ -12,14 +12,14 @@ const struct norm_kind *norm_find(const char *name); // by its short name; NULL 
 
 /* Every option that some kind lists, once, by rank; ended by NULL. The first call makes the list,
    before there are threads. */
-const struct norm_option *const *norm_option_list(void);
+const struct kind_option *const *norm_option_list(void);
 
 /* Whether the kind lists the option. */
-bool norm_kind_has(const struct norm_kind *kind, const struct norm_option *option);
+bool norm_kind_has(const struct norm_kind *kind, const struct kind_option *option);
 
 /* The value of an option. This searches the list: norms read norm->option[] instead. */
-union norm_value norm_option_value(const struct norm_options *options,
-                                   const struct norm_option *option);
+union kind_value norm_option_value(const struct norm_options *options,
+                                   const struct kind_option *option);
 
 /* The settings of a norm of rows that have this many of the model's heads. An option whose "auto" is
    the number of heads (--norm-groups) becomes smaller in the same ratio, rounded down, and is 1 in a

@@ -9,9 +9,9 @@ void norm_check_groups(const char *name, int64_t groups, size_t C) {
             name, C, (long long)groups);
 }
 
-const struct norm_option norm_eps = {
+const struct kind_option norm_eps = {
     .name = "norm-eps",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
@@ -20,9 +20,9 @@ const struct norm_option norm_eps = {
     .rank = -1,
 };
 
-const struct norm_option norm_momentum = {
+const struct kind_option norm_momentum = {
     .name = "bn-momentum",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0.1",
     .min = 0,
     .max = 1,
@@ -30,9 +30,9 @@ const struct norm_option norm_momentum = {
     .measured = {[STATISTICS_OTHER] = {true, {.real = 1}}}, // earlier batches are forgotten
 };
 
-const struct norm_option norm_groups = {
+const struct kind_option norm_groups = {
     .name = "norm-groups",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "auto",
     .min = 1,
     .max = 1000000,
@@ -40,6 +40,6 @@ const struct norm_option norm_groups = {
             "group. With --qk-norm-over=width, norms of keys and values have N n-kv-head / "
             "n-head groups",
     .of_model = true,
-    .auto_rule = NORM_AUTO_HEADS,
+    .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,
 };

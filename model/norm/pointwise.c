@@ -98,18 +98,18 @@ static void erf_backward(const struct norm *norm, const struct tokens *tokens, s
     backward_by(erf_squash, norm, rows, dx, dy, x, sum);
 }
 
-static const struct norm_option dyt_alpha = {
+static const struct kind_option dyt_alpha = {
     .name = "dyt-alpha",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0.5",
     .min = 0,
     .max = 1000,
     .help = "initial value of alpha in dyt and derf",
 };
 
-static const struct norm_option dyt_alpha_attn = {
+static const struct kind_option dyt_alpha_attn = {
     .name = "dyt-alpha-attn",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "auto",
     .min = 0,
     .max = 1000,

@@ -41,9 +41,9 @@ enum { EPS, ALPHA_FWD, ALPHA_BKW, WARMUP, GROUP_SCALING, DIVISOR }; // pn-v has 
 enum { GAMMA, BETA };
 enum { RUNNING_PHI, EMA_GZ, ITERS };
 
-static const struct norm_option pn_alpha_fwd = {
+static const struct kind_option pn_alpha_fwd = {
     .name = "pn-alpha-fwd",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0.9",
     .min = 0,
     .max = 1,
@@ -115,9 +115,9 @@ const struct norm_kind norm_power_v = {
     .gradient_statistics = gradient_statistics_v,
 };
 
-static const struct norm_option pn_alpha_bkw = {
+static const struct kind_option pn_alpha_bkw = {
     .name = "pn-alpha-bkw",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0.9",
     .min = 0,
     .max = 1,
@@ -126,9 +126,9 @@ static const struct norm_option pn_alpha_bkw = {
 };
 
 /* The batch's own statistics are those of warm-up, at any time of a run. */
-static const struct norm_option pn_warmup = {
+static const struct kind_option pn_warmup = {
     .name = "pn-warmup",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "200",
     .min = 0,
     .max = 1000000000,
@@ -137,9 +137,9 @@ static const struct norm_option pn_warmup = {
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
 
-static const struct norm_option pn_group_scaling = {
+static const struct kind_option pn_group_scaling = {
     .name = "pn-group-scaling",
-    .type = NORM_SWITCH,
+    .type = KIND_SWITCH,
     .start = "on",
     .help = "divide each head's channels of a token by their root mean square before pn",
     .of_model = true,
@@ -153,9 +153,9 @@ static const char *divisor_choice(int64_t i) {
     return names[i];
 }
 
-static const struct norm_option pn_divisor = {
+static const struct kind_option pn_divisor = {
     .name = "pn-divisor",
-    .type = NORM_CHOICE,
+    .type = KIND_CHOICE,
     .start = "psi",
     .choice = divisor_choice,
     .help = "divisor in the backward pass of pn: the running root mean square, as in forward "

@@ -25,21 +25,21 @@ enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 enum { LAMBDA = 64 / sizeof(real) }; // room for lambda, so that what follows is aligned
 
 /* A model is measured as bn alone: the batch's own statistics at any time of a run. */
-static const struct norm_option prepbn_steps = {
+static const struct kind_option prepbn_steps = {
     .name = "prepbn-steps",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "auto",
     .min = 0,
     .max = 1e15,
     .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
             "--grad-accum",
-    .auto_rule = NORM_AUTO_BATCHES,
+    .auto_rule = KIND_AUTO_BATCHES,
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = 0}}},
 };
 
-static const struct norm_option prepbn_eta = {
+static const struct kind_option prepbn_eta = {
     .name = "prepbn-eta",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "0",
     .min = -1000,
     .max = 1000,

@@ -29,9 +29,9 @@ enum { EPS, MOMENTUM, R_MAX, D_MAX, WARMUP, RELAX };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
-static const struct norm_option brn_r_max = {
+static const struct kind_option brn_r_max = {
     .name = "brn-r-max",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "3",
     .min = 1,
     .max = 1e9,
@@ -39,9 +39,9 @@ static const struct norm_option brn_r_max = {
             "running one; the minimum is 1 / X",
 };
 
-static const struct norm_option brn_d_max = {
+static const struct kind_option brn_d_max = {
     .name = "brn-d-max",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "5",
     .min = 0,
     .max = 1e9,
@@ -50,9 +50,9 @@ static const struct norm_option brn_d_max = {
 };
 
 /* The batch's own statistics are those of warm-up, at any time of a run. */
-static const struct norm_option brn_warmup = {
+static const struct kind_option brn_warmup = {
     .name = "brn-warmup",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "80",
     .min = 0,
     .max = 1000000000,
@@ -60,9 +60,9 @@ static const struct norm_option brn_warmup = {
     .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
 
-static const struct norm_option brn_relax = {
+static const struct kind_option brn_relax = {
     .name = "brn-relax",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "560",
     .min = 0,
     .max = 1000000000,
@@ -99,7 +99,7 @@ struct limits {
 
 /* Of the current batch; read before a barrier, after which the number of batches grows. */
 static struct limits limits_of(const struct norm *norm) {
-    const union norm_value *option = norm->option;
+    const union kind_value *option = norm->option;
     int64_t batches = *norm->batches, warmup = option[WARMUP].integer;
     if (batches < warmup) return (struct limits){1, 0};
     double a = (double)(batches - warmup + 1) / (double)option[RELAX].integer; // relax may be 0

@@ -81,9 +81,9 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
     }
 }
 
-static const struct norm_option rms_fraction = {
+static const struct kind_option rms_fraction = {
     .name = "rms-fraction",
-    .type = NORM_REAL,
+    .type = KIND_REAL,
     .start = "1",
     .min = 0,
     .max = 1,

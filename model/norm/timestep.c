@@ -22,9 +22,9 @@ static size_t groups(const struct norm *norm) {
     return (size_t)norm->option[PAST_GROUPS].integer;
 }
 
-static const struct norm_option ts_prior_count = {
+static const struct kind_option ts_prior_count = {
     .name = "ts-prior-count",
-    .type = NORM_INTEGER,
+    .type = KIND_INTEGER,
     .start = "0",
     .min = 0,
     .max = 1000000,

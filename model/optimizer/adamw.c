@@ -13,24 +13,24 @@
 enum { BETA1, BETA2, EPS }; // options
 enum { RATE, UNBIAS };      // factors: lr / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
 
-static const struct optimizer_option beta1 = {.name = "beta1",
-                                              .start = "0.9",
-                                              .min = 0,
-                                              .max = 0.999999,
-                                              .help = "decay rate of Adam's first moment"};
-static const struct optimizer_option beta2 = {.name = "beta2",
-                                              .start = "0.99",
-                                              .min = 0,
-                                              .max = 0.999999,
-                                              .help = "decay rate of Adam's second moment"};
-static const struct optimizer_option eps = {.name = "adam-eps",
-                                            .start = "1e-8",
-                                            .min = 1e-20,
-                                            .max = 1,
-                                            .help = "epsilon in Adam's denominator"};
+static const struct kind_option beta1 = {.name = "beta1",
+                                         .start = "0.9",
+                                         .min = 0,
+                                         .max = 0.999999,
+                                         .help = "decay rate of Adam's first moment"};
+static const struct kind_option beta2 = {.name = "beta2",
+                                         .start = "0.99",
+                                         .min = 0,
+                                         .max = 0.999999,
+                                         .help = "decay rate of Adam's second moment"};
+static const struct kind_option eps = {.name = "adam-eps",
+                                       .start = "1e-8",
+                                       .min = 1e-20,
+                                       .max = 1,
+                                       .help = "epsilon in Adam's denominator"};
 
 static void prepare(struct optimizer_part *part) {
-    const union optimizer_value *option = part->option;
+    const union kind_value *option = part->option;
     const double t = (double)part->step;
     part->factor[RATE] = (real)(part->rate / (1 - pow(option[BETA1].real, t)));
     part->factor[UNBIAS] = (real)(1 / sqrt(1 - pow(option[BETA2].real, t)));

@@ -7,21 +7,29 @@
 #ifndef OPTIMIZER_KIND_H
 #define OPTIMIZER_KIND_H
 
+#include "model/kind_option.h"
 #include "model/math/team.h"
 #include "model/math/tensor.h"
-#include "model/optimizer/option.h"
 #include <stdbool.h>
 
-enum { OPTIMIZER_KIND_OPTIONS = 7 }; // maximum number of options of a kind
-enum { OPTIMIZER_STATES = 2 };       // maximum number of values that a kind keeps of a weight
-enum { OPTIMIZER_FACTORS = 4 };      // maximum number of factors of an update
+enum { OPTIMIZER_STATES = 2 };  // maximum number of values that a kind keeps of a weight
+enum { OPTIMIZER_FACTORS = 4 }; // maximum number of factors of an update
+
+/* The settings of an optimizer. */
+struct optimizer_options {
+    int64_t kind;        // an index of optimizer_kinds
+    double peak;         // learning rate after warm-up, to which a kind's own is relative
+    double weight_decay; // of tensors that decay (tensor.h)
+    double grad_clip;    // largest norm of the gradient; 0: no limit
+    union kind_value value[KIND_OPTIONS_MAX]; // in the order of optimizer_option_list()
+};
 
 struct optimizer_kind;
 
 /* A kind at work, with its numbers of one update. */
 struct optimizer_part {
     const struct optimizer_kind *kind;
-    union optimizer_value option[OPTIMIZER_KIND_OPTIONS]; // in the order of kind->options
+    union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     double weight_decay;
     double peak;                    // learning rate after warm-up, and
     double rate;                    // of this update
@@ -42,10 +50,10 @@ struct optimizer_span {
 /* Every thread of the team (team.h) calls `elements` and `matrix`, each thread for elements and
    matrices of its own. Results must not depend on how elements are split. */
 struct optimizer_kind {
-    const char *name;                                                   // as in --optimizer=NAME
-    const char *formula;                                                // in a line
-    const char *source;                                                 // the paper, in a line
-    const struct optimizer_option *options[OPTIMIZER_KIND_OPTIONS + 1]; // NULL ends the list
+    const char *name;                                    // as in --optimizer=NAME
+    const char *formula;                                 // in a line
+    const char *source;                                  // the paper, in a line
+    const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
     const char *state[OPTIMIZER_STATES + 1]; // what is kept of each weight, initially 0: its name
                                              // in checkpoints; NULL ends the list
 

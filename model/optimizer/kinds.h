@@ -10,14 +10,14 @@ extern const struct optimizer_kind *const optimizer_kinds[];
 
 /* Every option that some kind lists, once, in the order of the kinds; ended by NULL. The first call
    makes the list, before there are threads. */
-const struct optimizer_option *const *optimizer_option_list(void);
+const struct kind_option *const *optimizer_option_list(void);
 
 /* The name of option i of those that matter to an optimizer of this kind, NULL after the last: its
    own, and AdamW's if AdamW updates the tensors that it does not take. */
 const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
 
 /* The value of an option of the list. */
-union optimizer_value *optimizer_value(struct optimizer_options *options, const char *name);
+union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
 
 /* The kind at work with these settings. */
 struct optimizer_part optimizer_part(const struct optimizer_kind *kind,

@@ -20,29 +20,29 @@
 
 enum { LR, MOMENTUM, NESTEROV, STEPS }; // options
 
-static const struct optimizer_option lr = {
+static const struct kind_option lr = {
     .name = "muon-lr",
     .start = "auto",
     .min = 0,
     .max = 1000,
     .help = "learning rate of hidden matrices with Muon, after warm-up; auto: --learning-rate. "
             "Other parameters use --learning-rate, and both follow the schedule"};
-static const struct optimizer_option momentum = {.name = "muon-momentum",
-                                                 .start = "0.95",
-                                                 .min = 0,
-                                                 .max = 0.999999,
-                                                 .help = "momentum of Muon"};
-static const struct optimizer_option nesterov = {.name = "muon-nesterov",
-                                                 .type = OPTIMIZER_SWITCH,
-                                                 .start = "on",
-                                                 .help = "use Nesterov momentum in Muon"};
-static const struct optimizer_option steps = {
-    .name = "muon-steps",
-    .type = OPTIMIZER_INTEGER,
-    .start = "5",
-    .min = 1,
-    .max = 100,
-    .help = "number of Newton-Schulz steps in an update of Muon"};
+static const struct kind_option momentum = {.name = "muon-momentum",
+                                            .start = "0.95",
+                                            .min = 0,
+                                            .max = 0.999999,
+                                            .help = "momentum of Muon"};
+static const struct kind_option nesterov = {.name = "muon-nesterov",
+                                            .type = KIND_SWITCH,
+                                            .start = "on",
+                                            .help = "use Nesterov momentum in Muon"};
+static const struct kind_option steps = {.name = "muon-steps",
+                                         .type = KIND_INTEGER,
+                                         .start = "5",
+                                         .min = 1,
+                                         .max = 100,
+                                         .help =
+                                             "number of Newton-Schulz steps in an update of Muon"};
 
 static void check(const struct optimizer_part *part) {
     if (part->option[LR].real >= 0 && part->peak == 0)

@@ -11,12 +11,12 @@
 
 enum { MOMENTUM, NESTEROV }; // options
 
-static const struct optimizer_option momentum = {
+static const struct kind_option momentum = {
     .name = "sgd-momentum", .start = "0.9", .min = 0, .max = 0.999999, .help = "momentum of SGD"};
-static const struct optimizer_option nesterov = {.name = "sgd-nesterov",
-                                                 .type = OPTIMIZER_SWITCH,
-                                                 .start = "on",
-                                                 .help = "use Nesterov momentum in SGD"};
+static const struct kind_option nesterov = {.name = "sgd-nesterov",
+                                            .type = KIND_SWITCH,
+                                            .start = "on",
+                                            .help = "use Nesterov momentum in SGD"};
 
 static void elements(const struct optimizer_part *part, const struct optimizer_span *span) {
     const real mu = (real)part->option[MOMENTUM].real, clip = part->clip, rate = (real)part->rate;

@@ -12,17 +12,17 @@ Test(norm_options, every_one_has_a_row) {
     int count = 0;
     config_start(&config);
     for (size_t i = 0; norm_option_list()[i]; i++, count++) {
-        const struct norm_option *o = norm_option_list()[i];
+        const struct kind_option *o = norm_option_list()[i];
         const struct option *row = options_find(config_options, o->name);
         cr_assert(row, "--%s", o->name);
         cr_expect(!strcmp(row->help, o->help) && !strcmp(row->start, o->start), "--%s", o->name);
-        cr_expect((union norm_value *)(void *)option_int(row, &config) ==
+        cr_expect((union kind_value *)(void *)option_int(row, &config) ==
                       &config.model.norms.value[i],
                   "--%s is elsewhere", o->name);
         for (size_t k = 0; k < i; k++) cr_expect(norm_option_list()[k] != o, "--%s", o->name);
         if (i) cr_expect(norm_option_list()[i - 1]->rank <= o->rank, "--%s: order", o->name);
-        if (o->type != NORM_REAL && o->type != NORM_INTEGER) continue;
-        double start = o->type == NORM_REAL ? config.model.norms.value[i].real
+        if (o->type != KIND_REAL && o->type != KIND_INTEGER) continue;
+        double start = o->type == KIND_REAL ? config.model.norms.value[i].real
                                             : (double)config.model.norms.value[i].integer;
         bool is_auto = start == OPTION_AUTO && !strcmp(o->start, "auto");
         cr_expect(is_auto || (start >= o->min && start <= o->max), "--%s=%g", o->name, start);
@@ -40,7 +40,7 @@ Test(norm_options, every_one_has_a_row) {
 Test(norm_options, a_norm_takes_the_values_of_its_options) {
     struct norm_options options = small_norms;
     for (size_t i = 0; norm_option_list()[i]; i++)
-        if (norm_option_list()[i]->type == NORM_REAL) options.value[i].real = 0.001 * (double)i;
+        if (norm_option_list()[i]->type == KIND_REAL) options.value[i].real = 0.001 * (double)i;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
         struct lone_norm lone;
         lone_norm_init_with(&lone, *kind, &options, 2, 3, 4);
@@ -69,7 +69,7 @@ Test(norm_options, in_rows_of_fewer_heads) {
         struct norm_options of_row = norm_options_of_heads(&options, cases[k].of_row);
         cr_expect(of_row.heads == (int64_t)cases[k].of_row && of_row.affine == options.affine);
         for (size_t i = 0; norm_option_list()[i]; i++) {
-            bool counts = norm_option_list()[i]->auto_rule == NORM_AUTO_HEADS;
+            bool counts = norm_option_list()[i]->auto_rule == KIND_AUTO_HEADS;
             cr_expect_eq(of_row.value[i].integer, counts ? cases[k].want : cases[k].value);
             changed += counts;
         }

@@ -73,7 +73,7 @@ static void expect_golden(const struct golden_case *golden, size_t kind) {
     options.peak = lr;
     optimizer_value(&options, "adam-eps")->real = 1e-4;
     for (int i = 0; i < 4 && golden->set[i].option; i++) {
-        union optimizer_value *value = optimizer_value(&options, golden->set[i].option);
+        union kind_value *value = optimizer_value(&options, golden->set[i].option);
         if (golden->set[i].integer)
             value->integer = (int64_t)golden->set[i].value;
         else

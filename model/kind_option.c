@@ -1,0 +1,27 @@
+#include "model/kind_option.h"
+#include "data/die.h"
+#include <string.h>
+
+/* Inserts the option after those of the same or a lower rank, unless it is there already. */
+static void insert(const struct kind_option **list, const struct kind_option *option) {
+    size_t count = 0, at = 0;
+    for (; list[count]; count++) {
+        if (list[count] == option) return;
+        if (list[count]->rank <= option->rank) at = count + 1;
+    }
+    if (count == KIND_OPTIONS_MAX)
+        die(STATUS_USAGE, "--%s: kinds have too many options (raise KIND_OPTIONS_MAX)",
+            option->name);
+    memmove(list + at + 1, list + at, (count - at) * sizeof *list);
+    list[at] = option;
+}
+
+void kind_options_add(const struct kind_option **list, const struct kind_option *const *options) {
+    for (; *options; options++) insert(list, *options);
+}
+
+size_t kind_options_find(const struct kind_option *const *list, const char *name) {
+    for (size_t i = 0; list[i]; i++)
+        if (!strcmp(list[i]->name, name)) return i;
+    die(STATUS_USAGE, "--%s: no kind in a list.h has this option", name);
+}
