@@ -70,6 +70,13 @@ Test(first_day, whole_numbers_with_an_exponent) {
     }
 }
 
+Test(first_day, a_run_is_evaluated_eight_times_or_every_250_updates) {
+    expect_line("--eval-interval=auto", "eval-interval = 1");
+    expect_line("--eval-interval=auto --max-iters=7", "eval-interval = 1");
+    expect_line("--eval-interval=auto --max-iters=24", "eval-interval = 3");
+    expect_line("--eval-interval=auto --max-iters=2008", "eval-interval = 250");
+}
+
 Test(first_day, suggestions) {
     static const char *const cases[][2] = {
         {"--batch=3", "(did you mean --batch-size or --batch-parts?)"},
