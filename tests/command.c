@@ -88,6 +88,11 @@ void corpus_put_tiny(const char *name, size_t characters) {
     cr_assert(fclose(file) == 0);
 }
 
+void text_enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+}
+
 void items_put(const char *name, size_t items) {
     FILE *file = fopen(name, "wb");
     cr_assert(file, "%s: cannot be written", name);

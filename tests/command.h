@@ -8,8 +8,9 @@
 #include <sys/types.h>
 
 /* Fixtures of a suite: each test works in a fresh folder, which is removed with its content at the
-   end. */
+   end. text_enter() also puts a text of 2000 characters into it, text.txt. */
 void folder_enter(void);
+void text_enter(void);
 void folder_leave(void);
 
 /* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh counts. */

@@ -3,11 +3,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-void resume_enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-}
-
 void resume_expect_same(const char *one, const char *other) {
     expect_same_log(one, other);
     expect_same_file(one, other, "config.ini");

@@ -18,9 +18,6 @@
     TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
          "--eval-iters=3 --log-interval=7 --checkpoint-interval=60 --sample=20 "
 
-/* A fixture: a folder with text.txt. */
-void resume_enter(void);
-
 /* Fails unless two folders hold the same files to the last bit, and the same log except for its
    times. */
 void resume_expect_same(const char *one, const char *other);

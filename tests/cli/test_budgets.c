@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-}
-
-TestSuite(budgets, .init = enter, .fini = folder_leave);
+TestSuite(budgets, .init = text_enter, .fini = folder_leave);
 
 #define RUN TINY "--quiet --force --learning-rate=0.01 --eval-interval=5 --eval-iters=2 text.txt "
 

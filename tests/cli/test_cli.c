@@ -12,12 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-}
-
-TestSuite(cli, .init = enter, .fini = folder_leave);
+TestSuite(cli, .init = text_enter, .fini = folder_leave);
 
 /* Runs the program; fails unless it succeeds. */
 static void run(const char *options) {

@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-}
-
-TestSuite(first_day, .init = enter, .fini = folder_leave);
+TestSuite(first_day, .init = text_enter, .fini = folder_leave);
 
 static const char *config_after(const char *options) {
     expect_done(train(TINY "--max-iters=0 --quiet --force --out=out %s", options));

@@ -11,13 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void enter(void) {
-    folder_enter();
-    corpus_put_tiny("text.txt", 2000);
-}
-
-TestSuite(generate, .init = enter, .fini = folder_leave);
-TestSuite(evaluate, .init = enter, .fini = folder_leave);
+TestSuite(generate, .init = text_enter, .fini = folder_leave);
+TestSuite(evaluate, .init = text_enter, .fini = folder_leave);
 
 #define LEARNED                                                                                    \
     TINY "--quiet --max-iters=30 --learning-rate=0.02 --eval-iters=0 --eval-interval=1000 "        \

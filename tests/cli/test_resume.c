@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(resume, .init = resume_enter, .fini = folder_leave);
+TestSuite(resume, .init = text_enter, .fini = folder_leave);
 
 static void check_every_step(const char *model) {
     enum { STEPS = 12 };
