@@ -35,6 +35,8 @@ def run(words, cwd, env, text):
         child = server.Process(target=run_here, args=(words, str(cwd), env, files))
         child.start()
         child.join(1200)
-        assert child.exitcode is not None, f"{words}: still runs after twenty minutes"
+        if child.exitcode is None:
+            child.kill()
+            raise TimeoutError(f"{words}: runs for more than twenty minutes")
         out, err = (open(file, encoding="utf-8").read() for file in files[1:])
     return SimpleNamespace(status=child.exitcode if child.exitcode >= 0 else 128 - child.exitcode, out=out, err=err)
