@@ -62,7 +62,7 @@ def test_sentences():
 
 def test_open():
     """What is told of an undecided claim is the reading that is open, in the cell in which it is."""
-    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
+    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.021, "rms": 0.001})
     word, outcome, text = told(facts, exact(A_TO_C, low=1), above(A_TO_B, 0.02))
     check(word == UNDECIDED and outcome.cell == ("text", "XS") and "open whether above 0.02" in text,
           "meant is open", outcome, text)
@@ -154,7 +154,7 @@ def test_rows_outside():
 
 def test_links():
     """A claim leads to the pictures that show what it reads, first to that of the cell that decides."""
-    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.019, "rms": 0.001})
+    facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.021, "rms": 0.001})
     specs = [{"kind": "dots", "metric": "trained", "where": {}},
              {"kind": "dots", "metric": "val_loss", "where": {"rate": "tuned"}},
              {"kind": "dots", "metric": "val_loss", "where": {"rate": "tuned", "norm": None}},
