@@ -28,7 +28,6 @@
    time to dW, a sum over row blocks adds block after block, and micro-batches end where these do.
    If wte is the head's weight too, dwte is two such sums, over the logits and over dembedded, which
    are added after the last micro-batch. */
-#include "model/head.h"
 #include "model/layer/embedding.h"
 #include "model/layer/loss.h"
 #include "model/math/matmul.h"

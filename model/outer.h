@@ -1,5 +1,5 @@
-/* The operations outside the layers, between the embedding and the head: see outer.c. Every thread of
-   the team calls every function. */
+/* The operations outside the layers: see outer.c. Every thread of the team calls every function.
+   model.h has the losses and logits. */
 #ifndef OUTER_H
 #define OUTER_H
 
@@ -16,6 +16,11 @@ size_t outer_end_backward(const struct model *m, const struct pass *pass);
    and the probed gradient is that of all streams' start. */
 const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
                                  real *dstream_in);
+
+/* The losses of a batch, dhead_in (N,C), and the gradient of the head's weight; `scale` is the weight
+   of a target in the gradient. */
+void head_backward(struct model *m, const struct batch *batch, const struct parts *parts,
+                   real *dhead_in, real scale);
 
 /* The gradients of the norms and of the end; after a barrier. */
 void outer_gradient(const struct model *m, const struct parts *parts);

@@ -151,8 +151,8 @@ void sublayer_scratch_need(struct sublayer_scratch *w, const struct sublayer *s,
     w->needs_df |= s->dropout > 0 || s->connection.has_df;
     w->needs_dprojected |= norm_present(&s->out);
     w->needs_dproj_in |= s->heads || norm_pools(&s->ffn_norm);
-    for (int i = 0; s->heads && i < QKV_PARTS; i++)
-        if (qkv_norm_part_pools(&s->qkv_norm, i)) w->needs_dqkv[i] = s->qkv_norm.at[i].width;
+    for (int i = 0; s->heads && i < QKV_COUNT; i++)
+        if (qkv_norm_one_pools(&s->qkv_norm, i)) w->needs_dqkv[i] = s->qkv_norm.at[i].width;
     w->needs_dnormed |= sublayer_keeps_dnormed(s);
     w->needs_du |= norm_pools(&s->connection.norm);
     w->needs_normed |= sublayer_has_normed(s);
@@ -171,7 +171,7 @@ void sublayer_scratch_attach(struct sublayer_scratch *w, size_t N, size_t thread
     if (w->needs_normed) w->normed = arena_reals(arena, ring * C);
     if (w->needs_dproj_in) w->dproj_in = arena_reals(arena, N * w->H);
     if (!w->of_attention) w->proj_in = arena_reals(arena, ring * w->H);
-    for (int i = 0; i < QKV_PARTS; i++)
+    for (int i = 0; i < QKV_COUNT; i++)
         if (w->needs_dqkv[i]) w->dqkv[i] = arena_reals(arena, N * w->needs_dqkv[i]);
     w->dexpanded = arena_reals(arena, (w->of_attention ? N : ring) * w->E);
     linear_operands_attach(&w->in, C, w->E, ring, arena);

@@ -72,7 +72,7 @@ struct sublayer_scratch {
     real *dproj_in;   // (B,T,H) gradient of what proj reads: of attention, and of FFN if it pools
     real *proj_in;    // (ring,H) what the MLP's proj reads, computed again
     real *dexpanded;  // (B,T,E) of attention, (ring,E) of the MLP
-    real *dqkv[QKV_PARTS];           // (B,T,width) gradients of q^, k^ and v^, if their norms pool
+    real *dqkv[QKV_COUNT];           // (B,T,width) gradients of q^, k^ and v^, if their norms pool
     real *dnormed;                   // (B,T,C) gradient of PRE(u), if sublayer_keeps_dnormed()
     real *du;                        // (B,T,C) PRE'(dnormed), if READ's norm pools over tokens
     real *normed;                    // (ring,C) s PRE(u), computed again
@@ -82,7 +82,7 @@ struct sublayer_scratch {
     // what the sub-layers need
     size_t C, E, H;
     bool of_attention, needs_dsum, needs_df, needs_dprojected, needs_dproj_in;
-    size_t needs_dqkv[QKV_PARTS]; // widths
+    size_t needs_dqkv[QKV_COUNT]; // widths
     bool needs_dnormed, needs_du, needs_normed;
 };
 

@@ -28,70 +28,57 @@
 #include "model/math/cache.h"
 #include "model/sublayer_stages.h"
 
+/* The norm that a stage starts at, what it reads, and in backward the gradient of its output. INNER
+   has several: see qkv_norm.h. */
+struct stage_norm {
+    const struct norm *norm;
+    const real *x, *dy;
+};
+
+static struct stage_norm norm_of(const struct sublayer_call *c, enum stage stage) {
+    const struct sublayer *s = c->s;
+    const struct stage_norm norms[STAGES] = {
+        [STAGE_READ] = {&s->connection.norm, s->connection.norm_in, du_at(c, 0)},
+        [STAGE_PRE] = {&s->pre, connection_u(&s->connection), c->w->dnormed},
+        [STAGE_PROJ] = {&s->ffn_norm, s->inner, c->w->dproj_in},
+        [STAGE_OUT] = {&s->out, s->projected, c->df},
+        [STAGE_POST] = {&s->post, s->connection.sum, c->dy}};
+    return norms[stage];
+}
+
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
     const struct sublayer *s = c->s;
-    switch (stage) {
-    case STAGE_READ: return norm_pools(&s->connection.norm);
-    case STAGE_PRE: return norm_pools(&s->pre);
-    case STAGE_INNER: return s->heads && qkv_norm_pools(&s->qkv_norm);
-    case STAGE_PROJ: return s->heads ? !whole_sequences : norm_pools(&s->ffn_norm);
-    case STAGE_OUT: return norm_pools(&s->out);
-    case STAGE_POST: return norm_pools(&s->post);
-    case STAGES: break;
-    }
-    return false;
+    if (stage == STAGE_INNER) return s->heads && qkv_norm_pools(&s->qkv_norm);
+    if (stage == STAGE_PROJ && s->heads) return !whole_sequences;
+    return norm_pools(norm_of(c, stage).norm);
 }
 
 /* What all threads do together before the first stage of a segment. */
 static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    switch (stage) {
-    case STAGE_READ: norm_statistics(&s->connection.norm, tokens, s->connection.norm_in); break;
-    case STAGE_PRE: norm_statistics(&s->pre, tokens, connection_u(&s->connection)); break;
-    case STAGE_INNER:
-        if (s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
-        break;
-    case STAGE_PROJ:
-        if (s->heads) {
-            team_barrier();
-            stage_attention_forward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
-            team_barrier();
-        }
-        norm_statistics(&s->ffn_norm, tokens, s->inner);
-        break;
-    case STAGE_OUT: norm_statistics(&s->out, tokens, s->projected); break;
-    case STAGE_POST: norm_statistics(&s->post, tokens, s->connection.sum); break;
-    case STAGES: break;
+    const struct stage_norm n = norm_of(c, stage);
+    if (stage == STAGE_INNER && s->heads) qkv_norm_statistics(&s->qkv_norm, tokens);
+    if (stage == STAGE_PROJ && s->heads) {
+        team_barrier();
+        stage_attention_forward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
+        team_barrier();
     }
+    if (n.norm) norm_statistics(n.norm, tokens, n.x);
 }
 
 static void synchronize_backward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;
-    switch (stage) {
-    case STAGE_POST: norm_gradient_statistics(&s->post, tokens, c->dy, s->connection.sum); break;
-    case STAGE_OUT: norm_gradient_statistics(&s->out, tokens, c->df, s->projected); break;
-    case STAGE_PROJ:
-        norm_gradient_statistics(&s->ffn_norm, tokens, c->w->dproj_in, s->inner);
-        if (s->heads) {
-            team_barrier();
-            stage_attention_backward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
-            team_barrier();
-        }
-        break;
-    case STAGE_INNER:
-        if (s->heads && qkv_norm_pools(&s->qkv_norm))
-            stage_qkv_statistics_backward(c, team_part(tokens->B * tokens->T, ROWS));
-        break;
-    case STAGE_PRE:
-        norm_gradient_statistics(&s->pre, tokens, c->w->dnormed, connection_u(&s->connection));
-        break;
-    case STAGE_READ:
-        norm_gradient_statistics(&s->connection.norm, tokens, du_at(c, 0), s->connection.norm_in);
-        break;
-    case STAGES: break;
+    const struct stage_norm n = norm_of(c, stage);
+    if (n.norm) norm_gradient_statistics(n.norm, tokens, n.dy, n.x);
+    if (stage == STAGE_PROJ && s->heads) {
+        team_barrier();
+        stage_attention_backward(c, team_part(tokens->B * s->heads, s->heads / s->kv_heads));
+        team_barrier();
     }
+    if (stage == STAGE_INNER && s->heads && qkv_norm_pools(&s->qkv_norm))
+        stage_qkv_statistics_backward(c, team_part(tokens->B * tokens->T, ROWS));
 }
 
 /* The thread's rows, sweep by sweep, through the stages first .. last; backward from last down to
@@ -100,13 +87,13 @@ static void synchronize_backward(const struct sublayer_call *c, enum stage stage
 static void sweeps_forward(const struct sublayer_call *c, int first, int last, struct range own) {
     for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
         for (int stage = first; stage <= last; stage++)
-            stage_forward(c, (enum stage)stage, team_rows(n, own, sweep));
+            stage_forward[stage](c, team_rows(n, own, sweep));
 }
 
 static void sweeps_backward(const struct sublayer_call *c, int first, int last, struct range own) {
     for (size_t n = own.begin, sweep = c->s->sweep; n < own.end; n += sweep)
         for (int stage = last; stage >= first; stage--)
-            stage_backward(c, (enum stage)stage, team_rows(n, own, sweep));
+            stage_backward[stage](c, team_rows(n, own, sweep));
 }
 
 /* The next of the thread's rows that are both full sequences and full blocks. */

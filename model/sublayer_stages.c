@@ -176,14 +176,6 @@ static void post_forward(const struct sublayer_call *c, struct range rows) {
     norm_forward(&s->post, &c->pass->tokens, rows, s->y + first, s->connection.sum + first);
 }
 
-void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows) {
-    switch (stage) {
-    case STAGE_READ: read_forward(c, rows); break;
-    case STAGE_PRE: pre_forward(c, rows); break;
-    case STAGE_INNER: inner_forward(c, rows); break;
-    case STAGE_PROJ: proj_forward(c, rows); break;
-    case STAGE_OUT: out_forward(c, rows); break;
-    case STAGE_POST: post_forward(c, rows); break;
-    case STAGES: break;
-    }
-}
+stage_function *const stage_forward[STAGES] = {
+    [STAGE_READ] = read_forward, [STAGE_PRE] = pre_forward, [STAGE_INNER] = inner_forward,
+    [STAGE_PROJ] = proj_forward, [STAGE_OUT] = out_forward, [STAGE_POST] = post_forward};

@@ -117,9 +117,9 @@ void stage_act(const struct sublayer_call *c, struct range rows, real *y);
 /* The attention of this pass. */
 struct attention stage_attention(const struct sublayer_call *c);
 
-/* One stage of at most `sweep` rows, full row blocks in backward. */
-void stage_forward(const struct sublayer_call *c, enum stage stage, struct range rows);
-void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows);
+/* What a stage computes, of at most `sweep` rows, full row blocks in backward. */
+typedef void stage_function(const struct sublayer_call *c, struct range rows);
+extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES];
 
 /* Attention from row h.begin to h.end of (B,NH): head h of sequence b is row b NH + h. Forward it
    makes `inner` from q, k and v in `expanded`, backward `dexpanded` from `dproj_in`. */

@@ -133,38 +133,30 @@ static void read_backward(const struct sublayer_call *c, struct range rows) {
                                                c->dsum + first, du, scratch);
 }
 
-void stage_backward(const struct sublayer_call *c, enum stage stage, struct range rows) {
-    switch (stage) {
-    case STAGE_READ: read_backward(c, rows); break;
-    case STAGE_PRE: pre_backward(c, rows); break;
-    case STAGE_INNER: inner_backward(c, rows); break;
-    case STAGE_PROJ: proj_backward(c, rows); break;
-    case STAGE_OUT: out_backward(c, rows); break;
-    case STAGE_POST: post_backward(c, rows); break;
-    case STAGES: break;
-    }
+stage_function *const stage_backward[STAGES] = {
+    [STAGE_READ] = read_backward, [STAGE_PRE] = pre_backward, [STAGE_INNER] = inner_backward,
+    [STAGE_PROJ] = proj_backward, [STAGE_OUT] = out_backward, [STAGE_POST] = post_backward};
+
+/* dW += the slab's part, from operands that linear_keep() kept, or from dy and x in place. */
+static void weight_gradient(const struct sublayer_call *c, const struct linear *linear,
+                            const struct linear_operands *kept, struct range slab, const real *dy,
+                            const real *x) {
+    const struct parts *parts = &c->parts;
+    if (kept->dy)
+        linear_kept_gradient(linear, kept, parts, slab, ring_row(c, slab.begin));
+    else
+        linear_weight_gradient(linear, parts, slab, dy, linear->out, x);
 }
 
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab) {
     const struct sublayer *s = c->s;
-    const struct parts *parts = &c->parts;
-    size_t n = slab.begin;
-    const bool kept = c->w->proj.dy;
-    if (s->heads && !kept)
-        cache_fetch(count(slab) * s->H, proj_in_at(c, n)); // forward wrote it, long ago
-    if (kept)
-        linear_kept_gradient(&s->proj, &c->w->proj, parts, slab, ring_row(c, n));
-    else
-        linear_weight_gradient(&s->proj, parts, slab, c->dprojected + n * s->C, s->C,
-                               proj_in_at(c, n));
+    real *proj_in = proj_in_at(c, slab.begin);
+    if (s->heads && !c->w->proj.dy)
+        cache_fetch(count(slab) * s->H, proj_in); // forward wrote it, long ago
+    weight_gradient(c, &s->proj, &c->w->proj, slab, c->dprojected + slab.begin * s->C, proj_in);
 }
 
 void stage_in_gradient(const struct sublayer_call *c, struct range slab) {
-    const struct sublayer *s = c->s;
-    const struct parts *parts = &c->parts;
-    size_t n = slab.begin;
-    if (c->w->in.dy)
-        linear_kept_gradient(&s->in, &c->w->in, parts, slab, ring_row(c, n));
-    else
-        linear_weight_gradient(&s->in, parts, slab, dexpanded_at(c, n), s->E, normed_at(c, n));
+    weight_gradient(c, &c->s->in, &c->w->in, slab, dexpanded_at(c, slab.begin),
+                    normed_at(c, slab.begin));
 }

@@ -93,7 +93,7 @@ static const real *put_norm(struct dump *d, const struct norm *norm, const struc
 /* The norms of queries, keys and values, of rows by head or over the full width. */
 static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struct tokens *tokens) {
     size_t N = tokens_of(d);
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         size_t C = qkv->at[i].width, heads = qkv->over_width ? 0 : qkv->at[i].heads;
         const struct norm *norm = &qkv->norm[i];
         if (!norm->name[0]) continue;
@@ -101,8 +101,8 @@ static void put_qkv_norm(struct dump *d, const struct qkv_norm *qkv, const struc
         real *y = take(d, stored_real(), heads, norm->C, norm->name, ".output");
         memcpy(x, qkv->raw[i], N * C * sizeof *x);
         for (size_t n = 0; n < N; n += ROWS)
-            qkv_norm_part_forward(qkv, i, tokens, team_row_block(n, (struct range){0, N}),
-                                  y + n * C);
+            qkv_norm_one_forward(qkv, i, tokens, team_row_block(n, (struct range){0, N}),
+                                 y + n * C);
     }
 }
 

@@ -99,7 +99,7 @@ static void put_sublayer(const struct probed *r, int layer, const struct sublaye
     put(r, layer, site, "output_rms", rms(r, s->connection.sum, s));
     put(r, layer, site, "stream_grad", norm_of_blocks(r, s->dy_squares));
     put_norm(r, &s->pre, 1);
-    for (int i = 0; i < QKV_PARTS; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
+    for (int i = 0; i < QKV_COUNT; i++) put_norm(r, &s->qkv_norm.norm[i], s->qkv_norm.at[i].rows);
     put_norm(r, &s->ffn_norm, 1);
     put_norm(r, &s->out, 1);
     put_norm(r, &s->post, 1);

@@ -17,11 +17,11 @@
    statistics are (T,C), gamma and beta (C). It is PyTorch's BatchNorm1d of (B, T C) with gamma and
    beta repeated. sets.c computes it; a position is a set.
 
-   --bn-shards=k splits the batch's sequences into k parts, and each part has mean and var of its
+   --bn-shards=k splits the batch's sequences into k shards, each with a mean and var of its
    own: ghost batch norm, and what data parallel training on k devices does whose norms are not
-   synchronized. Running statistics move by the mean over the parts of their means and of their
-   unbiased variances. With fewer sequences than parts each sequence is a part. sets.c computes it;
-   a part is a set.
+   synchronized. Running statistics move by the mean over the shards of their means and of their
+   unbiased variances. With fewer sequences than shards each sequence is a shard. sets.c computes
+   it; a shard is a set.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
@@ -197,7 +197,7 @@ static const struct norm_kind by_position = {
 /* With --bn-shards. */
 static const struct norm_kind by_shard = {
     .name = "bn",
-    .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a part of the batch",
+    .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a shard of the batch",
     .source = "Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741)",
     .options =
         {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum, [SETS_SHARDS] = &bn_shards},

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the part is multiplied by the learned scale. */
-static bool is_scaled(const struct qkv_norm *qkv, enum qkv_part part) {
-    return qkv->scaled && part == QKV_Q;
+/* Whether it is multiplied by the learned scale. */
+static bool is_scaled(const struct qkv_norm *qkv, enum qkv which) {
+    return qkv->scaled && which == QKV_Q;
 }
 
 static void set_columns(struct qkv_norm *qkv, const struct qkv_norm_options *o) {
     const size_t HS = o->C / o->heads;
     *qkv = (struct qkv_norm){.over_width = o->over_width, .scaled = o->scale != 0};
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const size_t heads = i == QKV_Q ? o->heads : o->kv_heads;
         qkv->at[i] = (struct qkv_columns){qkv->E, heads * HS, heads, o->over_width ? 1 : heads};
         qkv->E += heads * HS;
@@ -26,7 +26,7 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
                      const struct layout *layout) {
     const size_t N = layout->B * layout->T;
     set_columns(qkv, options);
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct qkv_columns *at = &qkv->at[i];
         const struct norm_options of_rows = norm_options_of_heads(norms, at->heads / at->rows);
         struct layout layout_of_rows = *layout;
@@ -46,20 +46,20 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
     qkv->scale_sum = arena_reals(layout->arena, team_row_blocks(N) * heads);
 }
 
-bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part) {
-    return norm_pools(&qkv->norm[part]);
+bool qkv_norm_one_pools(const struct qkv_norm *qkv, enum qkv which) {
+    return norm_pools(&qkv->norm[which]);
 }
 
 bool qkv_norm_pools(const struct qkv_norm *qkv) {
     bool pools = false;
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) pools |= qkv_norm_part_pools(qkv, i);
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) pools |= qkv_norm_one_pools(qkv, i);
     return pools;
 }
 
-/* The tokens with the rows of a part's norm in the place of its tokens. */
-static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv_part part,
+/* The tokens with the rows of the norm in the place of its tokens. */
+static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv which,
                              const struct tokens *tokens) {
-    const size_t count = qkv->at[part].rows;
+    const size_t count = qkv->at[which].rows;
     struct tokens rows = *tokens;
     rows.T *= count;
     rows.first *= count;
@@ -69,9 +69,9 @@ static struct tokens as_rows(const struct qkv_norm *qkv, enum qkv_part part,
 }
 
 /* to (width) = from (width), or with `scaled` each head times t_h sqrt(HS). */
-static void copy_row(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, real *to,
+static void copy_row(const struct qkv_norm *qkv, enum qkv which, bool scaled, real *to,
                      const real *from) {
-    const size_t width = qkv->at[part].width, heads = qkv->at[part].heads, HS = width / heads;
+    const size_t width = qkv->at[which].width, heads = qkv->at[which].heads, HS = width / heads;
     if (!scaled) {
         memcpy(to, from, width * sizeof(real));
         return;
@@ -83,42 +83,42 @@ static void copy_row(const struct qkv_norm *qkv, enum qkv_part part, bool scaled
     }
 }
 
-/* Copies rows (M,width) from and to a part's columns of `block` (M,E). */
-static void gather(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, size_t M,
-                   real *rows, const real *block) {
-    const struct qkv_columns *at = &qkv->at[part];
+/* Copies rows (M,width) from and to the columns of `which` in `block` (M,E). */
+static void gather(const struct qkv_norm *qkv, enum qkv which, bool scaled, size_t M, real *rows,
+                   const real *block) {
+    const struct qkv_columns *at = &qkv->at[which];
     for (size_t m = 0; m < M; m++)
-        copy_row(qkv, part, scaled, rows + m * at->width, block + m * qkv->E + at->first);
+        copy_row(qkv, which, scaled, rows + m * at->width, block + m * qkv->E + at->first);
 }
 
-static void scatter(const struct qkv_norm *qkv, enum qkv_part part, bool scaled, size_t M,
-                    real *block, const real *rows) {
-    const struct qkv_columns *at = &qkv->at[part];
+static void scatter(const struct qkv_norm *qkv, enum qkv which, bool scaled, size_t M, real *block,
+                    const real *rows) {
+    const struct qkv_columns *at = &qkv->at[which];
     for (size_t m = 0; m < M; m++)
-        copy_row(qkv, part, scaled, block + m * qkv->E + at->first, rows + m * at->width);
+        copy_row(qkv, which, scaled, block + m * qkv->E + at->first, rows + m * at->width);
 }
 
-const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
-                                  const struct tokens *tokens, struct range rows, real *y) {
-    const struct qkv_columns *at = &qkv->at[part];
-    const struct tokens as = as_rows(qkv, part, tokens);
+const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
+                                 const struct tokens *tokens, struct range rows, real *y) {
+    const struct qkv_columns *at = &qkv->at[which];
+    const struct tokens as = as_rows(qkv, which, tokens);
     const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    return norm_forward(&qkv->norm[part], &as, all, y, qkv->raw[part] + rows.begin * at->width);
+    return norm_forward(&qkv->norm[which], &as, all, y, qkv->raw[which] + rows.begin * at->width);
 }
 
 /* Its backward: from dy (rows,width). */
-static const real *differentiated(const struct qkv_norm *qkv, enum qkv_part part,
+static const real *differentiated(const struct qkv_norm *qkv, enum qkv which,
                                   const struct tokens *tokens, struct range rows, real *dx,
                                   const real *dy) {
-    const struct qkv_columns *at = &qkv->at[part];
-    const struct tokens as = as_rows(qkv, part, tokens);
+    const struct qkv_columns *at = &qkv->at[which];
+    const struct tokens as = as_rows(qkv, which, tokens);
     const struct range all = {rows.begin * at->rows, rows.end * at->rows};
-    return norm_backward(&qkv->norm[part], &as, all, dx, dy,
-                         qkv->raw[part] + rows.begin * at->width);
+    return norm_backward(&qkv->norm[which], &as, all, dx, dy,
+                         qkv->raw[which] + rows.begin * at->width);
 }
 
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
         gather(qkv, i, false, rows.end - rows.begin, qkv->raw[i] + rows.begin * qkv->at[i].width,
                block);
@@ -127,7 +127,7 @@ void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *bl
 }
 
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct tokens as = as_rows(qkv, i, tokens);
         norm_statistics(&qkv->norm[i], &as, qkv->raw[i]);
     }
@@ -135,24 +135,24 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
-        const real *y = qkv_norm_part_forward(qkv, i, tokens, rows, scratch);
+        const real *y = qkv_norm_one_forward(qkv, i, tokens, rows, scratch);
         scatter(qkv, i, is_scaled(qkv, i), rows.end - rows.begin, block, y);
         profile_lap(PROFILE_NORM);
     }
 }
 
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
-                                  real *const dnormed[QKV_PARTS], const real *dqkv) {
+                                  real *const dnormed[QKV_COUNT], const real *dqkv) {
     const struct range own = team_part(tokens->B * tokens->T, ROWS);
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++)
-        if (qkv_norm_part_pools(qkv, i))
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++)
+        if (qkv_norm_one_pools(qkv, i))
             gather(qkv, i, is_scaled(qkv, i), own.end - own.begin,
                    dnormed[i] + own.begin * qkv->at[i].width, dqkv + own.begin * qkv->E);
     profile_lap(PROFILE_NORM);
     team_barrier();
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct tokens as = as_rows(qkv, i, tokens);
         norm_gradient_statistics(&qkv->norm[i], &as, dnormed[i], qkv->raw[i]);
     }
@@ -172,15 +172,15 @@ static void add_scale_gradient(const struct qkv_norm *qkv, struct range rows, co
 }
 
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
-                       real *block, real *const dnormed[QKV_PARTS], real *scratch) {
+                       real *block, real *const dnormed[QKV_COUNT], real *scratch) {
     const size_t M = rows.end - rows.begin;
     real *gathered = scratch + M * qkv->at[QKV_Q].width;
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         if (!qkv->raw[i]) continue;
         if (is_scaled(qkv, i))
-            add_scale_gradient(qkv, rows, qkv_norm_part_forward(qkv, i, tokens, rows, scratch),
+            add_scale_gradient(qkv, rows, qkv_norm_one_forward(qkv, i, tokens, rows, scratch),
                                block);
-        const bool pools = qkv_norm_part_pools(qkv, i);
+        const bool pools = qkv_norm_one_pools(qkv, i);
         const real *dy = pools ? dnormed[i] + rows.begin * qkv->at[i].width : gathered;
         if (!pools) gather(qkv, i, is_scaled(qkv, i), M, gathered, block);
         scatter(qkv, i, false, M, block, differentiated(qkv, i, tokens, rows, scratch, dy));
@@ -189,7 +189,7 @@ void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, 
 }
 
 void qkv_norm_gradient(const struct qkv_norm *qkv, const struct parts *parts) {
-    for (enum qkv_part i = QKV_Q; i < QKV_PARTS; i++) {
+    for (enum qkv i = QKV_Q; i < QKV_COUNT; i++) {
         const struct parts as = parts_times(*parts, qkv->at[i].rows);
         norm_gradient(&qkv->norm[i], &as);
     }

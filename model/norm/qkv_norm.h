@@ -25,12 +25,12 @@
 
 #include "model/norm/norm.h"
 
-enum qkv_part { QKV_Q, QKV_K, QKV_V, QKV_PARTS };
+enum qkv { QKV_Q, QKV_K, QKV_V, QKV_COUNT };
 
 struct qkv_norm_options {
     size_t C, heads, kv_heads; // set by the sub-layer
     size_t others;             // columns after q, k and v, set by the sub-layer
-    const struct norm_kind *kind[QKV_PARTS];
+    const struct norm_kind *kind[QKV_COUNT];
     bool over_width; // else head by head
     double scale;    // initial value of a learned scale; 0: none is learned
 };
@@ -44,23 +44,23 @@ struct qkv_columns {
 struct qkv_norm {
     size_t E;        // C + 2 KV HS, and the other columns
     bool over_width; // else head by head
-    struct qkv_columns at[QKV_PARTS];
-    struct norm norm[QKV_PARTS]; // of rows of width / rows channels; an identity has no name
-    real *raw[QKV_PARTS];        // (B,T,width) q, k and v before; NULL: the part does not change
+    struct qkv_columns at[QKV_COUNT];
+    struct norm norm[QKV_COUNT]; // of rows of width / rows channels; an identity has no name
+    real *raw[QKV_COUNT];        // (B,T,width) q, k and v before; NULL: it does not change
     bool scaled;                 // by a learned scale
     struct param scale;          // (NH) t
     real *scale_sum;             // (row_blocks,NH) of its gradient
 };
 
 /* Declares the norms at the site `name` ("transformer.h.0.attn") of attention and takes their
-   memory; none for a part that does not change. options->C and so on are set. */
+   memory; none for what does not change. options->C and so on are set. */
 void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *options,
                      const struct norm_options *norms, const char *name,
                      const struct layout *layout);
 
-/* Whether one of the norms pools over tokens; and whether that of `part` does. */
+/* Whether one of the norms pools over tokens; and whether that of `which` does. */
 bool qkv_norm_pools(const struct qkv_norm *qkv);
-bool qkv_norm_part_pools(const struct qkv_norm *qkv, enum qkv_part part);
+bool qkv_norm_one_pools(const struct qkv_norm *qkv, enum qkv which);
 
 /* Every thread of the team calls the functions below. They do nothing for parts that do not
    change. */
@@ -76,21 +76,21 @@ void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens
 void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
                       real *block, real *scratch); // (rows,C)
 
-/* The norm of q, k or v of the tokens `rows`, computed from raw[part]: u, without the
-   learned scale. In y (rows,width), which it returns; or in raw[part] itself, if the norm is the
+/* The norm of q, k or v of the tokens `rows`, computed from raw[which]: u, without the
+   learned scale. In y (rows,width), which it returns; or in raw[which] itself, if the norm is the
    identity. */
-const real *qkv_norm_part_forward(const struct qkv_norm *qkv, enum qkv_part part,
-                                  const struct tokens *tokens, struct range rows, real *y);
+const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
+                                 const struct tokens *tokens, struct range rows, real *y);
 
 /* From all of dqkv (B,T,E), the gradients of q^, k^ and v^, for norms that pool over tokens: copies
-   their gradients to dnormed[part] (B,T,width) and computes what must be known of all of them.
+   their gradients to dnormed[which] (B,T,width) and computes what must be known of all of them.
    Called between barriers. */
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
-                                  real *const dnormed[QKV_PARTS], const real *dqkv);
+                                  real *const dnormed[QKV_COUNT], const real *dqkv);
 
 /* Replaces the gradients of q^, k^ and v^ in a block (rows,E) by those of q, k and v. */
 void qkv_norm_backward(const struct qkv_norm *qkv, const struct tokens *tokens, struct range rows,
-                       real *block, real *const dnormed[QKV_PARTS],
+                       real *block, real *const dnormed[QKV_COUNT],
                        real *scratch); // (2,rows,C)
 
 /* Adds the blocks' sums to the parameters' gradients. Called after a barrier. */

@@ -1,5 +1,5 @@
 /* Norms that pool each channel over sets of the batch's tokens. A set is a sequence's time steps
-   (in), all tokens of a part of the sequences (bn with --bn-shards), or the tokens at one position
+   (in), all tokens of a shard of the batch (bn with --bn-shards), or the tokens at one position
    of every sequence (bn with --bn-axis=batch).
 
      mean = sum_k x / n,  var = sum_k (x - mean)^2 / n,  rstd = 1 / sqrt(var + eps)
@@ -28,7 +28,7 @@
 
 /* The parameters, states and options of such a kind have this order, and its row has the functions
    below. A set is a position if the row's running statistics are (T,C), else a sequence; with
-   SETS_SHARDS = k it is one of k parts of the batch, or a sequence if the batch has fewer. */
+   SETS_SHARDS = k it is one of k shards of the batch, or a sequence if the batch has fewer. */
 enum { SETS_GAMMA, SETS_BETA };
 enum { SETS_RUNNING_MEAN, SETS_RUNNING_VAR, SETS_BATCHES };
 enum { SETS_EPS, SETS_MOMENTUM, SETS_SHARDS }; // the last of bn alone

@@ -29,20 +29,20 @@ static const struct kind_option eps = {.name = "adam-eps",
                                        .max = 1,
                                        .help = "epsilon in Adam's denominator"};
 
-static void prepare(struct optimizer_part *part) {
-    const union kind_value *option = part->option;
-    const double t = (double)part->step;
-    part->factor[RATE] = (real)(part->rate / (1 - pow(option[BETA1].real, t)));
-    part->factor[UNBIAS] = (real)(1 / sqrt(1 - pow(option[BETA2].real, t)));
+static void prepare(struct optimizer_rule *rule) {
+    const union kind_value *option = rule->option;
+    const double t = (double)rule->step;
+    rule->factor[RATE] = (real)(rule->rate / (1 - pow(option[BETA1].real, t)));
+    rule->factor[UNBIAS] = (real)(1 / sqrt(1 - pow(option[BETA2].real, t)));
 }
 
-static void elements(const struct optimizer_part *part, const struct optimizer_span *span) {
-    const double b1 = part->option[BETA1].real, b2 = part->option[BETA2].real;
+static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
+    const double b1 = rule->option[BETA1].real, b2 = rule->option[BETA2].real;
     const real keep1 = (real)b1, rest1 = (real)(1 - b1), keep2 = (real)b2, rest2 = (real)(1 - b2);
-    const real epsilon = (real)part->option[EPS].real, clip = part->clip;
-    const real rate = part->factor[RATE], unbias = part->factor[UNBIAS];
-    const real keep = optimizer_keep(part, span->tensor, part->rate);
-    const real pull = optimizer_pull(part, span->tensor, part->rate);
+    const real epsilon = (real)rule->option[EPS].real, clip = rule->clip;
+    const real rate = rule->factor[RATE], unbias = rule->factor[UNBIAS];
+    const real keep = optimizer_keep(rule, span->tensor, rule->rate);
+    const real pull = optimizer_pull(rule, span->tensor, rule->rate);
     real *w = span->w, *m = span->state[0], *v = span->state[1];
     const real *grad = span->grad;
 #pragma omp simd

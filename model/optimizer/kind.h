@@ -27,7 +27,7 @@ struct optimizer_options {
 struct optimizer_kind;
 
 /* A kind at work, with its numbers of one update. */
-struct optimizer_part {
+struct optimizer_rule {
     const struct optimizer_kind *kind;
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options
     double weight_decay;
@@ -58,32 +58,32 @@ struct optimizer_kind {
                                              // in checkpoints; NULL ends the list
 
     /* Dies with status 2 if the options contradict each other; may be NULL. */
-    void (*check)(const struct optimizer_part *part);
+    void (*check)(const struct optimizer_rule *rule);
 
     /* Whether the kind updates this tensor; NULL: it updates all. */
     bool (*takes)(const struct tensor *tensor);
 
-    /* Computes part->factor, once for each update; may be NULL. */
-    void (*prepare)(struct optimizer_part *part);
+    /* Computes rule->factor, once for each update; may be NULL. */
+    void (*prepare)(struct optimizer_rule *rule);
 
     /* One of the two. elements: any run of a tensor's elements. matrix: one of the matrices that a
        tensor consists of (tensor_hidden()), with `scratch` for as many reals as scratch_size()
        says. */
-    void (*elements)(const struct optimizer_part *part, const struct optimizer_span *span);
-    void (*matrix)(const struct optimizer_part *part, const struct optimizer_span *span,
+    void (*elements)(const struct optimizer_rule *rule, const struct optimizer_span *span);
+    void (*matrix)(const struct optimizer_rule *rule, const struct optimizer_span *span,
                    real *scratch);
     size_t (*scratch_size)(size_t rows, size_t columns);
 };
 
 /* Of decoupled weight decay towards w0, w - rate weight_decay (w - w0) = keep w + pull. */
-static inline real optimizer_keep(const struct optimizer_part *part, const struct tensor *tensor,
+static inline real optimizer_keep(const struct optimizer_rule *rule, const struct tensor *tensor,
                                   double rate) {
-    return (real)(tensor->decays ? 1 - rate * part->weight_decay : 1);
+    return (real)(tensor->decays ? 1 - rate * rule->weight_decay : 1);
 }
 
-static inline real optimizer_pull(const struct optimizer_part *part, const struct tensor *tensor,
+static inline real optimizer_pull(const struct optimizer_rule *rule, const struct tensor *tensor,
                                   double rate) {
-    double decay = rate * part->weight_decay;
+    double decay = rate * rule->weight_decay;
     return (real)(tensor->decays ? decay * tensor->decay_target : 0);
 }
 

@@ -34,12 +34,12 @@ union kind_value *optimizer_value(struct optimizer_options *options, const char 
     return &options->value[kind_options_find(optimizer_option_list(), name)];
 }
 
-struct optimizer_part optimizer_part(const struct optimizer_kind *kind,
+struct optimizer_rule optimizer_rule(const struct optimizer_kind *kind,
                                      const struct optimizer_options *options) {
-    struct optimizer_part part = {
+    struct optimizer_rule rule = {
         .kind = kind, .weight_decay = options->weight_decay, .peak = options->peak};
     const struct kind_option *const *list = optimizer_option_list();
     for (int i = 0; kind->options[i]; i++)
-        part.option[i] = options->value[kind_options_find(list, kind->options[i]->name)];
-    return part;
+        rule.option[i] = options->value[kind_options_find(list, kind->options[i]->name)];
+    return rule;
 }

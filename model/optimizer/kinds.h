@@ -20,7 +20,7 @@ const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
 union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
 
 /* The kind at work with these settings. */
-struct optimizer_part optimizer_part(const struct optimizer_kind *kind,
+struct optimizer_rule optimizer_rule(const struct optimizer_kind *kind,
                                      const struct optimizer_options *options);
 
 #endif

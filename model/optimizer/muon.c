@@ -44,10 +44,10 @@ static const struct kind_option steps = {.name = "muon-steps",
                                          .help =
                                              "number of Newton-Schulz steps in an update of Muon"};
 
-static void check(const struct optimizer_part *part) {
-    if (part->option[LR].real >= 0 && part->peak == 0)
+static void check(const struct optimizer_rule *rule) {
+    if (rule->option[LR].real >= 0 && rule->peak == 0)
         die(STATUS_USAGE, "--muon-lr=%g: follows the schedule of --learning-rate, which is 0",
-            part->option[LR].real);
+            rule->option[LR].real);
 }
 
 static bool takes(const struct tensor *tensor) {
@@ -58,22 +58,22 @@ static size_t scratch_size(size_t rows, size_t columns) {
     return rows * columns + newton_schulz_scratch(rows, columns);
 }
 
-static void matrix(const struct optimizer_part *part, const struct optimizer_span *span,
+static void matrix(const struct optimizer_rule *rule, const struct optimizer_span *span,
                    real *scratch) {
     const size_t rows = span->rows, columns = span->columns;
-    const double own = part->option[LR].real;
-    const double rate = own < 0 ? part->rate : part->rate * (own / part->peak);
-    const real mu = (real)part->option[MOMENTUM].real, clip = part->clip;
+    const double own = rule->option[LR].real;
+    const double rate = own < 0 ? rule->rate : rule->rate * (own / rule->peak);
+    const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip;
     real *w = span->w, *m = span->state[0], *u = scratch;
     const real *grad = span->grad;
     for (size_t i = 0; i < span->size; i++) m[i] = mul_add(mu, m[i], grad[i] * clip);
     for (size_t i = 0; i < span->size; i++)
-        u[i] = part->option[NESTEROV].integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
+        u[i] = rule->option[NESTEROV].integer ? mul_add(mu, m[i], grad[i] * clip) : m[i];
 
     const real *o =
-        newton_schulz(rows, columns, u, part->option[STEPS].integer, scratch + span->size);
+        newton_schulz(rows, columns, u, rule->option[STEPS].integer, scratch + span->size);
 
-    const real keep = optimizer_keep(part, span->tensor, rate);
+    const real keep = optimizer_keep(rule, span->tensor, rate);
     const real scale = (real)(rate * 0.2 * sqrt(fmax((double)rows, (double)columns)));
     for (size_t i = 0; i < span->size; i++) w[i] = keep * w[i] - scale * o[i];
 }

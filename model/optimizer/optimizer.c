@@ -28,14 +28,14 @@ static size_t chunks(size_t count) {
     return (count + CHUNK - 1) / CHUNK;
 }
 
-/* The part of the optimizer that updates the tensor. */
-static const struct optimizer_part *part_of(const struct optimizer *o, const struct tensor *t) {
-    const struct optimizer_kind *chosen = o->part[0].kind;
-    return &o->part[chosen->takes && !chosen->takes(t)];
+/* The rule that updates the tensor. */
+static const struct optimizer_rule *rule_of(const struct optimizer *o, const struct tensor *t) {
+    const struct optimizer_kind *chosen = o->rule[0].kind;
+    return &o->rule[chosen->takes && !chosen->takes(t)];
 }
 
 const struct optimizer_kind *optimizer_of(const struct optimizer *o, const struct tensor *t) {
-    return part_of(o, t)->kind;
+    return rule_of(o, t)->kind;
 }
 
 /* Lists the matrices of the tensors that are updated by matrices, if there is memory; counts
@@ -63,7 +63,7 @@ static void take_memory(struct optimizer *o, const struct tensor_list *list) {
     size_t count = 0;
     for (size_t k = 0; k < list->count; k++) count += chunks(list->tensor[k].size);
     for (int i = 0; i < OPTIMIZER_STATES; i++)
-        if (o->part[0].kind->state[i] || (o->parts > 1 && o->part[1].kind->state[i]))
+        if (o->rule[0].kind->state[i] || (o->rules > 1 && o->rule[1].kind->state[i]))
             o->state[i] = arena_reals(&o->arena, list->size);
     o->squares = arena_take(&o->arena, count, sizeof *o->squares);
     list_matrices(o, list);
@@ -81,11 +81,11 @@ void optimizer_init(struct optimizer *o, const struct optimizer_options *options
                     const struct tensor_list *list, int threads) {
     const struct optimizer_kind *kind = optimizer_kinds[options->kind];
     *o = (struct optimizer){
-        .part = {optimizer_part(kind, options), optimizer_part(optimizer_kinds[0], options)},
-        .parts = kind->takes ? 2 : 1,
+        .rule = {optimizer_rule(kind, options), optimizer_rule(optimizer_kinds[0], options)},
+        .rules = kind->takes ? 2 : 1,
         .grad_clip = options->grad_clip,
         .threads = threads};
-    if (kind->check) kind->check(&o->part[0]);
+    if (kind->check) kind->check(&o->rule[0]);
     take_memory(o, list);
     arena_allocate(&o->arena, "the optimizer");
     take_memory(o, list);
@@ -104,8 +104,8 @@ struct optimizer_pass {
     atomic_size_t next; // matrix of step_work()
 };
 
-/* Passes go tensor by tensor. A thread has the same part of a tensor in all of them; it is near the
-   part of the gradient that the thread wrote in the backward pass. */
+/* Passes go tensor by tensor. A thread has the same share of a tensor in all of them; it is near the
+   share of the gradient that the thread wrote in the backward pass. */
 
 static void norm_work(void *argument) {
     const struct optimizer_pass *pass = argument;
@@ -151,12 +151,12 @@ static struct optimizer_span span_at(const struct optimizer_pass *pass, const st
 static void update_elements(const struct optimizer_pass *pass) {
     for (size_t k = 0; k < pass->list->count; k++) {
         const struct tensor *t = &pass->list->tensor[k];
-        const struct optimizer_part *part = part_of(pass->optimizer, t);
-        if (!part->kind->elements) continue;
+        const struct optimizer_rule *rule = rule_of(pass->optimizer, t);
+        if (!rule->kind->elements) continue;
         struct range own = team_part(t->size, CHUNK);
         struct optimizer_span span = span_at(pass, t, own.begin);
         span.size = own.end - own.begin;
-        part->kind->elements(part, &span);
+        rule->kind->elements(rule, &span);
     }
 }
 
@@ -165,11 +165,11 @@ static void update_matrices(struct optimizer_pass *pass) {
     real *scratch = o->scratch + (size_t)omp_get_thread_num() * o->scratch_size;
     for (size_t i; (i = atomic_fetch_add(&pass->next, 1)) < o->matrices;) {
         const struct optimizer_matrix *matrix = &o->matrix[i];
-        const struct optimizer_part *part = part_of(o, matrix->tensor);
+        const struct optimizer_rule *rule = rule_of(o, matrix->tensor);
         size_t columns = matrix->tensor->shape[1];
         struct optimizer_span span = span_at(pass, matrix->tensor, matrix->begin * columns);
         span.rows = matrix->rows, span.columns = columns, span.size = matrix->rows * columns;
-        part->kind->matrix(part, &span, scratch);
+        rule->kind->matrix(rule, &span, scratch);
     }
 }
 
@@ -188,10 +188,10 @@ static void step_work(void *argument) {
 void optimizer_step(struct optimizer *o, struct tensor_list *list, double lr, double grad_norm) {
     double clip = o->grad_clip > 0 ? fmin(1, o->grad_clip / (grad_norm + 1e-6)) : 1;
     o->step++;
-    for (int i = 0; i < o->parts; i++) {
-        struct optimizer_part *part = &o->part[i];
-        part->step = o->step, part->rate = lr, part->clip = (real)clip;
-        if (part->kind->prepare) part->kind->prepare(part);
+    for (int i = 0; i < o->rules; i++) {
+        struct optimizer_rule *rule = &o->rule[i];
+        rule->step = o->step, rule->rate = lr, rule->clip = (real)clip;
+        if (rule->kind->prepare) rule->kind->prepare(rule);
     }
     struct optimizer_pass pass = {.optimizer = o, .list = list};
     team_run(o->threads, step_work, &pass);

@@ -11,7 +11,7 @@ struct schedule {
     int64_t kind;          // an index of schedule_kinds
     int64_t warmup, decay; // steps of warm-up; the step at which decay ends
     double rate, rate_min; // after warm-up; from step `decay` on
-    double fraction;       // of wsd: the part of the steps before `decay` in which it decays
+    double fraction;       // of wsd: the fraction of the steps before `decay` in which it decays
     int64_t shape;         // of wsd: DECAY_...
 };
 

@@ -18,11 +18,11 @@ static const struct kind_option nesterov = {.name = "sgd-nesterov",
                                             .start = "on",
                                             .help = "use Nesterov momentum in SGD"};
 
-static void elements(const struct optimizer_part *part, const struct optimizer_span *span) {
-    const real mu = (real)part->option[MOMENTUM].real, clip = part->clip, rate = (real)part->rate;
-    const real keep = optimizer_keep(part, span->tensor, part->rate);
-    const real pull = optimizer_pull(part, span->tensor, part->rate);
-    const bool ahead = part->option[NESTEROV].integer;
+static void elements(const struct optimizer_rule *rule, const struct optimizer_span *span) {
+    const real mu = (real)rule->option[MOMENTUM].real, clip = rule->clip, rate = (real)rule->rate;
+    const real keep = optimizer_keep(rule, span->tensor, rule->rate);
+    const real pull = optimizer_pull(rule, span->tensor, rule->rate);
+    const bool ahead = rule->option[NESTEROV].integer;
     real *w = span->w, *m = span->state[0];
     const real *grad = span->grad;
 #pragma omp simd

@@ -152,7 +152,7 @@ static void check_attention(const struct dump *d, const struct sublayer *s, doub
     double out[N * C_MAX];
     snprintf(site, sizeof site, "transformer.h.%zu.attn", layer);
     const real *qkv = array(d, site, ".qkv");
-    for (size_t part = 0; part < QKV_PARTS; part++) check_part(d, s, part, expanded, qkv);
+    for (size_t part = 0; part < QKV_COUNT; part++) check_part(d, s, part, expanded, qkv);
     scale_queries(s, theta, expanded);
     expect_near(site, ".qkv", N * E, qkv, expanded);
     attend(s, out, qkv);

@@ -72,7 +72,7 @@ Test(qkv_norm, extents) {
                           *width = &by_width.layer[1].attention;
     double spread = 0;
     for (size_t n = 0; n < N; n++)
-        for (size_t part = 0; part < QKV_PARTS; part++) {
+        for (size_t part = 0; part < QKV_COUNT; part++) {
             double whole = length_of(width, n, part * C, (part + 1) * C);
             cr_expect(fabs(whole - sqrt(C)) < 1e-5, "part %zu of token %zu: %g", part, n, whole);
             for (size_t h = 0; h < NH; h++) {
