@@ -37,13 +37,16 @@ struct stage_norm {
 
 static struct stage_norm norm_of(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
-    const struct stage_norm norms[STAGES] = {
-        [STAGE_READ] = {&s->connection.norm, s->connection.norm_in, du_at(c, 0)},
-        [STAGE_PRE] = {&s->pre, connection_u(&s->connection), c->w->dnormed},
-        [STAGE_PROJ] = {&s->ffn_norm, s->inner, c->w->dproj_in},
-        [STAGE_OUT] = {&s->out, s->projected, c->df},
-        [STAGE_POST] = {&s->post, s->connection.sum, c->dy}};
-    return norms[stage];
+    switch (stage) {
+    case STAGE_READ:
+        return (struct stage_norm){&s->connection.norm, s->connection.norm_in, du_at(c, 0)};
+    case STAGE_PRE:
+        return (struct stage_norm){&s->pre, connection_u(&s->connection), c->w->dnormed};
+    case STAGE_PROJ: return (struct stage_norm){&s->ffn_norm, s->inner, c->w->dproj_in};
+    case STAGE_OUT: return (struct stage_norm){&s->out, s->projected, c->df};
+    case STAGE_POST: return (struct stage_norm){&s->post, s->connection.sum, c->dy};
+    default: return (struct stage_norm){NULL};
+    }
 }
 
 static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool whole_sequences) {
