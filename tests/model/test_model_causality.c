@@ -181,7 +181,8 @@ static void check_threads(struct model_config config, int64_t length, size_t cou
     const struct {
         size_t threads;
         int max_threads;
-    } teams[TEAMS] = {{3, 16}, {0, 8}, {2, 16}, {8, 8}, {16, 16}, {8, 3}}; // 0: as the work deserves
+    } teams[TEAMS] = {{3, 16}, {0, 8},   {2, 16},
+                      {8, 8},  {16, 16}, {8, 3}}; // 0: as the work deserves
     for (size_t i = 0; i < (!sweep() ? 1 : SANITIZED ? 2 : count); i++) {
         struct trained many = train_by(&config, teams[i].threads, teams[i].max_threads);
         cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
