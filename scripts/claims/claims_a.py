@@ -19,7 +19,7 @@ SEEDS = "After a quick report at quick size, with the same thresholds: the value
         "their interval decides, and no longer each value."
 RECIPE = "After the first edition: its initial weights, GPT-2's, are too small for these widths, and cost LayerNorm 0.07 " \
          "to 0.2 nats. Now each model has its own best initialization and learning rate (E20)."
-SMALL_TEXT = "At first the text had 100,000 characters, which these models hardly overfit, and initial weights were " \
+SMALL_TEXT = "Initially the text had 100,000 characters, which these models hardly overfit, and initial weights were " \
              "GPT-2's. Now it has 20,000, and each model has its best recipe. A difference below the margin counts as none, " \
              "since against 0 an absent effect could never be refuted."
 AGAIN = "This rule was written before its runs, and after the first ones had left it open."
@@ -41,7 +41,7 @@ def loss_of_groups():
 
 
 def resisted(strength):
-    """How much more noise of so many per cent costs a model without a norm than LayerNorm."""
+    """The cost of this percentage of wrong characters without a norm, minus the cost with LayerNorm."""
     return difference("E10", f"noise_cost_{strength}", "norm=none", "norm=ln", at=f"variant=plain {BEST}")
 
 
@@ -125,7 +125,7 @@ CLAIMS_A = [
           meant=above(resisted(20), DELTA),
           note="How much less noise costs LayerNorm than a model without a norm, with 5, 10 and 20 % of the characters "
           "replaced; in the weak sense with 20 %.",
-          revised="At first 5 % of the characters were replaced, the weak sense compared with 0, and initial weights were "
+          revised="Initially 5 % of the characters were replaced, the weak sense compared with 0, and initial weights were "
           "GPT-2's. Now the noise is swept from 1 to 20 %, the same places for all models, each at its best recipe. A "
           f"difference below the margin counts as none. {AGAIN}"),
     Claim("A12", "In the original paper a LayerNorm follows each activation of the MLP; that helps",
@@ -198,7 +198,7 @@ CLAIMS_A = [
           "A, second answer, table", "open",
           says=above(rise("E5", "val_loss", ("norm=bn", "norm=ln"), "spread=29", "spread=0"), DELTA),
           note="Lines of 32 characters on average: of 3 to 61, against 32 each. Statistics leave pads out.",
-          revised="At first padded lines were compared with running text, which differ in more than their lengths. Now it is "
+          revised="Initially padded lines were compared with running text, which differ in more than their lengths. Now it is "
           f"the same text in lines of the same mean length, at each norm's best recipe. {AGAIN}"),
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
           "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),

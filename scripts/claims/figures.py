@@ -31,7 +31,7 @@ def fits(options, spec):
 
 
 def course_variants(spec):
-    """The two variants whose difference is drawn."""
+    """The two variants of the difference in a picture."""
     return [variant_text({"norm": norm, "rate": "tuned"}) for norm in spec["pair"]]
 
 
