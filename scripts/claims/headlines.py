@@ -135,10 +135,10 @@ def equal_evidence(facts):
 
 
 def none_evidence(facts):
-    return (f"With nanoGPT's recipe, the loss of models without a norm is {span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. "
-            f"With the best recipe of each, the difference is {span_of(NONE, facts, sign=True)}. With the recipes that are best "
-            f"on tiny Shakespeare, it is {span_of(ACROSS['none'], facts, sign=True)} on {texts_of(ACROSS['none'], facts)} texts. "
-            "These models have at most 4 layers.")
+    return ("These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm is "
+            f"{span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. With the best recipe of each, the difference is "
+            f"{span_of(NONE, facts, sign=True)} nats. The recipes that are best on tiny Shakespeare were also used on "
+            f"{texts_of(ACROSS['none'], facts)} texts. There the difference is {span_of(ACROSS['none'], facts, sign=True)} nats.")
 
 
 def spans(quantities, facts, sign=True):
@@ -149,8 +149,8 @@ def spans(quantities, facts, sign=True):
 def optimizer_evidence(facts):
     others = [SGD[norm] for norm in SGD if norm != "bn"]
     return (f"With the best recipe of each norm and optimizer, Muon's loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
-            f"The loss of SGD with momentum minus AdamW's is {spans([SGD['bn']], facts)} with BatchNorm. With LayerNorm, with "
-            f"RMSNorm and without a norm it is {spans(others, facts)}.")
+            f"The loss of SGD with momentum minus AdamW's is {spans([SGD['bn']], facts)} nats with BatchNorm. With LayerNorm, with "
+            f"RMSNorm and without a norm it is {spans(others, facts)} nats.")
 
 
 def recipe_gaps(facts):
@@ -166,19 +166,20 @@ def recipe_evidence(facts):
 
 def one_sequence_evidence(facts):
     return (f"BatchNorm's loss minus LayerNorm's is {span_of(ONE, facts, sign=True)} nats with one sequence per batch, and "
-            f"{span_of(FOUR, facts, sign=True)} with four, at equal numbers of training characters. On random text, which "
-            "cannot be predicted, BatchNorm's training loss with one sequence per batch falls "
-            f"{span_of(LEAK['bn'], facts)} nats below chance.")
+            f"{span_of(FOUR, facts, sign=True)} nats with four. All of these models train on the same number of characters. In "
+            "training, BatchNorm's statistics include later characters of the sequence, so the model can learn to read them. "
+            "Random text shows this, because it cannot be predicted: with one sequence per batch, BatchNorm's training loss "
+            f"falls {span_of(LEAK['bn'], facts)} nats below chance.")
 
 
 def outlier_evidence(facts):
     return ("Before training, one channel of the position embedding is multiplied by 1000. This changes LayerNorm's loss by "
-            f"{span_of(COST['ln'], facts, sign=True)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)}.")
+            f"{span_of(COST['ln'], facts, sign=True)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)} nats.")
 
 
 def running_evidence(facts):
-    return ("With 12 sequences per batch, evaluation with the batch's own statistics instead of running ones changes "
-            f"BatchNorm's loss by {span_of(OWN, facts, sign=True)} nats.")
+    return ("BatchNorm evaluates with running statistics. With 12 sequences per batch, evaluation with the batch's own "
+            f"statistics changes the loss by {span_of(OWN, facts, sign=True)} nats.")
 
 
 def deep_evidence(facts):
@@ -191,44 +192,48 @@ FINDINGS = [
             all_of(*[above(pictures.margin_over(GAIN, quantity, sign), 0) for quantity in (RMS, BN, NONE)
                      for sign in (1, -1)]),
             recipe_evidence,
-            lambda facts: "Initialization and learning rate matter more than the norm: tuning them lowers the loss by "
-            f"{span_of(GAIN, facts)} nats, and tuned norms differ by at most {nats(recipe_gaps(facts))}.",
+            lambda facts: "Initialization and learning rate matter more than the norm: tuning both lowers LayerNorm's loss by "
+            f"{span_of(GAIN, facts)} nats. After tuning, RMSNorm, BatchNorm and no norm differ from LayerNorm by at most "
+            f"{nats(recipe_gaps(facts))} nats.",
             pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
     Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
             all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
-            lambda facts: "Shallow models train without a norm if their recipe is tuned. Their loss minus LayerNorm's is then "
-            f"{span_of(NONE, facts, sign=True)} nats, but {span_of(NONE_DEFAULT, facts, sign=True)} with nanoGPT's recipe.",
+            lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
+            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's recipe it is "
+            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats.",
             lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}),
             f"{FULL} --only={NORMS_AT}"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
             all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH)),
             one_sequence_evidence,
             lambda facts: f"With one sequence per batch, BatchNorm's loss is {span_of(ONE, facts)} nats above LayerNorm's, "
-            "because it learns to read the future. With four it is not.",
+            "because BatchNorm learns to read the future. With four sequences, BatchNorm's loss minus LayerNorm's is "
+            f"{span_of(FOUR, facts, sign=True)} nats.",
             pictures.over_batches, f"{FULL} --only=E3"),
     Finding("outlier", "LayerNorm suffers from an outlier channel, BatchNorm does not",
             all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA)), outlier_evidence,
-            lambda facts: f"One outlier channel raises LayerNorm's loss by {span_of(COST['ln'], facts)} nats, and BatchNorm's not "
-            "at all.",
+            lambda facts: f"One outlier channel raises LayerNorm's loss by {span_of(COST['ln'], facts)} nats. It does not raise "
+            "BatchNorm's.",
             lambda facts, title: pictures.rows(facts, title, {"LayerNorm": COST["ln"], "BatchNorm": COST["bn"]},
                                                "loss with the outlier minus loss without it (nats)"),
             f"{FULL} --only=E9"),
     Finding("rms", "RMSNorm equals LayerNorm", all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
-            lambda facts: f"RMSNorm equals LayerNorm: the losses differ by {nats(pooled(RMS, facts)[0], True)} nats on average.",
+            lambda facts: f"RMSNorm equals LayerNorm: its loss minus LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on "
+            "average.",
             lambda facts, title: pictures.rows(facts, title, {"RMSNorm": RMS}, "loss minus LayerNorm's (nats)", DELTA),
             f"{FULL} --only={NORMS_AT},E23"),
-    Finding("optimizer", "Muon beats AdamW with every norm; SGD comes closest to AdamW with BatchNorm",
+    Finding("optimizer", "Muon beats AdamW with every norm; BatchNorm brings SGD closest to AdamW",
             all_of(*[below(quantity, 0) for quantity in MUON.values()],
                    *[below(rise("E22", "val_loss", ("norm=bn", f"norm={norm}"), "optimizer=sgd", "optimizer=adamw"), 0)
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
-            lambda facts: f"Muon beats AdamW with every norm: the losses differ by {spans(MUON.values(), facts)} nats. SGD comes "
-            "closest to AdamW with BatchNorm.",
+            lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
+            "BatchNorm brings SGD closest to AdamW.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
     Finding("deep", "Without warm-up, deep Pre-LN models train and deep Post-LN models do not", above(DEEP, MUCH),
             deep_evidence,
-            lambda facts: "Without warm-up, deep Pre-LN models train and deep Post-LN models do not: a difference of "
-            f"{span_of(DEEP, facts)} nats.",
+            lambda facts: "Without warm-up, deep Pre-LN models train and deep Post-LN models do not: the losses "
+            f"differ by {span_of(DEEP, facts)} nats.",
             pictures.deep_losses, f"{FULL} --size=XS --only=E8"),
     Finding("running", "BatchNorm's running statistics are good enough", within(OWN, MUCH), running_evidence,
             lambda facts: "BatchNorm's running statistics are good enough: the batch's own change the loss by "
