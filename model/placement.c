@@ -65,7 +65,9 @@ const struct placement placements[] = {
      .embedding = true},
     {"reordered", "x + N(F(x)), N before the head", "OLMo 2, 2024, section 3 (arXiv:2501.00656)",
      .out = true, .final = true},
-    {"deepnorm", "N(a x + F(x)), a = (2L)^(1/4); v, MLP and proj start (8L)^(1/4) times smaller",
+    {"deepnorm",
+     "N(a x + F(x)), a = (2L)^(1/4); initial weights of values, MLP and attention's output are "
+     "(8L)^(1/4) times smaller",
      "Wang et al. 2022, figure 2 (arXiv:2203.00555)", .post = true, .fixed = true, .a = deepnorm_a,
      .initial = deepnorm_initial},
     {"mix", "the first --mix-fraction of the layers post, the others pre",
@@ -105,10 +107,12 @@ const struct placement placements[] = {
      "above 24), N before the head",
      "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
      .connection = "layerscale"},
-    {"tfixup", "x + F(x); embeddings, v, MLP and proj start (6L)^(1/4) times smaller",
+    {"tfixup",
+     "x + F(x); initial embeddings, and weights of values, MLP and attention's output, are "
+     "(6L)^(1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
      .initial = tfixup_initial, .initial_embedding = tfixup_embedding},
-    {"dsinit", "N(x + F(x)); the weights of layer l = 1, 2, ... L start sqrt(l) times smaller",
+    {"dsinit", "N(x + F(x)); initial weights of layer l = 1, 2, ... L are sqrt(l) times smaller",
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
@@ -145,7 +149,7 @@ const char *placement_refuses(const struct placement *row, const struct connecti
     if (row->fixed && placement_connection(row) != kind)
         return "its formula has its own connection";
     if (row->post && kind->without_post)
-        return "this connection has no vector that POST could normalize";
+        return "this connection has no single stream that a norm after the sum could normalize";
     return NULL;
 }
 

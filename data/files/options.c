@@ -185,7 +185,7 @@ bool options_load(const struct option *table, void *settings, const char *path) 
     for (int number = 1; (length = file_line(file, line, sizeof line)) != 0; number++) {
         snprintf(where, sizeof where, "%.480s:%d: ", path, number);
         if (length < 0 || (bytes += (size_t)length) > FILE_BYTES)
-            die(STATUS_USAGE, "config: %s: is larger than a file of options can be", path);
+            die(STATUS_USAGE, "config: %s: is too large for a file of options", path);
         if (strlen(line) != (size_t)length)
             die(STATUS_USAGE, "%sa NUL byte (not a config file?)", where);
         if (*checksum || !strncmp(line, OPTIONS_CHECKSUM, strlen(OPTIONS_CHECKSUM))) {

@@ -170,6 +170,9 @@ static _Noreturn void unknown_topic(const struct option *table, const char *topi
         hint ? hint : "", hint ? " " : "", topics);
 }
 
+static const char conditions[] =
+    "An option has an effect only under its conditions (\"only with X\", \"only without X\").";
+
 static void put_man(const struct manual *m, FILE *file) {
     fputs(".TH ", file);
     for (const char *c = m->installed; *c; c++) fputc(toupper((unsigned char)*c), file);
@@ -180,6 +183,8 @@ static void put_man(const struct manual *m, FILE *file) {
     fputs("\n[\\fIOPTION\\fR]... [\\fICORPUS\\fR]\n.SH DESCRIPTION\n", file);
     put_roff(file, m->introduction);
     fputs("\n.SH OPTIONS\n", file);
+    put_roff(file, conditions);
+    fputc('\n', file);
     for (const struct option *o = m->table; o->kind != OPTION_END; o++)
         if (o->kind == OPTION_HEADING) put_topic(m, o, true, file);
     for (const char *const(*section)[2] = m->sections; section && (*section)[0]; section++) {
@@ -270,6 +275,7 @@ void options_help(const struct manual *m, const char *topic, FILE *file) {
     } else if (!strcmp(topic, "all")) {
         fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
         put_wrapped(file, m->introduction, 0);
+        put_wrapped(file, conditions, 0);
         for (heading = m->table; heading->kind != OPTION_END; heading++) {
             if (heading->kind != OPTION_HEADING) continue;
             fputc('\n', file);

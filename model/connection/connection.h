@@ -91,7 +91,7 @@ struct connection_kind {
     const char *norm;    // READ has a norm: the end of its name; NULL: none
     bool final;          // READ has a norm at the end, which is the norm before the head
     bool streams;        // there are streams beside x
-    bool without_post;   // there is no vector that POST could normalize
+    bool without_post;   // there is no single stream that POST could normalize
     const struct connection_functions *functions;
     const void *own; // data of the kind for these functions
     /* Of kinds with initial values from the first batch, else NULL, by one thread: sets them before

@@ -42,7 +42,8 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
      .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
-             "sub-layer, post (--postln) after each addition"},
+             "sub-layer, post (--postln) after each addition. In formulas, N is a norm, F a "
+             "sub-layer, x its input, L the number of layers"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
@@ -101,9 +102,8 @@ static const struct option rows_after_norms[] = {
              "of all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help = "number of tokens that go through the model at once; a smaller number needs "
-             "less memory, and the results stay the same. 0: the full batch, which probes "
-             "and norms that pool over several sequences always use"},
+     .help = "maximum number of tokens that go through the model at once; a smaller number needs "
+             "less memory and gives the same results. 0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
@@ -251,10 +251,10 @@ static const struct option rows_after_optimizers[] = {
              "another corpus"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
      .needs = "evaluate",
-     .help = "statistics that norms over tokens use in --evaluate; running: those of "
-             "training. own: of the evaluated batch. other: of another batch. single: of "
-             "each sequence alone. position: of all tokens at a position. all: print a table "
-             "with the loss for each"},
+     .help = "statistics of norms that pool over tokens, in --evaluate; running: the running "
+             "statistics of training. own: statistics of the evaluated batch. other: of another "
+             "batch. single: of each sequence alone. position: of all tokens at a position. all: "
+             "print a table with the loss for each"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
      .help = "measure in --evaluate how much the logits depend on later characters"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",

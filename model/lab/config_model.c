@@ -101,10 +101,10 @@ static const char *recipe_settings(int64_t i) {
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
-     .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left "
-             "out. Without it, the built-in grammar generates the text. random: random "
-             "characters, new in each batch, which only a model that sees later characters "
-             "can predict"},
+     .help = "training text: a UTF-8 file, or - for standard input; a name without --corpus= is "
+             "the same. By default, the built-in grammar generates a text. random: random "
+             "characters, sampled again for each batch. Only a model that sees later characters "
+             "can predict them"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
@@ -215,8 +215,8 @@ const struct option config_model_rows[] = {
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .needs = "own-norm",
-     .help = "normalization, see --help=norm; norms that have the option pad-stats pool over "
-             "tokens, so they are not causal in training"},
+     .help = "normalization, see --help=norm; a norm with pad-stats among its options pools over "
+             "tokens, so it is not causal in training"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .needs = "attn-norms",
      .help = "norm of the attention sub-layers; auto: --norm"},

@@ -90,7 +90,8 @@ void ranks_start(int *argc, char ***argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &dying);
     MPI_Comm_dup(MPI_COMM_WORLD, &gathering);
     atexit(finalize);
-    if (provided < MPI_THREAD_FUNNELED) die(STATUS_MACHINE, "ranks: this MPI allows no threads");
+    if (provided < MPI_THREAD_FUNNELED)
+        die(STATUS_MACHINE, "ranks: this MPI library supports no threads");
     if (count == 1) return;
     if (count > RANKS_MAX)
         die(STATUS_USAGE, "ranks: %d processes are too many (at most %d can take part)", count,

@@ -16,9 +16,8 @@
 const struct norm_kind norm_instance = {
     .name = "in",
     .full_name = "instancenorm",
-    .formula =
-        "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's time: not "
-        "causal in training, running statistics in evaluation",
+    .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens; "
+               "not causal in training, running statistics in evaluation",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
     .options = {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum},
     .param = {[SETS_GAMMA] = {"weight", .start = 1}, [SETS_BETA] = {"bias", .role = NORM_BETA}},

@@ -37,8 +37,8 @@ const struct kind_option norm_groups = {
     .min = 1,
     .max = 1000000,
     .help = "number of groups of channels; auto: --n-head. A norm over one head has one "
-            "group. With --qk-norm-over=width, norms of keys and values have N n-kv-head / "
-            "n-head groups",
+            "group. With --qk-norm-over=width, norms of keys and values have N times "
+            "n-kv-head / n-head groups",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

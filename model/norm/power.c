@@ -121,7 +121,8 @@ static const struct kind_option pn_alpha_bkw = {
     .start = "0.9",
     .min = 0,
     .max = 1,
-    .help = "weight of earlier batches in the running average of the gradient along x",
+    .help = "weight of earlier batches in the running average of the gradient's "
+            "component along x",
     .rank = 1,
 };
 

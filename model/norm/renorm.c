@@ -35,7 +35,7 @@ static const struct kind_option brn_r_max = {
     .start = "3",
     .min = 1,
     .max = 1e9,
-    .help = "maximum of r in brn, which is the batch's standard deviation divided by the "
+    .help = "maximum of r in brn, where r is the batch's standard deviation divided by the "
             "running one; the minimum is 1 / X",
 };
 
@@ -178,8 +178,9 @@ static void renorm_backward(const struct norm *norm, const struct tokens *tokens
 const struct norm_kind norm_renorm = {
     .name = "brn",
     .full_name = "batchrenorm",
-    .formula = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r and d towards the "
-               "running statistics",
+    .formula =
+        "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, where r and d replace "
+        "batch by running statistics, within limits",
     .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
     .options = {[EPS] = &norm_eps,
                 [MOMENTUM] = &norm_momentum,

@@ -37,7 +37,7 @@ const struct norm_kind norm_timestep = {
     .full_name = "timestepnorm",
     .formula =
         "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, over a group of channels of a token "
-        "and of the earlier ones of its sequence",
+        "and of the earlier tokens of its sequence",
     .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
     .options = {[PAST_EPS] = &norm_eps,
                 [PAST_GROUPS] = &norm_groups,
