@@ -16,15 +16,16 @@ BEST = "recipe=best"  # the best initialization and learning rate together (E20)
 
 # Why several rules were changed.
 SEEDS = "After a quick report at quick size, with the same thresholds: the values depend on the seed, so " \
-        "their interval decides, and no longer each value."
+        "the interval of their mean decides instead of each value."
 RECIPE = "After the first edition: its initial weights, GPT-2's, are too small for these widths, and cost LayerNorm 0.07 " \
          "to 0.2 nats. Now each model has its own best initialization and learning rate (E20)."
 SMALL_TEXT = "Initially the text had 100,000 characters, which these models hardly overfit, and initial weights were " \
-             "GPT-2's. Now it has 20,000, and each model has its best recipe. A difference below the margin counts as none, " \
-             "since against 0 an absent effect could never be refuted."
-AGAIN = "This rule was written before its runs, and after the first ones had left it open."
-ANNEALED = "It compared a run before its learning rate had decayed with one after, and rounded steps up to tenths. Now " \
-           "runs of 50, 70 and 90 % of the updates are each annealed by themselves, and steps are interpolated (E21)."
+             "GPT-2's. Now it has 20,000, and each model has its best recipe. A difference below the margin counts as none: " \
+             "a rule that asks for more than 0 could never refute an absent effect."
+AGAIN = "This rule was written after earlier runs had left the claim open, and before the runs that it reads."
+ANNEALED = "The rule compared losses before and after the decay of the learning rate, and rounded steps up to tenths of a " \
+           "run. Now there are separate runs of 50, 70 and 90 % of the updates, each with its own decay, and steps are " \
+           "interpolated (E21)."
 
 PARTS = all_of(above(geometric("E19", "gradient_error_4", "norm=bn"), 0.01),
                exact(value("E19", "gradient_error_4", "norm=ln"), 0, 1e-4))
@@ -126,7 +127,7 @@ CLAIMS_A = [
           note="How much less noise costs LayerNorm than a model without a norm, with 5, 10 and 20 % of the characters "
           "replaced; in the weak sense with 20 %.",
           revised="Initially 5 % of the characters were replaced, the weak sense compared with 0, and initial weights were "
-          "GPT-2's. Now the noise is swept from 1 to 20 %, the same places for all models, each at its best recipe. A "
+          "GPT-2's. Now 1 to 20 % are replaced, at the same places for all models, and each model has its best recipe. A "
           f"difference below the margin counts as none. {AGAIN}"),
     Claim("A12", "In the original paper a LayerNorm follows each activation of the MLP; that helps",
           "A, claim 12", "false", says=known(False),
@@ -156,10 +157,9 @@ CLAIMS_A = [
           "A, section 2 and III.4; B, claim 12; C, claim 3; F, claim 4", "open",
           says=drops("batch=4 block=full"),
           meant=any_of(drops("batch=1 block=4"), drops("batch=1 block=full")),
-          revised="After a quick report at quick size: there BatchNorm ended lower with four sequences than with 8 or "
-          "32, and lower than LayerNorm. The rule called that a drop, since LayerNorm lost far more at 32 sequences, "
-          "which are few updates. Now BatchNorm must also end above LayerNorm, by as "
-          "much.",
+          revised="After a quick report at quick size: BatchNorm's loss was lower with four sequences than with 8 or 32, and "
+          "lower than LayerNorm's. The rule called that a drop, because LayerNorm's loss was far higher with 32 sequences, "
+          "which leave few updates. Now BatchNorm's loss must also be above LayerNorm's by the same threshold.",
           note="BatchNorm's sample over text is batch x length characters. With one sequence it also "
           "learns to exploit its leak of the future (E7)."),
     Claim("A22", "A BatchNorm after the residual addition may break the residual flow; a LayerNorm does "
@@ -186,20 +186,20 @@ CLAIMS_A = [
                                                     at="start=x1000"), DELTA)),
                       in_some_cell(above(difference("E3", "val_loss", "norm=bn", "norm=ln",
                                                     at="batch=1 block=full"), DELTA))),
-          revised="After a quick report at quick size: that LayerNorm wins in small batches was read from how the "
-          "difference changes with the batch, which LayerNorm's loss in large ones enters. Now it is the difference."),
+          revised="After a quick report at quick size: the rule read how the difference changes from large to small batches, "
+          "which also depends on LayerNorm's loss in large ones. Now it reads the difference in small batches."),
     Claim("N1", "LayerNorm is for models with many features", "A, I", "open",
           says=all_of(above(slope("E21", "val_loss", ("width", WIDTHS), "norm=none", "norm=ln"), 0.01),
                       above(slope("E21", "val_loss", ("width", WIDTHS), "norm=bn", "norm=ln"), 0.01)),
           note="From 32 to 128 channels, one factor at a time.",
-          revised="In the first edition widths were 16 to 64, the chosen rates were ends of their grid, and initial "
+          revised="In the first edition widths were 16 to 64, the best learning rates were at an end of their grid, and initial "
           f"weights were GPT-2's. {RECIPE}"),
     Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
           "A, second answer, table", "open",
           says=above(rise("E5", "val_loss", ("norm=bn", "norm=ln"), "spread=29", "spread=0"), DELTA),
           note="Lines of 32 characters on average: of 3 to 61, against 32 each. Statistics leave pads out.",
-          revised="Initially padded lines were compared with running text, which differ in more than their lengths. Now it is "
-          f"the same text in lines of the same mean length, at each norm's best recipe. {AGAIN}"),
+          revised="Initially padded lines were compared with running text, from which they differ in more than length. Now the "
+          f"same text is cut into lines of the same mean length, and each norm has its best recipe. {AGAIN}"),
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",
           "A, IV", "false", says=known(False), note="The paper has no ablation of its norms."),
     Claim("N4", "LayerNorm is indispensable: nothing else will do", "A, IV", "false",

@@ -50,10 +50,10 @@ CLAIMS_B = [
     Claim("B5 B6", "LayerNorm allows a learning rate that is 2 to 10 times larger",
           "B, claims 5 and 6", "open",
           says=all_of(above(FACTOR, 1.99), below(FACTOR, 10.01)), meant=above(FACTOR, HALF_STEP),
-          note="The largest learning rate that costs at most 0.1 nats against the best one, each model at its own best "
-          "initialization. The grid of rates has four points a decade; in the weak sense the factor is above half a step of "
-          "it.",
-          revised=f"{RECIPE} The grid had two points a decade and two seeds. {AGAIN}"),
+          note="The factor compares the largest learning rates whose loss is at most 0.1 nats above the best one, each model at "
+          "its own best initialization. The grid has four learning rates per decade; in the weak sense the factor is above "
+          "half a step of the grid.",
+          revised=f"{RECIPE} The grid had two learning rates per decade and two seeds. {AGAIN}"),
     Claim("B10 B11", "LayerNorm does not depend on the length of a sequence, and a batch of one works",
           "B, claims 10 and 11", "true",
           says=all_of(exact(change("prefix_change", "ln"), 0, 1e-5),
@@ -68,13 +68,13 @@ CLAIMS_B = [
           "C, claim 20; F, claim 15", "true",
           says=all_of(STABLER, in_some_cell(above(loss("norm=ln", "norm=ln placement=post"), DELTA))),
           meant=STABLER,
-          note="Stabler: at 16 layers without warm-up Post-LN ends more than 0.1 nats above Pre-LN, with GPT-2's or with "
-          "Xavier's initial weights, where stuck runs are worse than those that trained.",
-          revised="After a trial with three seeds and a quick report at quick size. At first the fractions of "
-          "runs that train were judged. In the quick report all runs trained, and Post-LN ended 0.2 nats "
-          "higher, which fractions do not see. So the paired difference of the losses decides. In the first edition only "
-          "GPT-2's initial weights were read, although F12 reads Xavier's too, from the same runs. That Post-LN is "
-          f"sometimes better is judged at best recipes. {RECIPE}"),
+          note="Pre-LN is more stable if Post-LN's loss is more than 0.1 nats above Pre-LN's at 16 layers without warm-up, with "
+          "GPT-2's or with Xavier's initial weights. A stuck run counts as worse than one that trained.",
+          revised="After a trial with three seeds and a quick report at quick size. Initially the rule compared the fractions "
+          "of runs that trained. In the quick report all runs trained, and Post-LN's loss was 0.2 nats higher, which fractions "
+          "do not show. So the paired difference of the losses decides. In the first edition the rule read only GPT-2's "
+          "initial weights, although F12 reads Xavier's from the same runs. Whether Post-LN is sometimes better is judged at "
+          f"best recipes. {RECIPE}"),
     Claim("B17", "The variance needs a stable algorithm, and double precision where needed",
           "B, claim 17", "true",
           says=all_of(exact(value("E13", "error", "algorithm=one-pass bits=32 offset=10000"), low=0.01),
@@ -97,9 +97,8 @@ CLAIMS_B = [
                         ((WIDTH, "length=64"), (LENGTH, "width=128"))
                         for reading, bound in ((above, 0.85), (below, 1.15))]),
           meant=below(value("E12", "norm_share", "norm=ln width=128 length=64"), 0.1),
-          revised="After a full report: the claim says two things, and the rule had no weaker sense in which the "
-          "second, that the cost is small, would count by itself. The verdict was false, for an exponent over the "
-          "channels."),
+          revised="After a full report: the claim says two things. The rule had no weaker sense in which the second, a small "
+          "cost, counts alone, so the exponent over the channels made the verdict false."),
     Claim("B21", "The matrix products cost time proportional to the square of the length",
           "B, claim 21", "false",
           says=above(exponent("log2_linear", LENGTH, "width=128"), 1.5),
@@ -124,8 +123,8 @@ CLAIMS_B = [
           "erases position", "C, claims 2, 4 and 5; D, claims 6 and 8", "open",
           says=above(value("E16", "position_loss", "norm=bn"), 0.05),
           note="LayerNorm, which pools no tokens, loses as much of the position or more: see the numbers of E16.",
-          revised="The rule also compared statistics of each position, of 12 samples, with pooled ones of 384 and more, "
-          "so it compared sample sizes too."),
+          revised="The rule also compared statistics of each position (12 samples) with pooled statistics (384 samples or "
+          "more), so it compared sample sizes too."),
     Claim("C7", "The same sentence is normalized differently in different batches", "C, claim 7",
           "imprecise", says=exact(change("logit_change_running", "bn"), low=TINY),
           meant=exact(change("logit_change_own", "bn"), low=TINY)),

@@ -50,8 +50,8 @@ CLAIMS_D = [
           meant=below(geometric("E16", "radius_cv_ratio", "norm=ln"), 1),
           note="The coefficient of variation of a token's length after gamma and beta: in the strict sense "
           "below 0.1, so that most tokens are near a sphere; in the weak one below that before the norm.",
-          revised="After a quick report at quick size: the strict sense asked for the contrary of the claim, "
-          "and the weak one, a variation above 0, could not come out false."),
+          revised="After a quick report at quick size: the strict sense was the opposite of the claim, and the weak one, a "
+          "variation above 0, could not be false."),
     Claim("F7 F8", "LayerNorm squeezes [10, 20, 999, -5] into about [-1, 1] and removes the outlier",
           "F, claims 7 and 8", "false",
           says=all_of(exact(value("E11", "largest", f"norm=ln {ARTICLE}"), 0, 1),
@@ -73,8 +73,8 @@ CLAIMS_D = [
           note="The ratio is that of the first layer's gradient to the last one's (mlp.c_proj.weight). It does not see "
           "gradients that are small in the middle only.",
           revised="After a full report: the trained models had GPT-2's initial weights only, with which "
-          "no such effect was found at the end of a run. With Xavier's it was (scripts/PAPERS.md), so models with these "
-          "were added."),
+          "no such effect was found at the end of a run. With Xavier's it was found (scripts/PAPERS.md), so models "
+          "with these were added."),
     Claim("F14", "The diagram of Pre-LN ends with the residual addition", "F, claim 14", "false",
           out="The diagram is of one block, and has no head. So it does not say whether a norm is before the head. E8 "
           "compares models with and without it."),

@@ -240,7 +240,7 @@ class SweepDrawing:
                 self.shown.append(loss)
 
     def lost(self, group, value, place, runs):
-        """Marks above the axis for the runs that diverged or ended above the cap."""
+        """Marks above the axis for runs that diverged, and for runs whose final loss is above the cap."""
         lost = {"diverged": [run for run in runs if run.status == "diverged"],
                 "above": [run for run in final_runs(runs) if run.losses()[-1] > self.cap]}
         for name, which in lost.items():

@@ -29,6 +29,13 @@ def test_other_words_are_not_found(tmp_path):
         '"anew" (write: again)']
 
 
+def test_claims_stay_as_registered_but_their_notes_are_read(tmp_path):
+    text = """CLAIMS = [Claim("B1", "It is 0 "
+                 "at first", "B, claim 1", revised="At first it was 1")]"""
+    assert errors(tmp_path, "claims_b.py", text) == ['"At first" (write: initially)']
+    assert len(errors(tmp_path, "texts.py", text)) == 2
+
+
 def test_rows_outside_of_tables_are_found(tmp_path):
     text = "\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| 3 | 4 |\n"
     assert errors(tmp_path, "a.md", text) == ["a row without the head of its table"]
