@@ -26,7 +26,7 @@ import os
 import sys
 import zlib
 
-from pytorch import hf_folder, hf_tokenizer, model_file, nanogpt
+from pytorch import hf_folder, model_file, nanogpt
 from common import command_line
 from pytorch.model_file import FAILED, USAGE, ModelError, number_of, symbols_of
 from pytorch.nanogpt import read_checkpoint, read_vocabulary
@@ -171,8 +171,8 @@ def from_hf(options):
 def translate(options):
     """--encode, --decode: translates a text; - is standard input, as no -o is standard output."""
     need("tokenizers")
-    what, change = ((options.encode, hf_tokenizer.encode) if options.encode is not None
-                    else (options.decode, hf_tokenizer.decode))
+    what, change = ((options.encode, hf_folder.encode) if options.encode is not None
+                    else (options.decode, hf_folder.decode))
     with open(0 if what == "-" else what, "rb") as file:
         text = change(options.from_hf, file.read(), what)
     if options.output:

@@ -139,14 +139,18 @@ class Attention(NormsOfQKV):
         self.softmax, self.drop = nn.Softmax(-1), nn.Dropout(config.dropout)
         self.cap, self.theta = config.attn_softcap, config.rope_theta * (config.position == "rope")
 
-    def forward(self, x, valid=None, factor=1):
-        """`factor` multiplies q and k: see placements.py."""
+    def factor(self):
+        """Of q and k; nGPT's is learned (placements.py)."""
+        return 1
+
+    def forward(self, x, valid=None):
         B, T, C = x.shape
         qkv, gate = self.c_attn(x).split([self.c_attn.out_features - self.gates, self.gates], -1)
         q, k, v = self.split_heads(qkv, valid)
         if self.theta:
             q, k = rotate(q, self.theta), rotate(k, self.theta)
         future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
+        factor = self.factor()
         scores = softcap(self.cap, self.scores(factor * q, factor * k)).masked_fill(future, -math.inf)
         weights = self.drop(self.softmax(scores))  # (B,NH,T,T)
         out = (weights @ v).transpose(1, 2).reshape(B, T, C)
@@ -165,8 +169,11 @@ class MLP(nn.Module):
         self.norm = make_norm(config.ffn_norm, H, config)
         self.c_proj = nn.Linear(H, C, bias=config.bias)
 
-    def forward(self, x, valid=None, factor=1):
-        """`factor` multiplies the hidden units: see placements.py."""
-        hidden, *factors = (factor * self.c_fc(x)).chunk(2 if self.gated else 1, -1)
+    def factor(self):
+        """Of the hidden units; nGPT's is learned (placements.py)."""
+        return 1
+
+    def forward(self, x, valid=None):
+        hidden, *factors = (self.factor() * self.c_fc(x)).chunk(2 if self.gated else 1, -1)
         hidden = self.act(hidden)
         return self.c_proj(self.norm(hidden * factors[0] if factors else hidden, valid))

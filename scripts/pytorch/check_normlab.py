@@ -30,7 +30,8 @@ if __name__ == "__main__":
 import torch
 
 import normlab
-from pytorch import connections, texts
+from pytorch import texts
+from pytorch.placements import CONNECTIONS
 
 TRAIN = os.path.abspath(os.environ.get("TRAIN") or os.path.join(ROOT, "train"))
 TOLERANCE = 1e-5  # relative
@@ -59,7 +60,7 @@ def names(option):
 
 def connection_variants():
     for connection in names("--list-connections"):
-        with_post = ("post", "keel", "mix") if connections.CONNECTIONS[connection].post else ()
+        with_post = ("post", "keel", "mix") if CONNECTIONS[connection].post else ()
         for placement in ("pre", "lns", "peri --dropout=0.2", "bare --items", *with_post):
             for norm in ("ln", "bn"):
                 yield f"--norm={norm} --connection={connection} --placement={placement}"

@@ -1,15 +1,133 @@
 """Models of ./train as folders of Hugging Face transformers, and such folders as models of ./train.
 
 A folder has config.json, model.safetensors (or several files that model.safetensors.index.json names) and
-tokenizer.json. hf_classes.py has the classes, hf_tokenizer.py the tokenizers. Writing and reading need
-numpy only.
+tokenizer.json. hf_classes.py has the classes. Writing and reading need numpy only.
+
+Each character (or byte) of the vocabulary is a token, and its id is that of ./train. There are no special tokens. A text
+with a character that the vocabulary lacks is refused, as ./train refuses it. A tokenizer of another program may have
+pieces of words as tokens. ./train knows characters only. There token i is the character U+10000 + i: encode() makes such
+a text, and decode() reads one.
 """
 import json
 import os
 
-from pytorch import hf_tokenizer, model_file, nanogpt
+from pytorch import model_file, nanogpt
 from pytorch.hf_classes import CAP, CLASSES, LEFT, REQUIRED, SAME, TRANSPOSED, class_of, sizes
-from pytorch.model_file import USAGE, ModelError
+from pytorch.model_file import FAILED, USAGE, ModelError
+
+# ---- tokenizers ---------------------------------------------------------------------------------
+
+PIECES = 0x10000  # the character of token 0 where tokens are pieces of words
+
+
+def byte_characters():
+    """The characters that stand for bytes in a byte-level tokenizer, as in GPT-2's: printable Latin-1
+    characters for themselves, the others from U+0100 on, in order."""
+    printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {**{byte: chr(byte) for byte in printable},
+            **{byte: chr(0x100 + i) for i, byte in enumerate(others)}}
+
+
+def make_tokenizer(symbols, level):
+    """{file: content} of the tokenizer of these code points or bytes."""
+    whole = {"type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": False}
+    pre_tokenizer, decoder, shown = whole, {"type": "Fuse"}, chr
+    if level == "byte":
+        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
+                      "use_regex": False}
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": [byte_level, whole]}
+        decoder, shown = byte_level, byte_characters().get
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": decoder,
+        "model": {"type": "WordLevel", "vocab": {shown(symbol): i for i, symbol in enumerate(symbols)},
+                  "unk_token": "[UNK]"}}
+    return {"tokenizer.json": tokenizer, "tokenizer_config.json": {
+        "tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}}
+
+
+def tokens_of(tokenizer):
+    """The tokens in the order of their ids; KeyError or TypeError if the dict is no tokenizer."""
+    vocab = tokenizer["model"]["vocab"]
+    ids = {token: i for i, (token, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
+    ids.update({added["content"]: added["id"] for added in tokenizer.get("added_tokens", [])})
+    by_id = {i: token for token, i in ids.items()}
+    return [by_id[i] for i in range(len(by_id))]
+
+
+def types_of(part):
+    """The types of a tokenizer's part, which may be a sequence of parts."""
+    if part is None:
+        return set()
+    parts = part.get("pretokenizers") or part.get("decoders")
+    return set().union(*map(types_of, parts)) if parts else {part["type"]}
+
+
+def symbols_of(tokenizer, V):
+    """(level, symbols) of a model that embeds V tokens: the code points or bytes that the ids 0, 1, 2, ...
+    are, or (None, None) if the tokens are pieces of words."""
+    tokens = tokens_of(tokenizer)
+    if len(tokens) != V or tokenizer.get("normalizer") or tokenizer["model"].get("merges"):
+        return None, None
+    types = types_of(tokenizer.get("pre_tokenizer")) | types_of(tokenizer.get("decoder"))
+    if "ByteLevel" in types:
+        bytes_of = {character: byte for byte, character in byte_characters().items()}
+        if all(token in bytes_of for token in tokens):
+            return "byte", [bytes_of[token] for token in tokens]
+    elif types <= {"Split", "Fuse"} and all(len(token) == 1 for token in tokens):
+        return "char", [ord(token) for token in tokens]
+    return None, None
+
+
+def read_tokenizer(folder, V):
+    """(level, symbols) as symbols_of(); with pieces of words the characters that stand for them. Without
+    a tokenizer.json, (None, None)."""
+    path = os.path.join(folder, "tokenizer.json")
+    if not os.path.exists(path):
+        return None, None
+    try:
+        with open(path, encoding="utf-8") as file:
+            level, symbols = symbols_of(json.load(file), V)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path}: is not a tokenizer of the tokenizers library: "
+                         f"{type(error).__name__}: {error}") from None
+    return (level, symbols) if symbols else ("pieces", [PIECES + i for i in range(V)])
+
+
+# ---- pieces of words ----------------------------------------------------------------------------
+
+def load_tokenizer(folder):
+    """The tokenizer of the folder, with the tokenizers package."""
+    from tokenizers import Tokenizer
+    path = os.path.join(folder, "tokenizer.json")
+    try:
+        return Tokenizer.from_file(path)
+    except Exception as error:  # the package raises a bare Exception
+        raise ModelError(f"{path}: {error}") from None
+
+
+def encode(folder, data, what):
+    """The tokens of UTF-8 data as characters; `what` names the data."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{what}: not UTF-8 at byte {error.start}", FAILED) from None
+    ids = load_tokenizer(folder).encode(text, add_special_tokens=False).ids
+    return "".join(chr(PIECES + i) for i in ids).encode()
+
+
+def decode(folder, data, what):
+    """The text of such characters. Others, such as the newline at the end, are left out."""
+    tokenizer = load_tokenizer(folder)
+    ids = [ord(character) - PIECES for character in data.decode("utf-8", "ignore")]
+    ids = [i for i in ids if 0 <= i < tokenizer.get_vocab_size()]
+    if not ids:
+        raise ModelError(f"{what}: has no characters that stand for tokens (--encode makes them)", USAGE)
+    return tokenizer.decode(ids, skip_special_tokens=False).encode()
+
+
+# ---- folders ------------------------------------------------------------------------------------
 
 INDEX = "model.safetensors.index.json"
 MADE_BY = {"made_by": "normlab"}  # in config.json: such a folder may be replaced
@@ -74,11 +192,6 @@ def their_config(row, options, V, newline):
     return config
 
 
-def put_json(path, value):
-    """Writes JSON. A reader sees the old file or the new one."""
-    model_file.put(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
-
-
 def write(run, folder, n_head):
     """Writes the model of a run as a folder. Returns what to say about it."""
     import numpy
@@ -101,12 +214,11 @@ def write(run, folder, n_head):
         options["head"] = "untied"
     newline = symbols.index(10) if texts.get("items") == "on" and 10 in symbols else None
     config, stored = their_config(row, options, V, newline), their_arrays(path, row, options, arrays, V)
-    tokenizer, tokenizer_config = hf_tokenizer.make(symbols, texts.get("level", "char"))
     check_folder(folder)
     os.makedirs(folder, exist_ok=True)
-    put_json(os.path.join(folder, "config.json"), config)
-    put_json(os.path.join(folder, "tokenizer.json"), tokenizer)
-    put_json(os.path.join(folder, "tokenizer_config.json"), tokenizer_config)
+    files = {"config.json": config, **make_tokenizer(symbols, texts.get("level", "char"))}
+    for name, value in files.items():
+        model_file.put(os.path.join(folder, name), (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
     model_file.write(os.path.join(folder, "model.safetensors"), {"format": "pt"}, stored)
     return f"{folder}: {row.architecture}, {len(stored)} arrays, {V} {texts.get('level', 'char')}s"
 
@@ -276,7 +388,7 @@ def read(folder, T=None):
     weights = nanogpt.plain_names(weights)
     if T is not None:
         shorten(options, weights, T)
-    level, symbols = hf_tokenizer.read(folder, len(weights[nanogpt.WTE]))
+    level, symbols = read_tokenizer(folder, len(weights[nanogpt.WTE]))
     texts = {"format": "pt", "level": "byte" if level == "byte" else "char", **options}
     texts["bias"] = "on" if any(name.endswith(".bias") for name in weights) else "off"
     if symbols:

@@ -8,7 +8,7 @@ The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, 
 with it before anything is written or compared.
 
 The files hold results, not parameters or data, which both sides compute from formulas (start_value,
-tokens, batchnorm_case, norm_case). A line is `key count v1 v2 ...`, tensors row-major. A line that
+tokens, trained, norm_case). A line is `key count v1 v2 ...`, tensors row-major. A line that
 starts with # is a remark. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; models
                                           that are not in pre have no logits, and instead of gradients
@@ -36,15 +36,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pytorch import golden_norms
 import normlab
-from pytorch import connections, placements, optimizers
-from pytorch.golden_norms import B, BN_MOMENTUM, C, EPS, NH, T, V, config, flatten
+from pytorch import optimizers, placements
 
-STEPS, LEARNING_RATE, BETAS, WEIGHT_DECAY, CLIP = 20, 1e-2, (0.9, 0.99), 0.1, 1.0
+V, B, T, C, NH, L = 7, 3, 5, 6, 2, 2
+EPS, BN_MOMENTUM = 1e-5, 0.1
+STEPS, CLIP = 20, 1.0
 # The gradient of a bias right before bn is only rounding, which Adam's usual 1e-8 would scale up to
 # whole steps, so that running_mean would differ between floats and doubles. This epsilon keeps it small.
-ADAM_EPS = 1e-4
+RECIPE = dict(lr=1e-2, beta1=0.9, beta2=0.99, weight_decay=0.1, adam_eps=1e-4)
 TOLERANCE = 1e-8
 NORMS = ("none", "ln", "bn", "rms")
 _ROPE = dict(n_embd=8, position="rope", rope_theta=20.0)
@@ -59,7 +59,7 @@ VARIANTS = {"inner": dict(qk_norm="on", ffn_norm="on"),  # pre with norms inside
             **{row: dict(placement=row) for row in
                (*placements.PLACEMENTS, *placements.MIXTURES)},
             # connections that no placement has
-            **{f"pre-{name}": dict(connection=name) for name in connections.CONNECTIONS
+            **{f"pre-{name}": dict(connection=name) for name in placements.CONNECTIONS
                if name not in {row.connection for row in placements.PLACEMENTS.values()}}}
 VARIANTS |= {f"{name}-{block}": {**VARIANTS[name], **options} for block, options in BLOCKS.items()
              for name in ("pre", "inner", "qkv", *(("ngpt",) if block == "llama" else ()))}
@@ -69,6 +69,15 @@ OPTIMIZERS = {"adamw": ("adamw", {}), "sgd": ("sgd", {}), "muon": ("muon", {}),
               "sgd-plain": ("sgd", dict(sgd_nesterov=False, sgd_momentum=0.5)),
               "muon-plain": ("muon", dict(muon_nesterov=False, muon_momentum=0.5, muon_steps=3,
                                        muon_lr=0.03))}
+
+
+def config(**options):
+    return normlab.Config(V, **{"n_layer": L, "n_head": NH, "n_embd": C, "block_size": T,
+                                "norm_eps": EPS, "bn_momentum": BN_MOMENTUM, **options})
+
+
+def flatten(results):
+    return [(key, tensor.detach().reshape(-1).tolist()) for key, tensor in results]
 
 
 def make_model(norm, variant):
@@ -98,11 +107,6 @@ def logits_and_loss(model, step):
     return logits, functional.cross_entropy(logits.reshape(B * T, V), targets.reshape(B * T))
 
 
-def make_optimizer(kind, model, **options):
-    return optimizers.make(kind, model, lr=LEARNING_RATE, beta1=BETAS[0], beta2=BETAS[1],
-                                   adam_eps=ADAM_EPS, weight_decay=WEIGHT_DECAY, **options)
-
-
 def dots(gradient):
     """The dot products of the gradient with two waves."""
     i = torch.arange(gradient.numel()).double()
@@ -110,11 +114,9 @@ def dots(gradient):
     return waves @ gradient.reshape(-1)
 
 
-def model_case(norm, variant):
-    """The contents of a model's file: (key, values) pairs in order."""
-    model, whole = make_model(norm, variant), variant == "pre"
-    optimizer = make_optimizer("adamw", model)
-    results, losses = [], []
+def train(model, kind, first=lambda logits, loss: None, **options):
+    """STEPS training steps; their losses. first: is called in the first one, with gradients before clipping."""
+    optimizer, losses = optimizers.make(kind, model, **RECIPE, **options), []
     model.train()
     for step in range(STEPS):
         logits, loss = logits_and_loss(model, step)
@@ -122,17 +124,25 @@ def model_case(norm, variant):
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            results += ([("logits", logits)] if whole else []) + [("loss", loss)]
-            results += [("grad:" + name, p.grad.clone()) if whole else
-                        ("dots:" + name, dots(p.grad)) for name, p in model.named_parameters()]
-        grad_norm = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        if step == 0:
-            results.append(("grad_norm", grad_norm))
+            first(logits, loss)
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         placements.normalize_matrices(model)
-    results.append(("losses", torch.tensor(losses)))
-    results += [("state:" + name, state) for name, state in model.named_buffers()
-                if "running" in name]
+    return torch.tensor(losses)
+
+
+def model_case(norm, variant):
+    """The contents of a model's file: (key, values) pairs in order."""
+    model, whole, results = make_model(norm, variant), variant == "pre", []
+
+    def first(logits, loss):
+        results.extend(([("logits", logits)] if whole else []) + [("loss", loss)])
+        results.extend(("grad:" + name, p.grad.clone()) if whole else ("dots:" + name, dots(p.grad))
+                       for name, p in model.named_parameters())
+        results.append(("grad_norm", nn.utils.clip_grad_norm_(model.parameters(), math.inf)))
+    losses = train(model, "adamw", first)
+    results.append(("losses", losses))
+    results += [("state:" + name, state) for name, state in model.named_buffers() if "running" in name]
     model.eval()
     with torch.no_grad():
         logits, loss = logits_and_loss(model, STEPS)
@@ -151,19 +161,139 @@ def optimizers_case():
     parameter at the end."""
     results = []
     for name, (kind, options) in OPTIMIZERS.items():
-        model, losses = make_model("ln", "pre-gemma"), []
-        optimizer = make_optimizer(kind, model, **options)
-        for step in range(STEPS):
-            _, loss = logits_and_loss(model, step)
-            model.zero_grad()
-            loss.backward()
-            losses.append(loss.item())
-            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-        results.append((f"{name}:losses", torch.tensor(losses)))
+        model = make_model("ln", "pre-gemma")
+        results.append((f"{name}:losses", train(model, kind, **options)))
         results += [(f"{name}:dots:{key}", dots(p)) for key, p in model.named_parameters()]
     return flatten(results)
 
+
+# ---- norms alone --------------------------------------------------------------------------------
+
+def set_start(weight, slope, bias=None):
+    """A weight that starts at 1 + slope c, and a bias at 0.2 c."""
+    c = torch.arange(len(weight)).double()
+    with torch.no_grad():
+        weight.copy_(1 + slope * c)
+        if bias is not None:
+            bias.copy_(0.2 * c)
+
+
+def trained(norm, size, offset, kept=("running_mean", "running_var"), learned=(), view=lambda z: z[None],
+            wave=0):
+    """Trains a norm on batches k = 0, 1, ..., each with a backward of its own (the gradients are not summed over k), and
+    evaluates one more: (k, x, dx, results) of each. size: batches, samples, channels. kept: running statistics.
+    learned: {key: parameter}. view: a batch as (B,T,C)."""
+    batches, n, c = size[0], torch.arange(size[1]).unsqueeze(1).double(), torch.arange(size[2]).double()
+    for k in range(batches + 1):
+        x = (torch.sin(0.7 * n + 1.9 * c + k) * (c + 1) + offset * c).requires_grad_()
+        y = norm.train(k < batches)(view(x)).reshape(x.shape)
+        if k == batches:
+            yield k, x, None, [(f"eval_y:{k}", y)]
+            return
+        dx, *gradients = torch.autograd.grad(y, (x, *dict(learned).values()), torch.cos(0.3 * n * (c + wave) + k),
+                                             retain_graph=True)
+        yield k, x, dx, [(f"y:{k}", y), (f"dx:{k}", dx),
+                         *((f"{key}:{k}", gradient) for key, gradient in zip(dict(learned), gradients)),
+                         *((f"{name}:{k}", getattr(norm, name).clone()) for name in kept)]
+
+
+def batchnorm_case():
+    """BatchNorm alone, training on three batches. rbn_dx: with a quarter of the penalty of Regularized BatchNorm
+    (Wang et al. 2022) in the loss. position_KEY: the samples as 5 sequences of 2 tokens, whose channels are
+    features of their own (--bn-axis=batch)."""
+    size, positions = (3, 10, 3), 2
+    norm = normlab.BatchNorm(size[2], config(rbn_mean=0.7, rbn_var=0.4))
+    by_position = normlab.PositionBatchNorm(size[2], config(block_size=positions))
+    for module in norm, by_position:
+        set_start(module.weight, 0.1, module.bias)
+    results = []
+    for (k, x, dx, own), (*_, others) in zip(
+            trained(norm, size, 1, learned={"dweight": norm.weight, "dbias": norm.bias}),
+            trained(by_position, size, 1, learned={"dweight": by_position.weight},
+                    view=lambda z: z.reshape(-1, positions, size[2]))):
+        results += own
+        if dx is not None:
+            of_penalty, = torch.autograd.grad(norm.penalty / 4, x)
+            results.append((f"rbn_dx:{k}", dx + of_penalty))
+        results += [(f"position_{key}", tensor) for key, tensor in others]
+    return flatten(results)
+
+
+def power_case():
+    """PowerNorm (Shen et al. 2020) in both divisors with group scaling: five batches, of which the first two are
+    warm-up. DIVISOR:KEY:K."""
+    results = []
+    for divisor in ("psi", "batch"):
+        norm = normlab.PowerNorm(4, config(pn_warmup=2, pn_alpha_fwd=0.9, pn_alpha_bkw=0.8, pn_divisor=divisor))
+        set_start(norm.weight, 0.1, norm.bias)
+        for *_, own in trained(norm, (5, 5, 4), 0.5, ("running_phi", "ema_gz")):
+            results += [(f"{divisor}:{key}", tensor) for key, tensor in own]
+    return flatten(results)
+
+
+def renorm_case():
+    """Batch Renormalization (Ioffe 2017), r_max 1.5, d_max 0.4: six batches, the first as bn, limits that grow over
+    three."""
+    norm = normlab.BatchRenorm(4, config(brn_r_max=1.5, brn_d_max=0.4, brn_warmup=1, brn_relax=3))
+    set_start(norm.weight, 0.1, norm.bias)
+    return flatten([pair for *_, own in trained(norm, (6, 5, 4), 0.5, learned={
+        "dweight": norm.weight, "dbias": norm.bias}, wave=1) for pair in own])
+
+
+def prepbn_case():
+    """PRepBN (Guo et al. 2024), 3 steps, eta 0.5: four batches."""
+    norm = normlab.PRepBN(4, config(prepbn_steps=3, prepbn_eta=0.5))
+    set_start(norm.norm1.weight, 0.1)
+    set_start(norm.norm2.bn.weight, -0.1)
+    return flatten([(key.replace("eval_", ""), tensor) for *_, own in trained(
+        norm, (4, 5, 4), 0.5, (), dict(norm.named_parameters())) for key, tensor in own])
+
+# Of norms_case(): (B,T,C).
+ALONE_B, ALONE_T, ALONE_C = 2, 3, 6
+ALONE_OPTIONS = dict(norm_groups=2, ts_prior_count=3, bhyt_kappa=2.0, gated_rank=2)
+ALONE = ("ln", "rms", "scale", "l2", "gn", "in", "dyt", "derf", "cln", "ts", "seednorm", "bhyt", "gated")
+# Element i of a parameter starts at this and 0.1 i.
+ALONE_START = {"alpha": 0.7, "shift": -0.3, "scale": 1.9, "weight": 1.1, "bias": 0.2,
+               "prior_mean": 0.4, "prior_logv": -0.5, "beta": -0.2, "lam": 1.7, "down": -0.6, "up": -0.5}
+
+
+def norm_case(norm):
+    """One norm alone: training on batch 0, where there are running statistics on batch 1 too, each
+    with a backward of its own, then evaluation of the last with its dy."""
+    with torch.no_grad():
+        for name, tensor in norm.named_parameters():
+            steps = 0.1 * torch.arange(tensor.numel()).double()
+            tensor.copy_((ALONE_START[name] + steps).reshape(tensor.shape))
+    state = [name for name, _ in norm.named_buffers() if "running" in name]
+    i = torch.arange(ALONE_B * ALONE_T * ALONE_C).double()
+    results = []
+    for k in range(2 if state else 1):
+        x = (torch.sin(1.7 * i + k) * (1 + i % ALONE_C) + i % 3).reshape(ALONE_B, ALONE_T, ALONE_C)
+        x.requires_grad_()
+        y = norm(x)
+        dy = torch.cos(0.9 * i * i + k).reshape(y.shape)
+        names = [name for name, _ in norm.named_parameters()]
+        dx, *gradients = torch.autograd.grad(y, [x, *norm.parameters()], dy)
+        results += [(f"y:{k}", y), (f"dx:{k}", dx)]
+        results += [(f"d{name}:{k}", d) for name, d in zip(names, gradients)]
+        results += [(f"{name}:{k}", getattr(norm, name).clone()) for name in state]
+    if state:
+        norm.eval()
+        x = x.detach().requires_grad_()
+        y = norm(x)
+        dx, = torch.autograd.grad(y, x, dy)
+        results += [("eval_y", y), ("eval_dx", dx)]
+    return flatten(results)
+
+
+def norms_case():
+    cases = [(kind, kind, {}) for kind in ALONE] + [("rms-fraction", "rms", {"rms_fraction": 0.4})]
+    return [(f"{name}:{key}", values) for name, kind, options in cases for key, values in norm_case(
+        normlab.make_norm(kind, ALONE_C, config(**ALONE_OPTIONS, **options)))]
+
+
+
+# ---- the files ----------------------------------------------------------------------------------
 
 def compare_with_pytorch():
     """Ends the program if a norm differs from PyTorch's own, in training and then in evaluation."""
@@ -192,11 +322,11 @@ def all_cases():
     cases["connections.txt"] = models_case(("ln", name) for name in others if "connection" in VARIANTS[name])
     cases["blocks.txt"] = models_case(("ln", name) for name in others if "connection" not in VARIANTS[name])
     cases["optimizers.txt"] = ("models after training: OPTIMIZER:KEY", 10, optimizers_case())
-    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, golden_norms.batchnorm_case())
-    cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, golden_norms.norms_case())
-    cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, golden_norms.power_case())
-    cases["renorm.txt"] = ("Batch Renormalization alone: KEY:K of batch K", 10, golden_norms.renorm_case())
-    cases["prepbn.txt"] = ("PRepBN alone: KEY:K of batch K", 10, golden_norms.prepbn_case())
+    cases["batchnorm.txt"] = ("BatchNorm1d alone: KEY:K of batch K", 10, batchnorm_case())
+    cases["norms.txt"] = ("norms alone: NORM:KEY:K of batch K", 17, norms_case())
+    cases["power.txt"] = ("PowerNorm alone: DIVISOR:KEY:K of batch K", 10, power_case())
+    cases["renorm.txt"] = ("Batch Renormalization alone: KEY:K of batch K", 10, renorm_case())
+    cases["prepbn.txt"] = ("PRepBN alone: KEY:K of batch K", 10, prepbn_case())
     return cases
 
 
@@ -209,16 +339,11 @@ def write(path, remark, digits, results):
 
 def read(path):
     """The (key, values) pairs of a file; ValueError where it is not as write() makes it."""
-    results = []
     with open(path, encoding="ascii") as file:
-        for line in file:
-            if line.startswith("#"):
-                continue
-            words = line.split()
-            if len(words) < 3 or len(words) != 2 + int(words[1]):
-                raise ValueError(f"not `key count v1 v2 ...`: {line.strip()[:40]}")
-            results.append((words[0], [float(word) for word in words[2:]]))
-    return results
+        rows = [line.split() for line in file if not line.startswith("#")]
+    if not all(len(row) > 2 and len(row) == 2 + int(row[1]) for row in rows):
+        raise ValueError("a line is not `key count v1 v2 ...`")
+    return [(key, list(map(float, values))) for key, _, *values in rows]
 
 
 def first_difference(stored, computed):
@@ -239,9 +364,7 @@ def check(folder, cases):
         path = os.path.join(folder, name)
         try:
             problem = first_difference(read(path), computed)
-        except OSError as error:
-            problem = error.strerror
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             problem = str(error)
         if problem:
             wrong += 1
@@ -250,8 +373,7 @@ def check(folder, cases):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description="Makes the golden numbers of the tests with PyTorch.")
+    parser = argparse.ArgumentParser(description="Makes the golden numbers of the tests with PyTorch.")
     parser.add_argument("--check", action="store_true",
                         help=f"write nothing; compare the files with PyTorch, to {TOLERANCE:g}")
     parser.add_argument("folder", nargs="?", default=os.path.join(ROOT, "tests", "golden"),
@@ -263,8 +385,7 @@ def main():
     compare_with_pytorch()
     cases = all_cases()
     if arguments.check:
-        wrong = check(arguments.folder, cases)
-        if wrong:
+        if check(arguments.folder, cases):
             sys.exit(1)
         print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
         return

@@ -3,24 +3,15 @@
 
 A row of PLACEMENTS: the suffixes after ln_1 or ln_2 in the names of the sub-layer's norms; whether there
 is a norm before the head; the formula of the branch; whether the last norm is after the sum; its factors
-of the stream and of the branch; and its connection (connections.py). u is what the branch reads, F
-the sub-layer's function, attention or MLP, N and M its first and its last norm, L the number of layers,
+of the stream and of the branch; and its connection. u is what the branch reads, F the sub-layer's function, attention or MLP, N and M its first and its last norm, L the number of layers,
 l = 1 ... L.
 
-nGPT, the normalized Transformer of Loshchilov et al. 2024 (arXiv:2410.01131) and NVIDIA/ngpt, for
-normlab.py: what --placement=ngpt changes in a Model.
+Residual connections, from the papers that ./train --list-connections names.
 
-The paper's u(x), a vector of unit length, is N(x) / sqrt(its number of channels) here, so that N can be
-any norm; N has neither gamma nor beta. With --norm=scale, or rms without epsilon, it is the paper's u.
-The paper has no biases (--bias=off) and no positions in its embeddings, and an MLP with a gate: here s_u
-multiplies what the nonlinearity reads. Everything outside of this file has x = sqrt(C) h in place of the
-stream h.
-
-    h = u(wte + wpe)
-    q = s_qk u(W_q h), k = s_qk u(W_k h), weights = softmax(sqrt(HS) q k^T)
-    h_A = u(attention), h = u(h + alpha_A (h_A - h))
-    h_M = u(W_proj act(sqrt(C) s_u W_fc h)), h = u(h + alpha_M (h_M - h))
-    logits = s_z W h
+x (B,T,C) is the main stream, r what a connection keeps beside it, f the sub-layer's output after its
+dropout, a and b the placement's factors. A class of CONNECTIONS makes one connection, of attention or of
+the MLP, with its parameters in the layer; `read` returns the sub-layer's input, `write` x before a norm,
+and r. N is a norm, if the class names one.
 """
 import collections
 import math
@@ -28,7 +19,217 @@ import math
 from torch import nn
 import torch
 
-from pytorch.connections import CONNECTIONS
+# ---- residual connections ------------------------------------------------------------------------
+
+class Plain:
+    """He et al. 2016."""
+    norm = None    # the end of the name of a norm of read
+    post = True    # whether a norm after the sum has something to normalize
+
+    def __init__(self, layer, site, C):
+        self.layer, self.site = layer, site
+        for name, start in self.starts(C).items():
+            module = layer
+            for part in name.split(".")[:-1]:
+                if not hasattr(module, part):
+                    module.add_module(part, nn.Module())
+                module = getattr(module, part)
+            if not hasattr(module, name.split(".")[-1]):
+                module.register_parameter(name.split(".")[-1], nn.Parameter(start))
+
+    def starts(self, C):
+        """The site's parameters and their shapes; the same name in both sites is the same parameter."""
+        return {}
+
+    def read(self, x, r, N):
+        return x
+
+    def write(self, x, r, f, a, b):
+        return a * x + b * f, r
+
+    @staticmethod
+    def attach_head(model, C):
+        """Makes what head() needs."""
+
+    @staticmethod
+    def start(x, embedded):
+        """r before the first layer."""
+        return None
+
+    @staticmethod
+    def head(model, x, r, N, second):
+        """What the head reads; N is the norm before it, `second` one more if the class names one."""
+        return N(x)
+
+
+class Learned(Plain):
+    """A factor g, a number or C of them: `names` of attention's and the MLP's."""
+    names, vector = None, False
+
+    def starts(self, C):
+        return {self.name: torch.zeros(C if self.vector else 1)}
+
+    @property
+    def name(self):
+        return self.names[self.site != "attn"]
+
+    @property
+    def g(self):
+        return getattr(self.layer, self.name)
+
+    def write(self, x, r, f, a, b):
+        return a * x + self.g * b * f, r
+
+
+class ReZero(Learned):
+    names = "resweight", "resweight"
+
+
+class SkipInit(Learned):
+    names = "skip_gain_1", "skip_gain_2"
+
+
+class LayerScale(Learned):
+    names, vector = ("gamma_1", "gamma_2"), True
+
+
+class Admin(Learned):
+    names, vector = ("attention_ratio_change", "fc_ratio_change"), True
+
+    def write(self, x, r, f, a, b):
+        return self.g * a * x + b * f, r
+
+
+class Interpolate(Learned):
+    """nGPT's step; its parameter is alpha / (0.05 sqrt(C))."""
+    names, vector = ("attn_alpha", "mlp_alpha"), True
+
+    def starts(self, C):
+        return {self.name: torch.full((C,), C ** -0.5)}
+
+    def write(self, x, r, f, a, b):
+        step = (0.05 * math.sqrt(x.shape[-1]) * self.g).abs()
+        return a * x + step * (b * f - a * x), r
+
+
+class Residual(Plain):
+    """ResiDual: r is a second stream."""
+
+    def write(self, x, r, f, a, b):
+        return a * x + b * f, r + f
+
+    @staticmethod
+    def start(x, embedded):
+        return embedded
+
+    @staticmethod
+    def head(model, x, r, N, second):
+        return x + N(r)
+
+
+class Siamese(Residual):
+    """SiameseNorm: the sub-layers read the second stream too."""
+    norm = "second"
+
+    def read(self, x, r, N):
+        return x + N(r)
+
+    @staticmethod
+    def head(model, x, r, N, second):
+        return N(x + second(r))
+
+
+class Hyper(Plain):
+    """Zhu et al. 2024, algorithm 2: r is the streams (B,T,S,C), x their sum. p is what alpha and beta differ
+    from their first values."""
+    post, S, dynamic = False, 4, True
+
+    @property
+    def number(self):
+        """Of the sub-layer, from 0 on."""
+        return 2 * (self.layer.depth[1] - 1) + (self.site != "attn")
+
+    @property
+    def name(self):
+        return "hc_1" if self.site == "attn" else "hc_2"
+
+    def starts(self, C):
+        shapes = {"alpha": torch.zeros(self.S * (self.S + 1)), "beta": torch.zeros(self.S)}
+        if self.dynamic:
+            shapes |= {"scale": torch.full((2,), 0.01), "weight": torch.zeros(self.S + 2, C)}
+        return {f"{self.name}.{name}": start for name, start in shapes.items()}
+
+    def weights(self, streams):
+        p = getattr(self.layer, self.name)
+        first = torch.zeros(self.S, 1).to(streams)
+        first[self.number % self.S] = 1
+        alpha = torch.cat([first, torch.eye(self.S).to(streams)], 1) + p.alpha.reshape(self.S, -1)
+        beta = 1 + p.beta
+        if self.dynamic:
+            change = torch.tanh(nn.functional.layer_norm(streams, streams.shape[-1:]) @ p.weight.T)
+            alpha = alpha + p.scale[0] * change[..., :-1]
+            beta = beta + p.scale[1] * change[..., -1]
+        return alpha, beta
+
+    def read(self, x, r, N):
+        self.alpha, self.beta = self.weights(r)
+        return (self.alpha[..., :1] * r).sum(-2)
+
+    def write(self, x, r, f, a, b):
+        r = a * self.alpha[..., 1:].transpose(-1, -2) @ r + self.beta[..., None] * b * f[..., None, :]
+        return r.sum(-2), r
+
+    @classmethod
+    def start(cls, x, embedded):
+        return torch.stack([x] * cls.S, -2)
+
+
+class HyperStatic(Hyper):
+    dynamic = False
+
+
+class AttnRes(Plain):
+    """Attention residuals: r is the list of all v."""
+    post = False
+
+    @property
+    def name(self):
+        return "attnres_1" if self.site == "attn" else "attnres_2"
+
+    def starts(self, C):
+        return {self.name: torch.zeros(C)}
+
+    @staticmethod
+    def mixture(w, values):
+        v = torch.stack(values)
+        keys = v / (v.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        return ((keys @ w).softmax(0)[..., None] * v).sum(0)
+
+    def read(self, x, r, N):
+        return self.mixture(getattr(self.layer, self.name), r)
+
+    def write(self, x, r, f, a, b):
+        return b * f, [*r, b * f]
+
+    @staticmethod
+    def attach_head(model, C):
+        model.transformer.register_parameter("attnres", nn.Parameter(torch.zeros(C)))
+
+    @staticmethod
+    def start(x, embedded):
+        return [x]
+
+    @classmethod
+    def head(cls, model, x, r, N, second):
+        return N(cls.mixture(model.transformer.attnres, r))
+
+
+CONNECTIONS = {"plain": Plain, "rezero": ReZero, "skipinit": SkipInit, "layerscale": LayerScale,
+               "admin": Admin, "interpolate": Interpolate, "residual": Residual, "siamese": Siamese,
+               "hyper": Hyper, "hyper-static": HyperStatic, "attnres": AttnRes}
+
+
+# ---- placements ----------------------------------------------------------------------------------
 
 Row = collections.namedtuple("Row", "suffixes final branch post a b connection", defaults=(
     False, lambda L: 1, lambda L, l: 1, "plain"))
@@ -53,7 +254,7 @@ PLACEMENTS = {
     # x has passed the norm that the paper writes at the start of the sub-layer
     "siamese": Row(["", "_post"], True, lambda u, F, N, M, l: F(N(u)), post=True,
                    b=lambda L, l: 1 / math.sqrt(2 * l), connection="siamese"),
-    "ngpt": Row(["", "_post"], False, None, connection="interpolate"),  # below
+    "ngpt": Row(["", "_post"], False, lambda u, F, N, M, l: N(F(u)), post=True, connection="interpolate"),
 }
 
 # Placements whose sub-layers have different rows, and whether there is a norm before the head.
@@ -107,52 +308,34 @@ def sublayer(place, connection, streams, F, norms, drop, depth):
 
 # ---- nGPT ----------------------------------------------------------------------------------------
 
-ALPHA = 0.05  # where alpha starts
-
-
-class Scaled(nn.Parameter):
-    """A parameter that starts at `scale` and stands for p start / scale, which starts at `start`."""
-    def __new__(cls, size, start, scale):
-        self = super().__new__(cls, torch.full((size,), float(scale)))
-        self.factor = start / scale
-        return self
-
-
-def unit(norm, x, valid):
-    """u(x) for x of the length of h, through a norm of vectors of length sqrt(C)."""
-    root = math.sqrt(x.shape[-1])
-    return norm(root * x, valid) / root
-
-
-def layer(self, x, r, valid=None):
-    """Layer.forward() in nGPT."""
-    h, root = x / math.sqrt(x.shape[-1]), math.sqrt(x.shape[-1])
-    for function, alpha, of_branch, of_stream in (
-            (self.attn, self.attn_alpha, self.ln_1, self.ln_1_post),
-            (self.mlp, self.mlp_alpha, self.ln_2, self.ln_2_post)):
-        # of q and k, which have the length sqrt(HS) here, and scores() divides by it; of c_fc sqrt(C) h
-        factor = (self.sqk * self.sqk.factor).reshape(self.attn.heads, 1, -1) \
-            if function is self.attn else self.su * self.su.factor
-        branch = of_branch(function(root * h, valid, factor), valid) / root
-        step = (alpha * alpha.factor).abs()
-        h = unit(of_stream, h + step * (self.drop(branch) - h), valid)
-    return root * h, root * h
-
-
 def apply(model):
-    """Turns a Model of --placement=ngpt, which has its norms, into nGPT."""
+    """Turns a Model of --placement=ngpt, which has its norms, into nGPT, the normalized Transformer of Loshchilov et al.
+    2024 (arXiv:2410.01131) and NVIDIA/ngpt.
+
+    The paper's u(x), a vector of unit length, is N(x) / sqrt(its number of channels) here, so that N can be any norm; N
+    has neither gamma nor beta. With --norm=scale, or rms without epsilon, it is the paper's u. The paper has no biases
+    (--bias=off) and no positions in its embeddings, and an MLP with a gate: here s_u multiplies what the nonlinearity
+    reads. The stream is x = sqrt(C) h in place of the paper's h.
+
+        h = u(wte + wpe)
+        q = s_qk u(W_q h), k = s_qk u(W_k h), weights = softmax(sqrt(HS) q k^T)
+        h_A = u(attention), h = u(h + alpha_A (h_A - h))
+        h_M = u(W_proj act(sqrt(C) s_u W_fc h)), h = u(h + alpha_M (h_M - h))
+        logits = s_z W h
+
+    q and k have the length sqrt(HS) here, and scores() divides by it. s_qk and s_z are sqrt(C) times their parameters."""
     if model.config.placement != "ngpt":
         return
     C, V = model.config.n_embd, model.config.vocab_size
-    scale = 1 / math.sqrt(C)
 
+    def parameter(size, start):
+        return nn.Parameter(torch.full((size,), float(start)))
     for block in model.transformer["h"]:
-        block.attn_alpha, block.mlp_alpha = Scaled(C, ALPHA, scale), Scaled(C, ALPHA, scale)
-        block.sqk, block.su = Scaled(C, 1, scale), Scaled(block.mlp.c_fc.out_features, 1, 1)
-        block.forward = lambda x, r, valid=None, block=block: layer(block, x, r, valid)
-    model.sz, head = Scaled(V, 1, scale), model.lm_head
-    model.lm_head.forward = lambda x: model.sz * model.sz.factor * nn.functional.linear(
-        x / math.sqrt(C), head.weight)
+        block.sqk, block.su = parameter(C, C ** -0.5), parameter(block.mlp.c_fc.out_features, 1)
+        block.attn.factor = lambda block=block: C ** 0.5 * block.sqk.reshape(block.attn.heads, 1, -1)
+        block.mlp.factor = lambda block=block: block.su
+    model.sz, head = parameter(V, C ** -0.5), model.lm_head
+    head.forward = lambda x: model.sz * nn.functional.linear(x, head.weight)
 
 
 @torch.no_grad()
