@@ -103,6 +103,8 @@ Test(json, strings_that_are_none) {
     expect_text("\"a\nb\"", NULL, "a control character in a string", 2);
     expect_text("\"a\xff\"", NULL, "not UTF-8", 2);
     expect_text("\"\xc3\"", NULL, "not UTF-8", 1);
+    expect_text("\"\xe2\x82", NULL, "not UTF-8", 1);
+    expect_text("\"\xc0\xaf\"", NULL, "not UTF-8", 1);
     expect_text("\"\\a\"", NULL, escape, 3);
     expect_text("\"\\U0041\"", NULL, escape, 3);
     expect_text("\"\\u0000\"", NULL, escape, 7);
@@ -111,6 +113,7 @@ Test(json, strings_that_are_none) {
     expect_text("\"\\u+041\"", NULL, escape, 3);
     expect_text("\"\\ud800\"", NULL, escape, 7);
     expect_text("\"\\ud800x\"", NULL, escape, 7);
+    expect_text("\"\\ud800\\u", NULL, escape, 7);
     expect_text("\"\\ud800\\ud800\"", NULL, escape, 13);
     expect_text("\"\\ud800\\u00e9\"", NULL, escape, 13);
     expect_text("\"\\udc00\\ud800\"", NULL, escape, 7);

@@ -6,6 +6,7 @@
    detection would report what a death left). */
 #define _GNU_SOURCE // memfd_create
 #include "tests/death.h"
+#include "tests/fuzz/cases.h"
 #include "tests/fuzz/readers.h"
 #include <omp.h>
 #include <sanitizer/allocator_interface.h>
@@ -88,10 +89,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 
+/* Writes the reader's known cases into a folder, for libFuzzer to start with. */
+static void put_cases(const char *folder) {
+    for (const struct file_case *one = file_cases; one->reader; one++) {
+        char name[4096];
+        if (strcmp(one->reader, reader->name) != 0) continue;
+        snprintf(name, sizeof name, "%s/case-%d", folder, (int)(one - file_cases));
+        FILE *file = fopen(name, "wb");
+        if (!file) continue;
+        file_case_write(one, file);
+        fclose(file);
+    }
+}
+
 int LLVMFuzzerInitialize(int *count, char ***arguments) {
-    const char *name = "";
-    for (int i = 1; i < *count; i++)
+    const char *name = "", *folder = NULL;
+    for (int i = 1; i < *count; i++) {
         if (!strncmp((*arguments)[i], "--target=", 9)) name = (*arguments)[i] + 9;
+        if (!folder && (*arguments)[i][0] != '-') folder = (*arguments)[i];
+    }
     for (reader = readers; reader->name && strcmp(reader->name, name) != 0;) reader++;
     descriptor = memfd_create("input", 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
@@ -100,6 +116,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
         fputs("fuzz: --target=NAME is missing, or the name is not in readers.c\n", stderr);
         exit(2);
     }
+    if (folder) put_cases(folder);
     omp_set_num_threads(omp_get_max_threads()); // memory that OpenMP takes once and keeps
     return 0;
 }
