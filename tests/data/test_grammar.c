@@ -1,7 +1,9 @@
-/* The built-in grammar: its texts, its weights, and the entropy of grammars small enough to
-   list. */
+/* The built-in grammar: its texts, its weights, the entropy of grammars small enough to list, and the
+   derivations of its sentences. A chart parser reads the strings of the rules: nothing here uses the
+   sampler's reading of them. */
+#include "data/crc32.h"
 #include "data/text/grammar.h"
-#include "tests/data/sentences.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <math.h>
@@ -41,6 +43,13 @@ Test(grammar, text_is_given_by_its_seed) {
     for (size_t i = 0; i < SEEDS; i++) free(text[i]);
 }
 
+/* A run on the grammar is repeated by its seed, also by a later version. */
+Test(grammar, text_stays_the_same) {
+    char *text = grammar_text(1, 1000000);
+    cr_expect(crc32_of(0, text, 1000000) == 0x9aad5931, "%08x", crc32_of(0, text, 1000000));
+    free(text);
+}
+
 Test(grammar, text_is_plain_prose) {
     size_t seen[256] = {0}, different = 0, length = 1000000;
     char *text = grammar_text(1, length);
@@ -51,38 +60,6 @@ Test(grammar, text_is_plain_prose) {
     for (int c = 'a'; c <= 'z'; c++) cr_expect(seen[c] > 0, "no %c", c);
     cr_expect(!strstr(text, "  ") && !strstr(text, " \n") && !strstr(text, "\n "));
     free(text);
-}
-
-/* Brackets and quotes: a quote closes if the innermost open mark is the same quote, and opens
-   otherwise. */
-
-static size_t pairs, nested;
-
-static void check_marks(const char *sentence, size_t length) {
-    char open[256] = {0};
-    size_t depth = 1; // open[0] stands for none
-    for (size_t i = 0; i < length; i++) {
-        const char *kind = strchr("()[]\"\"''", sentence[i]);
-        if (!kind) continue;
-        bool quote = *kind == '"' || *kind == '\'';
-        if (quote ? open[depth - 1] == *kind : *kind == ')' || *kind == ']') {
-            char want = quote ? *kind : kind[-1];
-            cr_assert(open[--depth] == want, "%c in: %.*s", *kind, (int)length, sentence);
-            pairs++;
-            nested += depth > 1;
-            cr_assert(quote || isalpha(sentence[i - 1]) || strchr(")]", sentence[i - 1]));
-        } else {
-            cr_assert(depth < sizeof open);
-            open[depth++] = *kind;
-        }
-    }
-    cr_assert(depth == 1, "%c stays open in: %.*s", open[depth - 1], (int)length, sentence);
-    cr_assert(isupper(sentence[0]) || (sentence[0] == '"' && isupper(sentence[1])));
-}
-
-Test(grammar, quotes_and_brackets_match) {
-    sentence_each(3, 1000000, check_marks);
-    cr_expect(pairs > 3000 && nested > 300, "%zu pairs, %zu of them nested", pairs, nested);
 }
 
 /* Grammars small enough to list what they say. */
@@ -153,5 +130,235 @@ Test(grammar, depth_has_no_limit) {
     size_t depth = strspn(text, "(");
     cr_expect(depth > 50000 && text[depth] == 'x', "depth %zu", depth);
     cr_expect(strspn(text + depth + 1, ")") == depth);
+    free(text);
+}
+
+/* A chart parser for any grammar: in how many ways, and with what probability, a head derives the
+   text from one place to another. A place is 2 i + 1 if a '^' waits before character i, else 2
+   i. */
+
+struct way {
+    size_t to;
+    double count, p;
+};
+
+struct ways {
+    size_t size;
+    struct way way[];
+};
+
+struct chart {
+    const struct grammar_rule *rules;
+    size_t rule_count;
+    const char *text;
+    size_t length;
+    struct ways **memo; // (rule_count, 2 length + 2), indexed by the head's first row and the place
+};
+
+static void add(struct ways **ways, struct way way) {
+    size_t size = *ways ? (*ways)->size : 0;
+    for (size_t i = 0; i < size; i++)
+        if ((*ways)->way[i].to == way.to) {
+            (*ways)->way[i].count += way.count;
+            (*ways)->way[i].p += way.p;
+            return;
+        }
+    *ways = realloc(*ways, sizeof **ways + (size + 1) * sizeof way);
+    (*ways)->size = size + 1;
+    (*ways)->way[size] = way;
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from);
+
+/* Adds every way to derive the rest of a body from way.to on. */
+static void follow(struct chart *chart, const char *body, struct way way, struct ways **ways) {
+    for (; *body && *body != '|'; body++) {
+        size_t i = way.to / 2;
+        if (*body == '^') {
+            way.to |= 1;
+        } else if (*body == '<') {
+            const struct ways *part = expand(chart, body + 1, way.to);
+            for (size_t n = 0; n < part->size; n++) {
+                const struct way *step = &part->way[n];
+                follow(chart, strchr(body, '>') + 1,
+                       (struct way){step->to, way.count * step->count, way.p * step->p}, ways);
+            }
+            return;
+        } else {
+            if (i == chart->length || chart->text[i] != (way.to & 1 ? toupper(*body) : *body))
+                return;
+            way.to = 2 * i + 2;
+        }
+    }
+    add(ways, way);
+}
+
+static bool heads(const struct grammar_rule *rule, const char *name) {
+    size_t length = strcspn(name, ">");
+    return strlen(rule->head) == length && !strncmp(rule->head, name, length);
+}
+
+static const struct ways *expand(struct chart *chart, const char *name, size_t from) {
+    size_t first = 0;
+    while (!heads(&chart->rules[first], name)) first++;
+    struct ways **ways = &chart->memo[first * (2 * chart->length + 2) + from];
+    if (*ways) return *ways;
+    struct ways *found = calloc(1, sizeof *found);
+    double total = 0;
+    for (size_t r = first; r < chart->rule_count; r++) {
+        if (!heads(&chart->rules[r], name)) continue;
+        const char *body = chart->rules[r].bodies;
+        for (bool more = true; more; body += strcspn(body, "|") + 1) {
+            follow(chart, body, (struct way){from, 1, chart->rules[r].weight}, &found);
+            total += chart->rules[r].weight;
+            more = body[strcspn(body, "|")];
+        }
+    }
+    for (size_t n = 0; n < found->size; n++) found->way[n].p /= total;
+    return *ways = found;
+}
+
+static struct chart chart_make(const struct grammar_rule *rules, size_t count, const char *text,
+                               size_t length) {
+    return (struct chart){rules, count, text, length,
+                          calloc(count * (2 * length + 2), sizeof(struct ways *))};
+}
+
+static void chart_free(struct chart *chart) {
+    for (size_t i = 0; i < chart->rule_count * (2 * chart->length + 2); i++) free(chart->memo[i]);
+    free(chart->memo);
+}
+
+/* The derivations of the full text from the start symbol. */
+static struct way derivations(const struct grammar_rule *rules, size_t count, const char *text,
+                              size_t length) {
+    struct chart chart = chart_make(rules, count, text, length);
+    const struct ways *ways = expand(&chart, rules[0].head, 0);
+    struct way whole = {0};
+    for (size_t n = 0; n < ways->size; n++)
+        if (ways->way[n].to == 2 * length) whole = ways->way[n];
+    chart_free(&chart);
+    return whole;
+}
+
+Test(grammar, chart_parser_counts_derivations) {
+    static const struct grammar_rule twofold[] = {
+        {"s", 1, "^a<t>|a<u>"}, {"s", 2, "<u><u>|c<s>"}, {"t", 1, "b|bb"}, {"u", 1, "b|bb|"}};
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"Ab", 1}, {"ab", 1}, {"bbb", 2}, {"bb", 3}, {"ccbb", 3}, {"A", 0}, {"", 1}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *text = cases[i].text;
+        struct way way = derivations(twofold, COUNT(twofold), text, strlen(text));
+        cr_expect(way.count == cases[i].count, "%s: %g", text, way.count);
+    }
+    struct way way = derivations(twofold, COUNT(twofold), "ccbb", 4);
+    cr_expect(fabs(way.p - 3.0 / 9 * 2 / 6 * 2 / 6 * 2 / 6) < 1e-15, "%g", way.p);
+}
+
+Test(grammar, holds_sentences_that_are_right_and_no_others) {
+    const struct {
+        const char *text;
+        double count;
+    } cases[] = {{"The dogs that chase the cat sleep. ", 1},
+                 {"The dogs that chase the cat sleeps. ", 0},
+                 {"The dogs that the cat chases sleep. ", 1},
+                 {"The dogs that the cats chases sleep. ", 0},
+                 {"\"Does the ox (the frogs sing) see Emma?\" asks the owl.\n\n", 1},
+                 {"\"Does the ox (the frogs sing] see Emma?\" asks the owl.\n\n", 0},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself'\". ", 1},
+                 {"The mice whisper: \"Jack shouts: 'The pig likes itself\". ", 0},
+                 {"The dogs (the ox that sees Emma runs) sleep. ", 1},
+                 {"The dogs (the ox that sees Emma runs) sleeps. ", 0},
+                 {"The dogs (the ox that see Emma runs) sleep. ", 0},
+                 {"The goose thinks that the geese see themselves. ", 1},
+                 {"The goose thinks that the geese see itself. ", 0},
+                 {"The goose think that the geese see themselves. ", 0},
+                 {"Every fox is happy and two foxes do not sing. ", 0},
+                 {"Every fox is happy, and two foxes do not sing. ", 1},
+                 {"Every fox are happy, and two foxes do not sing. ", 0},
+                 {"Every fox is happy, and two foxes does not sing. ", 0},
+                 {"Every foxes are happy, and two foxes do not sing. ", 0},
+                 {"Why do the dogs see Emma? ", 1},
+                 {"Why does the dogs see Emma? ", 0},
+                 {"The mice are old. ", 1},
+                 {"The mice is old. ", 0},
+                 {"Are the mice old? ", 1},
+                 {"Is the mice old? ", 0},
+                 {"The dog will sleep. ", 1},
+                 {"The dog will sleeps. ", 0},
+                 {"the dogs sleep. ", 0},
+                 {"The dogs sleep.", 0}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct way way =
+            derivations(grammar_rules, grammar_rule_count, cases[i].text, strlen(cases[i].text));
+        cr_expect(way.count == cases[i].count, "%g derivations: %s", way.count, cases[i].text);
+    }
+}
+
+/* The end of the sentence at `text`, with the gap: after the space or the line ends that follow a
+   full stop, question mark or exclamation mark. NULL if the sentence is cut off. */
+static char *sentence_end(char *text) {
+    for (char *c = text; *c; c++)
+        if (strchr(".?!", *c) && (c[1] == ' ' || (c[1] == '\n' && c[2]))) {
+            c++;
+            return c + strspn(c, " \n");
+        }
+    return NULL;
+}
+
+/* For every sentence of a long text: one derivation, and -ln of its probability. */
+
+static double entropy, nats, characters, squares; // squared deviations from the entropy
+static size_t shortest = SIZE_MAX, longest;
+
+static void measure(const char *sentence, size_t length) {
+    struct way way = derivations(grammar_rules, grammar_rule_count, sentence, length);
+    cr_assert(way.count == 1, "%g derivations: %.*s", way.count, (int)length, sentence);
+    double deviation = -log(way.p) - entropy * (double)length;
+    nats -= log(way.p);
+    characters += (double)length;
+    squares += deviation * deviation;
+    if (length < shortest) shortest = length;
+    if (length > longest) longest = length;
+}
+
+Test(grammar, sentences_have_one_derivation_and_the_exact_entropy) {
+    const size_t length = sweep() ? 1000000 : 100000;
+    char *text = grammar_text(11, length), *at = text;
+    size_t count = 0;
+    entropy = grammar_entropy();
+    for (char *end; (end = sentence_end(at)); at = end, count++) measure(at, (size_t)(end - at));
+    cr_expect(count > length / 200 && (size_t)(at - text) + 5000 > length, "%zu sentences", count);
+    free(text);
+    cr_expect(shortest < 20 && longest > 400, "lengths %zu to %zu", shortest, longest);
+    double error = sqrt(squares) / characters;
+    cr_expect(entropy > 0.4 && entropy < 0.9, "%g nats per character", entropy);
+    cr_expect(error > 0 && error < (sweep() ? 0.002 : 0.007) * entropy, "standard error %g", error);
+    cr_expect(fabs(nats / characters - entropy) < 3 * error, "measured %g, exact %g, error %g",
+              nats / characters, entropy, error);
+}
+
+Test(grammar, text_falls_into_sentences_in_one_way) {
+    enum { LENGTH = 20000 };
+    char *text = grammar_text(13, LENGTH);
+    struct chart chart = chart_make(grammar_rules, grammar_rule_count, text, LENGTH);
+    double *ways =
+        calloc(LENGTH + 1, sizeof *ways); // (LENGTH+1) ways to reach a place by whole sentences
+    size_t reached = 0, expected = 0;
+    ways[0] = 1;
+    for (size_t i = 0; i <= LENGTH; i++) {
+        cr_assert(ways[i] <= 1, "%g ways to %zu", ways[i], i);
+        if (ways[i] == 0) continue;
+        reached++;
+        const struct ways *next = expand(&chart, "sentence", 2 * i);
+        for (size_t n = 0; n < next->size; n++) ways[next->way[n].to / 2] += next->way[n].count;
+    }
+    for (char *at = text; at; at = sentence_end(at), expected++)
+        cr_expect(ways[at - text] == 1, "no boundary at %.30s", at);
+    cr_expect(reached == expected && reached > 200, "%zu places, not %zu", reached, expected);
+    chart_free(&chart);
+    free(ways);
     free(text);
 }
