@@ -14,10 +14,7 @@ and a verdict.
 Runs of one seed start from the same weights and see the same batches, so only they are paired.
 """
 import argparse
-import csv
 import math
-import os
-import signal
 import sys
 
 from common import command_line
@@ -25,10 +22,10 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("compare", "report", "numpy", "scipy.stats")
 
-from common.command_line import PICTURES, Parser, UsageError, settings, whole_numbers, words
+from common.command_line import (PICTURES, Parser, UsageError, csv_text, run, settings, whole_numbers, words,
+                                 write_whole)
 from claims.inference import CONFIDENCE, MARGIN, POWER, sign_flip_least
-from ablate.comparisons import compare_all, pairs_of, variants_of, verdict_text
-from ablate.outcomes import is_number, read_outcomes
+from ablate.comparisons import compare_all, is_number, pairs_of, read_outcomes, variants_of, verdict_text
 from common.runs import RunError, varying, without_copies
 from ablate.selection import plan_of, tuned_variants, words_of
 
@@ -36,8 +33,7 @@ LOSSES = ("val_loss", "best_val_loss", "train_loss")
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 
 
-def say(text):
-    print(f"compare: {text}", file=sys.stderr)
+say = command_line.teller("compare")
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -123,16 +119,6 @@ def csv_rows(comparisons, margin):
         for side in comparison.sides:
             row += [side.trained, side.trained + sum(side.other.values()), number(side.median, ".9g")]
         yield row
-
-
-def write_csv(path, rows):
-    """A reader sees the old file or the new one."""
-    try:
-        with open(path + ".new", "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-        os.replace(path + ".new", path)
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror}")
 
 
 # ---- the command ---------------------------------------------------------------------------------
@@ -235,7 +221,7 @@ def report(options):
     print()
     print_notes(comparisons)
     if options.csv:
-        write_csv(options.csv, csv_rows(comparisons, options.margin))
+        write_whole(options.csv, csv_text(csv_rows(comparisons, options.margin)))
     if options.plot:
         command_line.require("compare", "report plot", "matplotlib.backends.backend_agg")
         from plots.differences import draw_forest  # matplotlib takes half a second to load
@@ -249,18 +235,10 @@ def report(options):
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace")
-    try:
-        return report(read_command(sys.argv[1:]))
-    except UsageError as error:
-        say(str(error))
-        return 2
-    except RunError as error:
-        say(str(error))
-        return 1
+    return report(read_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(say, main, RunError))

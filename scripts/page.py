@@ -8,7 +8,6 @@ page again as the run continues.
 """
 import functools
 import os
-import signal
 import sys
 
 from common import command_line
@@ -18,7 +17,7 @@ if __name__ == "__main__":
 
 import jinja2
 
-from common.command_line import Parser, UsageError
+from common.command_line import Parser, write_whole
 from plots.looks import unit_of
 from plots import page_parts
 from plots.probes import probed
@@ -29,9 +28,7 @@ from plots.watching import watch
 REFRESH = 5  # seconds after which a page of runs under way loads itself again
 
 
-@functools.lru_cache(maxsize=None)
-def say(text):
-    print(f"page: {text}", file=sys.stderr)
+say = functools.lru_cache(maxsize=None)(command_line.teller("page"))
 
 
 # ---- words and numbers ---------------------------------------------------------------------------
@@ -140,17 +137,6 @@ def page_of(runs, options):
         differences=differences_of(runs, labels), options=options_of(runs))
 
 
-def write_page(runs, options):
-    """Writes the file. A browser sees the old one or the new one."""
-    text, output = page_of(runs, options), output_of(options)
-    try:
-        with open(f"{output}.tmp", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(f"{output}.tmp", output)
-    except OSError as error:
-        raise RunError(f"{output}: {error.strerror}")
-
-
 def output_of(options):
     folder = options.run[0] if len(options.run) == 1 else ""
     return options.output or os.path.join(folder, "page.html")
@@ -170,28 +156,17 @@ def read_command(arguments):
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-    try:
-        options = read_command(sys.argv[1:])
-        if options.watch:
-            return watch(options.run, lambda runs: write_page(runs, options), output_of(options))
-        runs, failed = read_runs(options.run, say)
-        if not runs:
-            return 1
-        write_page(runs, options)
-        print(output_of(options), flush=True)
-    except UsageError as error:
-        say(str(error))
-        return 2
-    except RunError as error:
-        say(str(error))
+    options = read_command(sys.argv[1:])
+    output = output_of(options)
+    if options.watch:
+        return watch(options.run, lambda runs: write_whole(output, page_of(runs, options)), output)
+    runs, failed = read_runs(options.run, say)
+    if not runs:
         return 1
-    except KeyboardInterrupt:
-        if sys.stdout.isatty():
-            print()  # ends the line of --watch
-        return 130
+    write_whole(output, page_of(runs, options))
+    print(output, flush=True)
     return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, main, RunError))

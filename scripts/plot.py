@@ -8,7 +8,6 @@ Lines are named by the options that differ; outside of ablations by the runs' fo
 can be drawn too; --watch draws it again as its log grows.
 """
 import argparse
-import csv
 import functools
 import os
 import signal
@@ -31,16 +30,14 @@ from plots.charts import NARROW, Panel, draw_charts
 from plots.groups import Facet, Group, Table
 from plots.looks import literal, looks, shorten
 from plots.looks import new_figure, write_picture
-from plots.plot_options import UsageError, read_command
+from plots.plot_options import read_command
 from plots.probe_charts import draw_probes
 from plots.probes import probed
 from plots.watching import watch
 
 
-@functools.lru_cache(maxsize=None)
-def say(text):
-    """Prints a message, each only once, even if --watch finds it again."""
-    print(f"plot: {text}", file=sys.stderr)
+# Each message only once, even if --watch finds it again.
+say = functools.lru_cache(maxsize=None)(command_line.teller("plot"))
 
 
 # ---- runs and the lines they make ----------------------------------------------------------------
@@ -185,12 +182,11 @@ def compose(runs, options, table):
 
 
 def write_table(table, name):
-    try:
-        file = sys.stdout if name == "-" else open(name, "w", encoding="utf-8", newline="")
-        csv.writer(file, lineterminator="\n").writerows([table.header, *table.rows])
-        file.flush() if name == "-" else file.close()
-    except OSError as error:
-        raise RunError(f"{name}: {error.strerror}")
+    text = command_line.csv_text([table.header, *table.rows])
+    if name == "-":
+        print(text, end="", flush=True)
+    else:
+        command_line.write_whole(name, text)
 
 
 def output_of(options):
@@ -249,25 +245,13 @@ def draw_each(options):
 
 def main():
     signal.signal(signal.SIGINT, interrupt)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")
-    try:
-        options = read_command(sys.argv[1:])
-        if options.watch:
-            return watch(options.run, lambda runs: draw_runs(runs, options), output_of(options))
-        return (draw_each if options.each else draw)(options)
-    except UsageError as error:
-        say(str(error))
-        return 2
-    except RunError as error:
-        say(str(error))
-        return 1
-    except KeyboardInterrupt:
-        if sys.stdout.isatty():
-            print()  # ends the line of --watch
-        return 130
+    options = read_command(sys.argv[1:])
+    if options.watch:
+        return watch(options.run, lambda runs: draw_runs(runs, options), output_of(options))
+    return (draw_each if options.each else draw)(options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, main, RunError))

@@ -9,23 +9,20 @@ Everything is resumable: the same command continues after a kill, and what is kn
 import argparse
 from dataclasses import replace
 import os
-import signal
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-from common import command_line
+from common import command_line, run_options
 
 command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib")
 
-from ablate.tune_runs import run_grid  # noqa: E402
-from common.command_line import Parser, UsageError  # noqa: E402
+from ablate.tuning import run_grid  # noqa: E402
+from common.command_line import Parser, write_whole  # noqa: E402
 from claims import claims, costs, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
-from claims.fact_table import FactError, read_facts, write_whole  # noqa: E402
+from claims.fact_table import FactError, read_facts  # noqa: E402
 from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_missing, measure_all,  # noqa: E402
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
@@ -37,13 +34,9 @@ from common.runs import RunError  # noqa: E402
 
 CORPORA = os.path.join("data", "corpora")
 MEASURED = "measured.jsonl"
-FAILED, USAGE = 1, 2
 QUICK = "E20"  # the experiment of --quick
 NEAR = 2e-3  # nats: what a run may end apart on another machine, a tenth of the margin within which losses are equal
-
-
-def say(text):
-    print(f"report: {text}", file=sys.stderr)
+say = command_line.teller("report")
 
 
 def options_of(words):
@@ -358,13 +351,11 @@ def report(options, parser):
         expect_published(options.publish)
     if not given:
         labels = corpora_of(options, experiments)
-    train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
     if options.list_claims:
         with tempfile.TemporaryDirectory() as folder:
-            return list_claims(options, Lab(train, folder, labels, options.level, Records(take_folder(folder))), labels)
-    if not os.access(train, os.X_OK):
-        raise LabError(f"{train}: is missing (make builds it)")
-    others = labelled(options.other_corpus, "--other-corpus")
+            lab = Lab(run_options.train(), folder, labels, options.level, Records(take_folder(folder)))
+            return list_claims(options, lab, labels)
+    train, others = run_options.expect_train(), labelled(options.other_corpus, "--other-corpus")
     if others.keys() & labels.keys():
         raise LabError("--other-corpus: a text has the name of one of --corpus")
     lab = Lab(train, options.out, labels, options.level, Records(take_folder(options.out), options.other), others)
@@ -377,24 +368,6 @@ def report(options, parser):
     return summary.conclude(options, lab, facts, planned, tried)
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-    try:
-        return report(*options_of(sys.argv[1:]))
-    except UsageError as error:
-        say(error)
-        return USAGE
-    except (LabError, FactError, FindingError, ModelError, RunError) as error:
-        say(error)
-        return FAILED
-    except OSError as error:
-        say(f"{error.filename}: {error.strerror}")
-        return FAILED
-    except KeyboardInterrupt:
-        say("interrupted; the same command continues")
-        return 130
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, lambda: report(*options_of(sys.argv[1:])), LabError, FactError, FindingError, ModelError,
+                              RunError, interrupted="interrupted; the same command continues"))

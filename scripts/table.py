@@ -8,15 +8,13 @@ range over seeds), the best validation loss, the seconds per run, and how many r
 but the loss did not fall), diverged or failed. Losses are those of done runs, in nats per character.
 """
 import argparse
-import csv
 import os
 import shlex
-import signal
 import statistics
 import sys
 
-from common import runs
-from common.command_line import Parser, UsageError
+from common import command_line, runs
+from common.command_line import Parser, csv_text, markdown, teller, write_whole
 from common.run_options import ABSENT, PLACES, WATCHING, differing, is_active
 from common.runs import Run, RunError, is_run, number_text, read_options, runs_inside
 from common.runs import read_summary as read_json
@@ -25,8 +23,7 @@ RESULTS = ["steps", "train_loss", "val_loss", "best_val_loss", "best_step", "sec
            "tokens_per_second"]
 
 
-def say(text):
-    print(f"table: {text}", file=sys.stderr)
+say = teller("table")
 
 
 def read_summary(run):
@@ -107,7 +104,7 @@ def read_runs(folders):
     for folder in folders:
         inside = [folder] if is_run(folder) else runs_inside(folder)
         if not inside:
-            sys.exit(f"table: {folder}: no run in it (a RUN is a folder that ./train --out made)")
+            raise RunError(f"{folder}: no run in it (a RUN is a folder that ./train --out made)")
         paths += inside
     return resolved([(path, None) for path in paths])
 
@@ -175,14 +172,7 @@ def write_results(path, runs):
         row = [run["run"], *(text_of(run["options"][name], name) for name in names)]
         row += [run[name] for name in rows[0][len(row):]]
         rows.append(row)
-    try:
-        with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(path + ".new", path)
-    except OSError as error:
-        sys.exit(f"table: {path}: {error.strerror}")
+    write_whole(path, csv_text(rows))
 
 
 def mean_and_spread(losses):
@@ -201,8 +191,7 @@ def print_table(runs, by_hand):
         names = ["run", *names]
         groups = {(run["run"], *key): [run] for key, (run,) in groups.items()}
     titles = [*names, "median", "mean ± sd", "range", "best ± sd", "seeds", "stuck", "diverged", "failed", "s/run"]
-    print("| " + " | ".join(titles) + " |")
-    print("|" + "---|" * len(titles))
+    rows = [titles]
     for key, group in groups.items():
         done = [run for run in group if run["exit_reason"] == "done"]
         losses = [run["val_loss"] for run in done]
@@ -217,7 +206,8 @@ def print_table(runs, by_hand):
         ended = [run["seconds"] for run in group if run["exit_reason"] in ("done", "diverged")]
         cells += [*map(str, (len(done), sum(map(is_stuck, done)), *lost)),
                   f"{statistics.median(ended):.0f}" if ended else ""]
-        print("| " + " | ".join(cells) + " |")
+        rows.append(cells)
+    print("\n".join(markdown(rows)))
     for key, group in groups.items():
         if len({run["seed"] for run in group}) < len(group):
             say(f"several runs of {', '.join(key)} have the same seed")
@@ -235,25 +225,20 @@ def read_command():
     parser.add_argument("folders", nargs="+", metavar="FOLDER | RUN", help="an ablation's folder, or "
                         "folders of runs")
     parser.add_argument("--csv", metavar="FILE", help="write a row per run to FILE instead of the table")
-    try:
-        options = parser.parse_args()
-        if options.csv == "":
-            parser.error("--csv: must name a file")
-    except UsageError as error:
-        say(error)
-        sys.exit(2)
+    options = parser.parse_args()
+    if options.csv == "":
+        parser.error("--csv: must name a file")
     return options
 
 
 def main():
     options = read_command()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     folders = options.folders
     is_ablation = len(folders) == 1 and os.path.exists(os.path.join(folders[0], "grid.txt"))
     runs, damaged = read_ablation(folders[0]) if is_ablation else read_runs(folders)
     if not runs:
-        sys.exit(f"table: {', '.join(folders)}: no run has ended")
+        raise RunError(f"{', '.join(folders)}: no run has ended")
     if options.csv:
         write_results(options.csv, runs)
     else:
@@ -262,4 +247,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, main, RunError))

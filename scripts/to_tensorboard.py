@@ -22,7 +22,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("to_tensorboard", "plot", "numpy")
 
-from common.command_line import Parser, UsageError
+from common.command_line import Parser
 from plots.probes import Probes
 from common.runs import NotStarted, RunError, read_runs, value_text
 
@@ -30,8 +30,7 @@ SCALARS = ("train_loss", "val_loss", "lr", "grad_norm", "tokens_per_second", "ev
 SUFFIX = ".normlab"  # of the names of its event files
 
 
-def say(text):
-    print(f"to_tensorboard: {text}", file=sys.stderr)
+say = command_line.teller("to_tensorboard")
 
 
 def find_writer():
@@ -102,24 +101,14 @@ def main():
     parser.add_argument("--out", metavar="DIR",
                         help="write to DIR/NAME instead of the run's folder")
     logging.disable(logging.WARNING)  # it warns of NaN, which a diverged run has
-    try:
-        options = parser.parse_args()
-        module, hparams = find_writer()
-        runs, failed = read_runs(options.run, say)
-        for run, place in zip(runs, places_of(runs, options.out)):
-            write_run(run, place, module, hparams)
-            print(place, flush=True)
-    except UsageError as error:
-        say(error)
-        return 2
-    except RunError as error:
-        say(error)
-        return 1
-    except OSError as error:
-        say(f"{error.filename}: {error.strerror}")
-        return 1
+    options = parser.parse_args()
+    module, hparams = find_writer()
+    runs, failed = read_runs(options.run, say)
+    for run, place in zip(runs, places_of(runs, options.out)):
+        write_run(run, place, module, hparams)
+        print(place, flush=True)
     return int(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(say, main, RunError))

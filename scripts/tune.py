@@ -16,12 +16,10 @@ best two recipes of each variant on the full validation split.
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """
 import argparse
-import csv
 import itertools
 import math
 import os
 import shlex
-import signal
 import sys
 import zlib
 
@@ -30,14 +28,13 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("tune", "report", "numpy", "scipy.stats")
 
-from common.command_line import Parser, UsageError, words
+from common.command_line import Parser, UsageError, csv_text, run, words, write_whole
+from common.run_options import expect_train
 from claims.inference import CONFIDENCE, t_interval
 from common.runs import RunError
 from ablate.selection import Axis, unstable_seeds
-from ablate.tune_runs import Runs, option_name, say, value_text, words_of
-from ablate.tune_search import Search
+from ablate.tuning import Runs, Search, option_name, say, value_text, words_of
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN = 2  # recipes of a variant that are judged
 PERCENT = f"{100 * CONFIDENCE:.0f} %"
 OF_TUNING = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate")  # not for the user's runs
@@ -166,14 +163,13 @@ def write_csv(path, recipes, found, judged):
     """A row for each judging run. place: 1 of the best recipe, 2 of the second; at_end: options whose best value is at
     an end of its grid; unstable: whether all recipes that were tried are."""
     names = [*recipes.options.variants, *(axis.name for axis in recipes.axes)]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([*names, "place", "at_end", "unstable", "seed", "val_loss"])
-        for variant, one in found.items():
-            for place, (cell, losses) in enumerate(zip(one.cells, judged[variant]), 1):
-                values = [value_text(recipes.of(variant, cell)[name]) for name in names]
-                for seed, loss in losses.items():
-                    rows.writerow([*values, place, " ".join(one.at_end), int(one.unstable), seed, f"{loss:.9g}"])
+    rows = [[*names, "place", "at_end", "unstable", "seed", "val_loss"]]
+    for variant, one in found.items():
+        for place, (cell, losses) in enumerate(zip(one.cells, judged[variant]), 1):
+            values = [value_text(recipes.of(variant, cell)[name]) for name in names]
+            rows += [[*values, place, " ".join(one.at_end), int(one.unstable), seed, f"{loss:.9g}"]
+                     for seed, loss in losses.items()]
+    write_whole(path, csv_text(rows))
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -225,9 +221,7 @@ def print_differences(recipes, judged):
 # ---- the program ---------------------------------------------------------------------------------
 
 def tune(options):
-    train = os.environ.get("TRAIN", os.path.join(HERE, "..", "train"))
-    if not os.access(train, os.X_OK):
-        raise RunError(f"{train}: is missing (make builds it)")
+    train = expect_train()
     recipes = Recipes(options)
     runs = Runs(options.out, options.common, [f"--jobs={options.jobs}"] if options.jobs else [], train)
 
@@ -251,24 +245,8 @@ def tune(options):
     print_differences(recipes, judged)
     if options.csv:
         write_csv(options.csv, recipes, found, judged)
-    return 0
-
-
-def main():
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
-    try:
-        return tune(read_command(sys.argv[1:]))
-    except UsageError as error:
-        say(str(error))
-        return 2
-    except RunError as error:
-        say(str(error))
-        return 1
-    except KeyboardInterrupt:
-        say("interrupted; the same command continues")
-        return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(say, lambda: tune(read_command(sys.argv[1:])), RunError,
+                 interrupted="interrupted; the same command continues"))

@@ -9,40 +9,135 @@ the worst.
 A variant's baseline has the values that the user names, and
 agrees with it in every other option that has an effect in both. A group here is anything with a label
 and a key, the values of the options `names`.
+
+An Outcome is a run that has ended. A run that diverged or failed is a result. It has no loss to average, but it counts.
+So does a run that is stuck (runs.py): its validation loss did not fall.
 """
 from collections import Counter, namedtuple
-import functools
 import math
 import os
-import re
-import subprocess
+import shlex
 
 import numpy as np
 
-from ablate.outcomes import by_seed, value_of
 from claims.inference import (FLIPS_MAX, clopper_pearson, decision, holm, paired, seeds_needed,
                               sign_flip_p, t_interval)
-from common.runs import ENDED, FIRST, INACTIVE, RunError, label_of, value_text, variants
+from common.run_options import short_name
+from common.runs import (ENDED, FIRST, INACTIVE, NotStarted, Run, RunError, check_table, is_run, label_of, read_options,
+                         runs_inside, value_text, variants)
+import table
 
-TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "train")
+# status: done, stuck, diverged or failed.
+Outcome = namedtuple("Outcome", "name folder options status summary")
 
 
-@functools.lru_cache(maxsize=None)
-def short_names(topic):
-    """{full name: short name} of the norms or the placements, as ./train lists them; empty without it."""
+# ---- how runs ended ------------------------------------------------------------------------------
+
+def listed(folder):
+    """The names of an ablation's runs, in the order of its grid; None if the folder has no grid."""
     try:
-        listed = subprocess.run([os.environ.get("TRAIN", TRAIN), f"--help={topic}"], capture_output=True, text=True,
-                                stdin=subprocess.DEVNULL, check=False).stdout
-    except OSError:
-        return {}
-    return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", listed, re.MULTILINE)}
+        with open(os.path.join(folder, "grid.txt"), encoding="utf-8", errors="surrogateescape") as file:
+            return [shlex.split(line)[0] for line in file if line.strip()]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder}/grid.txt: {error}")
 
 
-def short_name(name, text):
-    """The short name of a norm or a placement; any other option's value as it is."""
-    topic = next((topic for topic in ("norm", "placement") if topic in name.split("-")), None)
-    return short_names(topic).get(text, text) if topic else text
+def paths_of(folder):
+    """[(a run's folder, the status with which its process ended or None)]."""
+    names = listed(folder)
+    if names is not None:
+        return [(os.path.join(folder, "runs", name), table.read_status(folder, name))
+                for name in names]
+    if is_run(folder):
+        return [(folder, None)]
+    return [(path, None) for path in runs_inside(folder)]
 
+
+def outcome_of(path, exit_status, say):
+    """The run's Outcome, or None if it has not ended."""
+    failed = exit_status not in (None, 0, 3, 130, 143)
+    try:
+        run = Run(path)
+        check_table(path, "log.csv", say)
+    except NotStarted:
+        run = None
+    except RunError:
+        if os.path.isdir(path):
+            raise
+        run = None
+    if run is None:
+        options = read_options(path, {}) if failed else {}
+        return Outcome(os.path.basename(path), path, options, "failed", {}) if failed else None
+    if not run.options:
+        raise RunError(f"{path}: no options in summary.json or config.ini")
+    status = run.status
+    if status not in (*ENDED, "diverged"):
+        status = "failed" if failed else None
+    return status and Outcome(run.name, path, run.options, status, run.summary)
+
+
+def read_outcomes(folders, say):
+    """The Outcomes of the runs in these folders, and whether some could not be read; say(text) reports
+    those, logs that were changed, and how many have not ended."""
+    found, waiting, bad = [], 0, False
+    for folder in folders:
+        paths = paths_of(folder) if os.path.isdir(folder) else []
+        if not paths:
+            what = "no run in it" if os.path.isdir(folder) else "no such folder"
+            raise RunError(f"{folder}: {what} (an ablation's folder, or folders of runs)")
+        for path, exit_status in paths:
+            try:
+                outcome = outcome_of(path, exit_status, say)
+            except RunError as error:
+                say(str(error))
+                bad = True
+                continue
+            waiting += outcome is None
+            if outcome and not outcome.options:
+                say(f"{path}: failed before it started: it is not counted")
+                bad = True
+            elif outcome:
+                found.append(outcome)
+    if waiting:
+        say(f"{waiting} of {waiting + len(found)} runs have not ended: they are left out")
+    if not found:
+        raise RunError(f"{', '.join(folders)}: no run has ended")
+    return found, bad
+
+
+# ---- by seed -------------------------------------------------------------------------------------
+
+def by_seed(outcomes, label):
+    """{seed: Outcome}. Refuses two of one seed."""
+    found = {}
+    for outcome in outcomes:
+        seed = outcome.options.get("seed")
+        if seed in found:
+            raise RunError(f"{outcome.folder}: another run of {label} has the same seed {seed}: which one "
+                           "is paired?")
+        found[seed] = outcome
+    return found
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def value_of(outcome, metric):
+    """A number of the run's summary.json; NaN if the run has no final loss."""
+    if outcome.status not in ENDED:
+        return math.nan
+    value = outcome.summary.get(metric)
+    if not is_number(value):
+        there = [name for name, other in outcome.summary.items() if is_number(other)]
+        raise RunError(f"--metric={metric}: {outcome.folder}/summary.json has no such number (it has "
+                       f"{', '.join(there)})")
+    return float(value)
+
+
+# ---- baselines -----------------------------------------------------------------------------------
 
 def same_value(value, text):
     """Whether an option's value is what the user wrote."""

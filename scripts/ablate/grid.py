@@ -13,7 +13,7 @@ import subprocess
 from types import SimpleNamespace
 
 from common.command_line import UsageError
-from common.run_options import TRAIN, own_name
+from common.run_options import own_name, short_name
 from common.runs import RunError, read_text
 
 OWN = ("seeds", "seed", "out", "jobs", "sshlogin", "grid")  # options of ablate.sh with a value
@@ -50,29 +50,13 @@ def has_control(text):
     return any(ord(c) < 32 or ord(c) == 127 for c in text)
 
 
-def topic_of(name):
-    if name == "norm" or name.startswith("norm-") or name.endswith("-norm"):
-        return "norm"
-    return "placement" if name == "placement" or name.startswith("placement-") else ""
-
-
-def short_names():
-    """{topic: {another name of a norm or a placement: its short one}}, as ./train lists them."""
-    found = {"": {}}
-    for topic in ("norm", "placement"):
-        text = subprocess.run([os.environ.get("TRAIN", TRAIN), f"--help={topic}"], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, check=False).stdout
-        found[topic] = {long: short for short, long in re.findall("^  ([a-z-]+), ([a-z-]+)(?: .*)?$", text, re.MULTILINE)}
-    return found
-
-
 # ---- the command ---------------------------------------------------------------------------------
 
 class Lists:
     """The lists of a grid. values: {names: [tuple of values]}; names: of one option, or of several by commas."""
 
     def __init__(self):
-        self.values, self.list_of, self.short = {}, {}, None
+        self.values, self.list_of = {}, {}
 
     def add(self, names, text):
         names = ",".join(map(own_name, split(names)))
@@ -84,13 +68,12 @@ class Lists:
                 raise UsageError(f"--{name}: is in two lists, --{self.list_of[name]} and --{names}")
         if not text:
             raise UsageError(f"--{names}: needs values (--{names}=A,B,...)")
-        self.short = self.short or short_names()
         found = []
         for part in split(text):
             values = part.split(":") if len(options) > 1 else [part]
             if len(values) != len(options):
                 raise UsageError(f"--{names}: '{part}' needs {len(options)} values separated by colons, one for each name")
-            found.append(":".join(self.short[topic_of(name)].get(value, value) for name, value in zip(options, values)))
+            found.append(":".join(map(short_name, options, values)))
         self.values[names] = [tuple(part.split(":")) if len(options) > 1 else (part,) for part in split(",".join(found))]
 
     def names(self):

@@ -24,18 +24,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from ablate.grid import read_plan, stem_of
-from common.command_line import UsageError
-from common.run_options import TRAIN
+from common.command_line import UsageError, run, teller, write_whole
+from common.run_options import expect_train, train
 from common.runs import RunError, read_options, read_summary, read_text
 
-train = os.environ.get("TRAIN", TRAIN)
 ENDED = re.compile(rb'"exit_reason": "(done|diverged)"')
 SECONDS = re.compile(rb'"exit_reason": "done".*"seconds": ([\d.e+-]+)', re.DOTALL)
 TRIAL_STEPS, TRIAL_SECONDS = 10, 60
 
 
-def say(text):
-    print(f"ablate: {text}", file=sys.stderr, flush=True)
+say = teller("ablate")
 
 
 def number_of(count, noun):
@@ -85,16 +83,6 @@ def lock(plan):
     return file
 
 
-def put(path, text):
-    """Writes a file completely or not at all."""
-    try:
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(f"{path}.new", path)
-    except OSError:
-        raise RunError(f"{path}: cannot be written")
-
-
 def known_times(plan):
     """{variant's name: seconds of a run}: the mean over its runs that are done, or else the result of its last trial
     (driver/times: JOBS THREADS SECONDS VARIANT)."""
@@ -125,10 +113,10 @@ def write_folder(plan, tried, expected):
         if name not in place:
             lines.append(line)
             place[name] = len(lines)
-    put(os.path.join(driver, "shape"), plan.shape + "\n")
-    put(os.path.join(plan.folder, "grid.txt"), "\n".join(lines) + "\n")
+    write_whole(os.path.join(driver, "shape"), plan.shape + "\n")
+    write_whole(os.path.join(plan.folder, "grid.txt"), "\n".join(lines) + "\n")
     times = [f"{plan.jobs} {plan.threads} {expected[one]:.3f} {plan.variant_names[one]}\n" for one in tried]
-    put(os.path.join(driver, "times"), (read_text(os.path.join(driver, "times")) or "") + "".join(times))
+    write_whole(os.path.join(driver, "times"), (read_text(os.path.join(driver, "times")) or "") + "".join(times))
     held.close()
     if plan.list_only:
         print(f"list:     {plan.folder}/grid.txt, {len(lines)} runs")
@@ -150,7 +138,7 @@ class Trials:
     def start(self, name, words):
         with open(self.path(f"{name}.err"), "wb") as errors:
             self.processes.append(subprocess.Popen(
-                [train, "--quiet", "--force", f"--threads={self.threads}", f"--out={self.path(name)}", *words],
+                [train(), "--quiet", "--force", f"--threads={self.threads}", f"--out={self.path(name)}", *words],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors))
 
     def stop(self, number):
@@ -298,8 +286,7 @@ def write_plan(plan, given_jobs, lines, folder):
 
 def make(folder, cores, words):
     plan = read_plan(words)
-    if not os.access(train, os.X_OK):
-        raise RunError(f"{train}: is missing (make builds it)")
+    expect_train()
     held = lock(plan) if not plan.dry_run and os.path.isdir(os.path.join(plan.folder, "driver")) else None
     check_folder(plan)
     plan.todo = [run for run, name in enumerate(plan.names) if not ENDED.search(summary_of(plan.folder, name))]
@@ -319,18 +306,5 @@ def make(folder, cores, words):
         write_plan(plan, given_jobs, lines, folder)
 
 
-def main(folder, cores, *words):
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        make(folder, int(cores), words)
-    except UsageError as error:
-        say(error)
-        return 2
-    except RunError as error:
-        say(error)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(run(say, lambda: make(sys.argv[1], int(sys.argv[2]), sys.argv[3:]), RunError))

@@ -24,7 +24,7 @@ from collections import namedtuple
 import math
 import statistics
 
-from ablate import outcomes
+from ablate import comparisons
 from claims.inference import deviation, paired
 from common.runs import INACTIVE, RunError, value_text, variants
 
@@ -206,13 +206,13 @@ def plan_of(outcomes, names, seeds):
 
 def losses_of(runs, seeds):
     """{seed: final loss}, infinite for a run that did not train."""
-    return {seed: outcomes.value_of(runs[seed], "val_loss") if runs[seed].status == "done" else math.inf for seed in seeds}
+    return {seed: comparisons.value_of(runs[seed], "val_loss") if runs[seed].status == "done" else math.inf for seed in seeds}
 
 
 def tune(variant, plan, say):
     """The variant with the judging seeds of its best setting only, which its label names; and the options
     whose best value is at an end of the sweep."""
-    settings = {key: outcomes.by_seed(members, variant.label) for key, members in variants(variant.members, plan.names)}
+    settings = {key: comparisons.by_seed(members, variant.label) for key, members in variants(variant.members, plan.names)}
     complete = {key: losses_of(runs, plan.seeds) for key, runs in settings.items()
                 if all(seed in runs for seed in plan.seeds)}
     if not complete:

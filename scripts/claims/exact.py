@@ -11,7 +11,8 @@ import tempfile
 import numpy as np
 
 from pytorch import model_file
-from claims.fact_table import NO_SEED, write_whole
+from claims.fact_table import NO_SEED
+from common.command_line import write_whole
 
 ARTICLE = [10.0, 20.0, 999.0, -5.0]
 FIRST_SYMBOL = 0x4E00

@@ -8,9 +8,9 @@ table and nothing else, so they can be tested with planted facts, and a verdict 
 """
 import csv
 import gzip
-import io
 import math
-import os
+
+from common.command_line import csv_text
 
 COLUMNS = ("experiment", "corpus", "size", "variant", "seed", "metric", "value")
 NO_SEED = "-"
@@ -114,22 +114,7 @@ class Facts:
 
 def facts_text(facts):
     """The table as CSV; the same facts give the same bytes."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for *names, value in facts.rows():
-        writer.writerow([*names, f"{value:.9g}"])
-    return out.getvalue()
-
-
-def write_whole(path, text):
-    """Writes a file that a reader sees as the old or as the new one. text: may be bytes."""
-    temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        file.write(text if isinstance(text, bytes) else text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    return csv_text([COLUMNS, *([*names, f"{value:.9g}"] for *names, value in facts.rows())])
 
 
 def check_row(cells, experiments):

@@ -16,8 +16,8 @@ import numpy as np
 
 from pytorch import model_file
 from common import runs as run_folders
+from common.command_line import write_whole
 from claims import plan
-from claims.fact_table import write_whole
 from claims.instruments import OUTLIER_CHANNEL
 from claims.measures import ending
 

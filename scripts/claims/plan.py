@@ -15,7 +15,7 @@ import zlib
 from claims.fact_table import variant_text
 from common.run_options import WATCHING
 from ablate.selection import FIRST_TUNING_SEED, Axis, ordered_cells, rank
-from ablate.tune_search import Search
+from ablate.tuning import Search
 
 DEFAULT_RATE = 1e-3
 NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compares

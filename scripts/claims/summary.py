@@ -17,13 +17,13 @@ another report needs to continue.
 """
 import csv
 import gzip
-import io
 import os
 import sys
 
 from claims import claims, findings, page, texts
-from claims.fact_table import FactError, facts_text, write_whole
+from claims.fact_table import FactError, facts_text
 from claims.lab import LabError
+from common.command_line import csv_text, write_whole
 from claims.plan import grid_line
 from claims.registered import CODE, code_checksum, judged_by_other_code, rule_is_younger
 from claims.verdicts import UNMEASURED, UNTESTED, VERDICTS, cell_name
@@ -82,8 +82,7 @@ def read_registered(path):
 
 
 def rules_text(registered):
-    rows = [f"{experiment},{claim},{checksum}\n" for (experiment, claim), checksum in sorted(registered.items())]
-    return ",".join(RULE_COLUMNS) + "\n" + "".join(rows)
+    return csv_text([RULE_COLUMNS, *((*key, checksum) for key, checksum in sorted(registered.items()))])
 
 
 def register(path, facts, other=None):
@@ -105,15 +104,12 @@ def register(path, facts, other=None):
 
 def verdicts_text(judged):
     """A row for each claim."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("claim", "verdict", "expected", "says", "meant", "why", "text"))
+    rows = [("claim", "verdict", "expected", "says", "meant", "why", "text")]
     for claim in claims.ALL:
         verdict = judged[claim.id]
-        writer.writerow((claim.ids, verdict.word, claim.expected, page.reading_word(verdict.says),
-                         page.reading_word(verdict.meant), " ".join([verdict.why, *verdict.caveats]).strip(),
-                         claim.text))
-    return out.getvalue()
+        rows.append((claim.ids, verdict.word, claim.expected, page.reading_word(verdict.says),
+                     page.reading_word(verdict.meant), " ".join([verdict.why, *verdict.caveats]).strip(), claim.text))
+    return csv_text(rows)
 
 
 def terminal_table(judged, younger, asked):

@@ -12,7 +12,7 @@ import re
 import statistics
 
 from claims import claims, headlines, tables
-from claims.fact_table import read_facts, write_whole
+from claims.fact_table import read_facts
 from claims.facts import lines_of
 from claims.figures import svg_text
 from claims.findings import most_asked
@@ -23,6 +23,7 @@ from claims.quantities import difference
 from claims.findings import OURS
 from claims.verdicts import VERDICTS
 from claims.words import NORMS
+from common.command_line import markdown, write_whole
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
@@ -135,11 +136,6 @@ def answers(facts):
     return "\n".join(lines)
 
 
-def markdown_table(rows):
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
-
-
 # ---- the texts -----------------------------------------------------------------------------------
 
 def opening(facts, runs):
@@ -176,7 +172,7 @@ def batchnorm_cost(facts):
 
 
 def recommended(facts):
-    return ["## Which norm, where, and how", "", *markdown_table(recommended_rows(facts)), "",
+    return ["## Which norm, where, and how", "", *markdown(recommended_rows(facts)), "",
             f"A row names every norm whose loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
             "norm named. \"Not compared\" and \"not tuned\" mean that nothing else was tried. With 1, 4 and 32 sequences per "
             "batch, each norm has its own tuned learning rate.", "",

@@ -1,13 +1,16 @@
-"""Command lines: the Python that has a program's modules, how a wrong command is refused, and the lists that
-options take.
+"""Programs: the Python that has a program's modules, how a wrong command is refused, the lists that options take, the
+exit status, and the files and tables that programs write.
 
 scripts/deps.sh installs modules for the system's Python. The first python3 on PATH may be another one,
 so a program that lacks a module starts again under the system's Python. A program calls require()
 before it imports numpy, matplotlib or PyTorch.
 """
 import argparse
+import csv
 import importlib
+import io
 import os
+import signal
 import sys
 
 SYSTEM = "/usr/bin/python3"
@@ -67,3 +70,61 @@ def settings(text):
     if not all(name and equals and value for name, equals, value in pairs):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
     return {name: value for name, _, value in pairs}
+
+
+# ---- the program ---------------------------------------------------------------------------------
+
+def teller(program):
+    """say(text) of a program: a line on standard error."""
+    return lambda text: print(f"{program}: {text}", file=sys.stderr, flush=True)
+
+
+def run(say, main, *failures, interrupted=""):
+    """The exit status of a program: what main() returns, 2 after a UsageError, 1 after one of these failures or an
+    OSError. interrupted: what is said after Ctrl-C."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        return main()
+    except UsageError as error:
+        say(str(error))
+        return 2
+    except failures as error:
+        say(str(error))
+        return 1
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+        return 1
+    except KeyboardInterrupt:
+        if interrupted:
+            say(interrupted)
+        elif sys.stdout.isatty():
+            print()  # ends a line of progress
+        return 130
+
+
+# ---- files and tables ----------------------------------------------------------------------------
+
+def write_whole(path, text):
+    """Writes a file that a reader sees as the old or as the new one. text: may be bytes."""
+    temporary = f"{path}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode(errors="surrogateescape"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def csv_text(rows):
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def markdown(rows):
+    """The lines of a table; the first row is its head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]

@@ -4,10 +4,13 @@ no effect.
 `./train --help=json` says when an option has an effect (model/lab/config_use.c). Without ./train, or for an
 option or a fact that is unknown here, an effect is assumed.
 """
+import errno
 import functools
 import json
 import math
 import os
+from pathlib import Path
+import re
 import subprocess
 
 # These change what is measured, shown or stored, but not what is learned. (--max-tokens is stored as the
@@ -28,10 +31,41 @@ ALIASES = {"lr": "learning-rate"}
 ABSENT = {"corpus": "grammar", "start": "random"}
 
 
+TRAIN = str(Path(__file__).resolve().parents[2] / "train")
+
+
 def own_name(word):
     """The own name of the option that a word NAME, --NAME or --NAME=VALUE names."""
     name = word.removeprefix("--").partition("=")[0]
     return ALIASES.get(name, name)
+
+
+def train():
+    """The path of ./train."""
+    return os.environ.get("TRAIN", TRAIN)
+
+
+def expect_train():
+    if not os.access(train(), os.X_OK):
+        raise FileNotFoundError(errno.ENOENT, "is missing (make builds it)", train())
+    return train()
+
+
+@functools.lru_cache(maxsize=None)
+def short_names(topic):
+    """{full name: short name} of the norms or the placements, as ./train lists them; empty without it."""
+    try:
+        listed = subprocess.run([train(), f"--help={topic}"], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                check=False).stdout
+    except OSError:
+        return {}
+    return {full: short for short, full in re.findall(r"^  ([a-z0-9-]+), ([a-z0-9-]+)(?: |$)", listed, re.MULTILINE)}
+
+
+def short_name(name, text):
+    """The short name of a norm or a placement; any other option's value as it is."""
+    topic = next((topic for topic in ("norm", "placement") if topic in name.split("-")), None)
+    return short_names(topic).get(text, text) if topic else text
 
 
 NORM_OPTIONS = ("norm", "norm-attn", "norm-ffn", "norm-final", "qk-norm", "v-norm", "ffn-norm")
@@ -43,14 +77,11 @@ def placement_of(options, site):
     return options.get("placement") if own == "auto" else own
 
 
-TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "train")
-
-
 @functools.lru_cache(maxsize=None)
 def tables():
     """The options and the placements of ./train by name; empty without it."""
     try:
-        text = subprocess.run([os.environ.get("TRAIN", TRAIN), "--help=json"], capture_output=True, text=True,
+        text = subprocess.run([train(), "--help=json"], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return {}, {}

@@ -7,6 +7,7 @@ would look more important.
 The last two functions make figures, in a window or not, and write them to files.
 """
 from collections import namedtuple
+import io
 import os
 import textwrap
 
@@ -16,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from common.command_line import write_whole
 from common.runs import RunError, order
 
 matplotlib.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -207,12 +209,6 @@ def write_picture(figure, output, dpi):
     """Writes the picture. A viewer sees the old file or the new one."""
     ending = os.path.splitext(output)[1][1:].lower()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-    temporary = f"{output}.tmp"
-    try:
-        figure.savefig(temporary, dpi=dpi, format=ending, metadata=metadata)
-        os.replace(temporary, output)
-    except OSError as error:
-        raise RunError(f"{output}: {error.strerror}")
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=dpi, format=ending, metadata=metadata)
+    write_whole(output, picture.getvalue())

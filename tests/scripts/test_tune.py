@@ -8,7 +8,7 @@ from common.command_line import UsageError
 from ablate.selection import (BEST, HIGH, LOW, Axis, beats, ends_of, fill, neighbours, ordered_cells, unstable_seeds,
                        wished_cells)
 from tune import read_command
-from ablate.tune_search import Search
+from ablate.tuning import Search
 
 SEEDS = [101, 102, 103, 104]
 SPREAD = {101: 0.0, 102: 0.03, 103: -0.02, 104: 0.01}  # what a seed adds to every loss
