@@ -1,9 +1,19 @@
-/* The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a float
-   would stop, in memory and in files. */
+/* Batches. The number of batches that a norm has seen is an integer: it grows beyond 2^24, where a float
+   would stop, in memory and in files. Update s with --grad-accum=N takes the batches s N, s N + 1, ...,
+   s N + N - 1: the number of a batch determines its sequences and its dropout masks, forward and
+   backward. The log of a run is compared with the same numbers computed here, batch by batch, at a
+   learning rate of 0. --hold-out: the end of the training split validates, and the validation split is
+   not read. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
+#include "data/random.h"
+#include "data/text/corpus.h"
+#include "model/lab/config.h"
 #include "tests/command.h"
+#include "tests/runs.h"
 #include "tests/support.h"
+#include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,4 +157,216 @@ Test(batches, files_keep_integers) {
     check_file("bn", ".num_batches_tracked");
     check_file("pn", ".iters");
     check_file("prepbn", ".num_batches_tracked");
+}
+
+static void enter_counted(void) {
+    folder_enter();
+    char text[3000]; // of varied words, so that batches differ
+    for (int i = 0; i < 3000; i++)
+        text[i] = "abcdefgh ijkl mno p\n"[random_below(random_key(1, "text", 0), i, 20)];
+    file_put("text.txt", text, sizeof text);
+    items_put("items.txt", 200);
+}
+
+TestSuite(counter, .init = enter_counted, .fini = folder_leave);
+
+enum { UPDATES = 4, ACCUM = 3 };
+
+#define COUNTED                                                                                    \
+    TINY "--quiet --threads=1 --init=xavier --dropout=0.3 --seed=3 --learning-rate=0 "             \
+         "--weight-decay=0 --grad-accum=3 --max-iters=4 --eval-interval=2 --eval-iters=3 "
+
+/* The configuration that a command line gives, and the model and corpus that follow from it. */
+static struct config config;
+static struct corpus corpus;
+static struct model model;
+static struct batch batch;
+
+static void set_up(const char *options) {
+    static char line[1024];
+    char *words[64] = {"train"};
+    snprintf(line, sizeof line, COUNTED "--out=run %s", options);
+    split(line, words + 1, 63);
+    int count = 0;
+    while (words[count]) count++;
+    config_parse(&config, count, words);
+    const struct corpus_options how = {.level = (int)config.level,
+                                       .val_fraction = config.val_fraction,
+                                       .kind = config.items ? &corpus_items : &corpus_text,
+                                       .pad_to_block = config.pad_to == PAD_TO_BLOCK,
+                                       .bucket = config.bucket};
+    if (!strcmp(config.corpus, RANDOM_CORPUS))
+        corpus_make_random(&corpus, (size_t)config.random_chars, NULL);
+    else
+        corpus_read(&corpus, config.corpus, &how);
+    model_init(&model, &config.model, corpus.vocabulary.V, (size_t)config.batch_size, config.seed);
+    batch = batch_make((size_t)config.batch_size, (size_t)config.model.block_size);
+}
+
+static void tear_down(void) {
+    batch_free(&batch);
+    model_free(&model);
+    corpus_free(&corpus);
+}
+
+/* The mean loss over all targets of an update, and the norm of its gradient. */
+static double update(int64_t step, double *norm) {
+    size_t targets[ACCUM], all = 0;
+    double loss = 0, squares = 0;
+    for (int64_t i = 0; i < ACCUM; i++) {
+        corpus_sample(&corpus, config.seed, step * ACCUM + i, &batch);
+        all += targets[i] = batch_targets(&batch);
+    }
+    model_zero_grad(&model);
+    for (int64_t i = 0; i < ACCUM; i++) {
+        uint64_t count = step * ACCUM + i;
+        double fraction = (double)targets[i] / (double)all;
+        corpus_sample(&corpus, config.seed, count, &batch);
+        model_forward(&model, &batch, true, count);
+        loss += fraction * model_backward(&model, &batch, count, fraction);
+    }
+    for (size_t i = 0; i < model.lists.param.size; i++)
+        squares += (double)model.lists.param.grad[i] * (double)model.lists.param.grad[i];
+    *norm = sqrt(squares);
+    return loss;
+}
+
+/* --eval-iters batches, spread evenly over the validation split. */
+static double evaluation(void) {
+    size_t B = (size_t)config.batch_size, blocks = corpus_blocks(&corpus, batch.T), targets = 0;
+    size_t batches = (blocks + B - 1) / B, used = 3;
+    double loss = 0;
+    cr_assert(batches > 2 * used, "%zu batches to validate", batches);
+    for (size_t i = 0; i < used; i++) {
+        double sum;
+        corpus_validation(&corpus, i * batches / used * B, B, &batch);
+        model_forward(&model, &batch, false, 0);
+        targets += model_loss(&model, &batch, &sum);
+        loss += sum;
+    }
+    return loss / (double)targets;
+}
+
+static void expect_log(const char *options) {
+    set_up(options);
+    struct ending ending = train(COUNTED "--out=run %s", options);
+    cr_assert(!ending.status, "%s: %s", options, ending.err);
+    struct log log = log_of("run");
+    double losses[UPDATES];
+    for (int step = 0; step < UPDATES; step++) {
+        double norm, loss = losses[step] = update(step, &norm);
+        double logged = log_number(&log, step, TRAIN_LOSS);
+        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: loss %.9g, not %.9g", options, step,
+                  logged, loss);
+        logged = log_number(&log, step, GRAD_NORM);
+        cr_expect(fabs(logged - norm) < 1e-5 * norm, "%s, %d: gradient %.9g, not %.9g", options,
+                  step, logged, norm);
+        for (int k = 0; k < step; k++)
+            cr_expect(fabs(losses[k] / loss - 1) > 1e-4, "updates %d and %d are equal", k, step);
+        if (step % 2) continue;
+        logged = log_number(&log, step, VAL_LOSS);
+        loss = evaluation();
+        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%s, %d: val loss %.9g, not %.9g", options,
+                  step, logged, loss);
+    }
+    tear_down();
+}
+
+Test(counter, text) {
+    expect_log("text.txt");
+}
+
+Test(counter, items) {
+    expect_log("--items items.txt");
+}
+
+Test(counter, items_by_length) {
+    expect_log("--items --bucket --pad-to=block items.txt");
+}
+
+Test(counter, random_characters) {
+    expect_log("--corpus=random --random-chars=20");
+}
+
+/* --resume continues with the next batch. */
+Test(counter, a_run_that_goes_on) {
+    set_up("text.txt");
+    struct ending ending = train(COUNTED "--max-iters=2 --out=run text.txt");
+    cr_assert(!ending.status, "%s", ending.err);
+    ending = train("--quiet --resume=run --max-iters=4");
+    cr_assert(!ending.status, "%s", ending.err);
+    struct log log = log_of("run");
+    for (int step = 0; step < UPDATES; step++) {
+        double norm, loss = update(step, &norm), logged = log_number(&log, step, TRAIN_LOSS);
+        cr_expect(fabs(logged - loss) < 2e-6 * loss, "%d: loss %.9g, not %.9g", step, logged, loss);
+    }
+    tear_down();
+}
+
+enum { LENGTH = 2000, TRAINING = 1800 };
+
+static void enter_held(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", LENGTH);
+    items_put("items.txt", 100);
+}
+
+TestSuite(hold_out, .init = enter_held, .fini = folder_leave);
+
+#define HELD TINY "--quiet --norm=bn --max-iters=6 --eval-interval=2 --eval-iters=0 "
+
+static double loss_in(const char *text) {
+    double loss;
+    cr_assert(sscanf(text, "loss %lf nats", &loss) == 1, "%s", text);
+    return loss;
+}
+
+/* So that nothing of the validation split is read, except for the characters of the vocabulary. */
+Test(hold_out, is_the_run_of_a_text_without_its_validation_split) {
+    char *text = file_text("text.txt", NULL);
+    file_put("first.txt", text, TRAINING);
+    expect_done(train(HELD "--val-fraction=0.1 --hold-out=0.2 --out=held text.txt"));
+    expect_done(train(HELD "--val-fraction=0.2 --out=first first.txt"));
+    expect_same_log("held", "first");
+}
+
+Test(hold_out, an_evaluation_measures_the_same) {
+    char *text = file_text("text.txt", NULL);
+    file_put("last.txt", text + TRAINING, LENGTH - TRAINING);
+    expect_done(train(HELD "--hold-out=0.1 --out=run text.txt"));
+    struct ending ending = train("--evaluate=run");
+    cr_expect(strstr(ending.out, "the held-out part of the training split of text.txt, 179 char"),
+              "%s", ending.out);
+    char value[32];
+    snprintf(value, sizeof value, "%.9g", loss_in(ending.out));
+    expect_member("run", "val_loss", value);
+    struct ending whole = train("--evaluate=run --hold-out=0");
+    struct ending other = train("--evaluate=run --corpus=last.txt"); // all of another text
+    cr_expect(strstr(whole.out, "the validation split of text.txt, 199 char"), "%s", whole.out);
+    cr_expect(strstr(other.out, ": last.txt, 199 char"), "%s", other.out);
+    cr_expect(loss_in(whole.out) == loss_in(other.out), "%s%s", whole.out, other.out);
+    cr_expect(loss_in(whole.out) != loss_in(ending.out), "%s", whole.out);
+}
+
+Test(hold_out, a_resumed_run_holds_out_the_same) {
+    for (int items = 0; items < 2; items++) {
+        const char *text = items ? "--items items.txt" : "text.txt";
+        expect_done(train(HELD "--hold-out=0.3 --force --out=whole %s", text));
+        expect_done(train(HELD "--hold-out=0.3 --max-iters=4 --lr-decay-iters=6 --force "
+                               "--out=resumed %s",
+                          text));
+        train_refuses(STATUS_USAGE, "--hold-out=0.1: contradicts --hold-out=0.3",
+                      "--quiet --resume=resumed --max-iters=6 --hold-out=0.1");
+        expect_done(train("--quiet --resume=resumed --max-iters=6"));
+        expect_same_log("whole", "resumed");
+    }
+}
+
+Test(hold_out, both_parts_must_be_long_enough) {
+    train_refuses(STATUS_USAGE, "the training split has 0 characters",
+                  HELD "--hold-out=1 text.txt");
+    train_refuses(STATUS_USAGE, "--hold-out", HELD "--hold-out=1e-9 --out=out text.txt");
+    train_refuses(STATUS_USAGE, "0 of 100 items train and 90 validate",
+                  HELD "--hold-out=1 --items items.txt");
+    train_refuses(STATUS_USAGE, "--hold-out", HELD "--hold-out=-0.1 text.txt");
 }

@@ -1,6 +1,7 @@
-/* --max-seconds and --stop-at: a run ends by time, or at a loss. No test knows how long a run
-   takes. */
+/* What ends a run: --max-seconds and --stop-at (no test knows how long a run takes); and --max-tokens,
+   after the first update at which this many targets were seen. */
 #include "data/die.h"
+#include "model/lab/config.h"
 #include "tests/command.h"
 #include "tests/json.h"
 #include "tests/runs.h"
@@ -91,4 +92,148 @@ Test(budgets, more_seconds) {
     expect_done(train("--resume=part --quiet --max-seconds=0"));
     cr_expect(summary_number("part", "val_loss") == summary_number("whole", "val_loss"));
     cr_expect(summary_number("part", "steps") == 20);
+}
+
+static void enter(void) {
+    folder_enter();
+    corpus_put_tiny("text.txt", 2000);
+    items_put("items.txt", 100);
+}
+
+TestSuite(max_tokens, .init = enter, .fini = folder_leave);
+
+/* 8 x 2 characters per batch. */
+#define ENDLESS TINY "--quiet --force --max-iters=auto --learning-rate=0.01 --out=out "
+
+/* The number of updates of a run with these options. Fails unless its last row has reached `tokens`
+   and the one before has not, its rate ends at a tenth, and its config.ini gives the same run
+   again. */
+static int updates_with(long long tokens, const char *options) {
+    expect_done(train(ENDLESS "--max-tokens=%lld %s", tokens, options));
+    struct log log = log_of("out");
+    int last = log.rows - 1, updates = (int)log_number(&log, last, STEP);
+    cr_expect(updates == last, "%s: not a row for each update", options);
+    cr_expect(log_number(&log, last, TOKENS) >= (double)tokens, "%s: too few tokens", options);
+    if (last > 0) {
+        cr_expect(log_number(&log, last - 1, TOKENS) < (double)tokens, "%s: an update too many",
+                  options);
+        cr_expect_float_eq(log_number(&log, last, LR), 0.001, 1e-9, "%s: %s", options,
+                           log.cell[last][LR]);
+        cr_expect(log_number(&log, last - 1, LR) > 0.0010000001,
+                  "%s: the rate does not end at a tenth", options);
+        expect_done(train("--quiet --force --config=out/config.ini --out=again"));
+        expect_same_file("out", "again", "model.safetensors");
+        expect_same_file("out", "again", "config.ini");
+    }
+    return updates;
+}
+
+Test(max_tokens, of_text) {
+    cr_expect(updates_with(16 * 5, "text.txt") == 5);
+    cr_expect(updates_with(16 * 5 + 1, "text.txt") == 6);
+    cr_expect(updates_with(16 * 5 - 1, "text.txt") == 5);
+    cr_expect(updates_with(1, "text.txt") == 1);
+    cr_expect(updates_with(0, "text.txt") == 0);
+    cr_expect(updates_with(16 * 3 * 4, "--grad-accum=3 text.txt") == 4);
+    cr_expect(updates_with(16 * 3 * 4 + 1, "--grad-accum=3 text.txt") == 5);
+    cr_expect(updates_with(24 * 5, "--batch-size=3 text.txt") == 5);
+    cr_expect(updates_with(14 * 5, "--block-size=7 text.txt") == 5);
+    cr_expect(updates_with(16 * 5, "--corpus=random") == 5);
+    cr_expect(updates_with(16 * 5, "--grammar-chars=3000") == 5);
+}
+
+/* Batches of varying length, so that no formula gives their number; also more than two epochs. */
+Test(max_tokens, of_items) {
+    static const char *const ways[] = {"",
+                                       "--bucket",
+                                       "--grad-accum=2",
+                                       "--norm=bn --bucket --grad-accum=3 --seed=2",
+                                       "--block-size=4 --batch-size=5",
+                                       "--pad-to=block --dropout=0.2"};
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+        for (long long tokens = 1; tokens < 1000; tokens = 3 * tokens + 20) {
+            char options[256];
+            snprintf(options, sizeof options, "--items %s items.txt", ways[way]);
+            updates_with(tokens, options);
+        }
+}
+
+Test(max_tokens, prepbn_ends_with_the_run) {
+    updates_with(16 * 2 * 5, "--norm=prepbn --grad-accum=2 text.txt");
+    cr_expect(strstr(file_text("out/config.ini", NULL), "prepbn-steps = 10\n"));
+}
+
+Test(max_tokens, beside_max_iters) {
+    expect_done(train(ENDLESS "--max-iters=5 --max-tokens=80 text.txt")); // they agree
+    train_refuses(STATUS_USAGE,
+                  "--max-iters=5: contradicts --max-tokens=81, which needs 6 updates (try "
+                  "--max-iters=auto)",
+                  ENDLESS "--max-iters=5 --max-tokens=81 text.txt");
+    train_refuses(STATUS_USAGE, "--max-iters=1: contradicts --max-tokens=40",
+                  ENDLESS "--max-tokens=40 --items --max-iters=1 --batch-size=1 items.txt");
+    expect_done(train(ENDLESS "--config=out/config.ini --max-tokens=160 text.txt"));
+    expect_member("out", "steps", "10");
+    // the command line overrides a file's number of updates and its number of tokens
+    expect_done(train("--quiet --config=out/config.ini --max-tokens=320 --out=more text.txt"));
+    expect_member("more", "steps", "20");
+    file_put("tokens.ini", "max-tokens = 320\n", 17);
+    expect_done(train(ENDLESS "--config=tokens.ini --max-iters=3 --out=fewer text.txt"));
+    expect_member("fewer", "steps", "3");
+    train_refuses(STATUS_USAGE, "--max-tokens=-1: must be a whole number from 0",
+                  ENDLESS "--max-tokens=-1 text.txt");
+}
+
+Test(max_tokens, more_updates_than_there_may_be) {
+    train_refuses(STATUS_USAGE, "--max-tokens=16000000001: needs more than 1000000000 updates",
+                  ENDLESS "--max-tokens=16000000001 --out=no text.txt");
+    struct ending ending =
+        train(ENDLESS "--max-tokens=1000000000000000 --items --out=no items.txt"); // at once
+    expect_refusal(&ending, STATUS_USAGE, "needs more than 1000000000 updates");
+    cr_expect(!file_there("no"));
+}
+
+/* A resumed run may be given another number, as with --max-iters; the schedule stays. */
+Test(max_tokens, of_a_run_that_goes_on) {
+    static const char *const corpora[] = {"text.txt", "--items items.txt"};
+    for (int i = 0; i < 2; i++) {
+        expect_done(train(ENDLESS "--max-tokens=200 --prepbn-steps=9 %s", corpora[i]));
+        expect_done(train(ENDLESS "--max-tokens=100 --prepbn-steps=9 --lr-decay-iters=%d "
+                                  "--out=parts %s",
+                          log_of("out").rows - 1, corpora[i]));
+        expect_done(train("--quiet --resume=parts")); // nothing to do
+        cr_expect(log_of("parts").rows < log_of("out").rows);
+        expect_done(train("--quiet --resume=parts --max-tokens=200"));
+        expect_same_log("out", "parts");
+        expect_same_file("out", "parts", "model.safetensors");
+        train_refuses(STATUS_USAGE, ": the run in parts has done ",
+                      "--resume=parts --max-tokens=100");
+        train_refuses(STATUS_USAGE, "--max-iters=500: contradicts --max-tokens=300",
+                      "--resume=parts --max-tokens=300 --max-iters=500");
+    }
+}
+
+static struct config parsed(const char *options) {
+    static struct config config;
+    char line[256], *words[32] = {"train"};
+    snprintf(line, sizeof line, "%s", options);
+    config_parse(&config, 1 + split(line, words + 1, 31), words);
+    return config;
+}
+
+/* --prepbn-steps, which is the number of batches unless it is given. */
+static int64_t batches_of(const struct config *config) {
+    struct config copy = *config;
+    return *option_int(options_find(config_options, "prepbn-steps"), &copy);
+}
+
+Test(max_tokens, without_it_a_run_has_its_usual_length) {
+    struct config config = parsed("--grad-accum=3");
+    cr_expect(config.max_iters == 2000 && config.schedule.decay == 2000);
+    cr_expect(batches_of(&config) == 6000 && config.max_tokens == OPTION_AUTO);
+    config = parsed("--max-iters=7");
+    cr_expect(config.max_iters == 7 && config.schedule.decay == 7);
+    config = parsed("--max-tokens=100 --lr-decay-iters=9");
+    config_set_updates(&config, 4);
+    cr_expect(config.max_iters == 4 && config.schedule.decay == 9);
+    cr_expect(batches_of(&config) == 4 && config.max_tokens == OPTION_AUTO);
 }

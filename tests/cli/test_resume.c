@@ -1,6 +1,5 @@
 /* Runs that stop and are resumed: the same bits as if they had not stopped. */
 #include "data/die.h"
-#include "tests/cli/resume.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -22,7 +21,7 @@ static void check_every_step(const char *model) {
                           step, stopped));
         expect_done(
             train("--quiet --threads=%d --max-iters=%d --resume=%s", 1 + step % 3, STEPS, stopped));
-        resume_expect_same("whole", stopped);
+        expect_same_folder("whole", stopped);
     }
 }
 
@@ -68,9 +67,9 @@ Test(resume, from_every_checkpoint_of_one_run) {
         train(LIVELY "--norm=bn --max-iters=1 --checkpoint-interval=2 --out=parts text.txt"));
     for (int step = 2; step <= 9; step++)
         expect_done(train("--quiet --max-iters=%d --resume=parts", step));
-    resume_expect_same("whole", "parts");
+    expect_same_folder("whole", "parts");
     expect_done(train("--quiet --resume=parts")); // nothing is left to do
-    resume_expect_same("whole", "parts");
+    expect_same_folder("whole", "parts");
 }
 
 /* While its learning rate is constant, a run may be given its decay: the bits are those of a run
@@ -83,11 +82,11 @@ static void check_late_decay(const char *stable, const char *change) {
                       stable));
     char *checkpoint = file_text("part/checkpoint.safetensors", &bytes);
     expect_done(train("--quiet --resume=part %s", change));
-    resume_expect_same("whole", "part");
+    expect_same_folder("whole", "part");
     file_put("part/checkpoint.safetensors", checkpoint, bytes); // as after a kill
     cr_assert(!remove("part/model.safetensors") && !remove("part/summary.json"));
     expect_done(train("--quiet --resume=part"));
-    resume_expect_same("whole", "part");
+    expect_same_folder("whole", "part");
 }
 
 Test(resume, a_stable_run_decays_later) {
@@ -131,7 +130,7 @@ Test(resume, with_probes) {
     strcat(strcpy(more, file_text("cut/probes.csv", NULL)), "6,0,attn,stream_rms,1\n6,0,att");
     file_put("cut/probes.csv", more, strlen(more));
     expect_done(train("--quiet --max-iters=9 --resume=cut"));
-    resume_expect_same("whole", "cut");
+    expect_same_folder("whole", "cut");
     strcat(strcpy(more, probes), "no row\n");
     file_put("cut/probes.csv", more, strlen(more));
     struct ending ending = train("--quiet --max-iters=10 --resume=cut");
@@ -166,7 +165,7 @@ Test(resume, a_row_that_was_cut_short_is_written_again) {
         fputs(tails[i], log);
         fclose(log);
         expect_done(train("--quiet --max-iters=6 --resume=out"));
-        resume_expect_same("whole", "out");
+        expect_same_folder("whole", "out");
     }
 }
 
@@ -184,11 +183,11 @@ Test(resume, before_the_first_checkpoint) {
     expect_done(train(LIVELY "--max-iters=5 --out=out text.txt"));
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
     expect_done(train("--quiet --resume=out"));
-    resume_expect_same("whole", "out");
+    expect_same_folder("whole", "out");
     cr_assert(!remove("out/checkpoint.safetensors") && !remove("out/model.safetensors"));
     cr_assert(!remove("out/log.csv"));
     expect_done(train("--quiet --resume=out/"));
-    resume_expect_same("whole", "out");
+    expect_same_folder("whole", "out");
 }
 
 /* Otherwise --resume would return to the checkpoint, and the rows and the model after it would be
@@ -202,5 +201,5 @@ Test(resume, a_checkpoint_is_never_older_than_the_model) {
     expect_refusal(&refused, STATUS_USAGE, "--max-iters=5: the run in out has done 6 already");
     cr_expect_str_eq(file_text("out/log.csv", NULL), log);
     expect_done(train("--quiet --max-iters=9 --checkpoint-interval=auto --resume=out"));
-    resume_expect_same("whole", "out");
+    expect_same_folder("whole", "out");
 }

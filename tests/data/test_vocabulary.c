@@ -85,15 +85,6 @@ static char *put(int level, const uint32_t *from, int count, uint32_t *last) {
     return text;
 }
 
-Test(vocabulary, code_points_are_written_as_utf_8) {
-    static const uint32_t points[] = {'a', 0x7f, 0x80, 0xff};
-    uint32_t last;
-    char *text = put(LEVEL_CHAR, points, 4, &last);
-    cr_expect_str_eq(text, "a\x7f\xc2\x80\u00ff");
-    cr_expect(last == 0xff);
-    free(text);
-}
-
 /* U+FFFD replaces each byte that is not part of a character. */
 Test(vocabulary, bytes_are_written_as_utf_8) {
     static const struct {

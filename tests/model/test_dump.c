@@ -3,7 +3,6 @@
    comes before and after them by products that are computed here in double. */
 #include "model/connection/lambda.h"
 #include "model/lab/dump.h"
-#include "tests/model/fit.h"
 #include "tests/support.h"
 #include <math.h>
 #include <omp.h>

@@ -1,12 +1,139 @@
-/* The standard deviation of every initial matrix: each rule of --init, with the factors of
-   placements on top. */
+/* Initial values. The standard deviation of every initial matrix: each rule of --init, with the factors
+   of placements on top. What depends on the depth or on the first batch: T-Fixup and Admin. */
+#include "data/text/corpus.h"
 #include "tests/support.h"
 #include <math.h>
+#include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { C = 64, L = 3, T = 32, V = 50, HS = C / 4, H = 96 };
+enum { B = 8, T = 8, N = B * T, C = 64, V = 16 };
 
-/* The factors that the papers have for their matrices in layer l of L. */
+static void start(struct model *model, const char *placement, const char *norm, size_t L) {
+    struct model_config config = small_config(norm_index(norm), 0);
+    while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
+    config.init = INIT_XAVIER;
+    config.n_layer = (int64_t)L;
+    config.n_embd = C;
+    config.block_size = T;
+    omp_set_num_threads(2);
+    model_init(model, &config, V, B, 1);
+}
+
+static double deviation(size_t count, const real *x) {
+    return sqrt(dot(count, x, x) / (double)count);
+}
+
+static void expect_near(const char *what, double value, double want, double tolerance) {
+    cr_expect(fabs(value / want - 1) < tolerance, "%s: %g, not %g", what, value, want);
+}
+
+/* How much a step of plain gradient descent changes the stream that the head reads. */
+static double change_after_a_step(const char *placement, const char *norm, size_t L) {
+    struct model model;
+    struct batch batch = make_batch(B, T, V, 3);
+    start(&model, placement, norm, L);
+    model_zero_grad(&model);
+    model_forward(&model, &batch, true, 0);
+    model_backward(&model, &batch, 0, 1);
+    real *before = malloc(N * C * sizeof *before);
+    memcpy(before, model.head_in, N * C * sizeof *before);
+    struct tensor_list *param = &model.lists.param;
+    for (size_t i = 0; i < param->size; i++) param->value[i] -= (real)1e-3 * param->grad[i];
+    param->version++;
+    model_forward(&model, &batch, true, 0);
+    for (size_t i = 0; i < N * C; i++) before[i] -= model.head_in[i];
+    double change = deviation(N * C, before);
+    free(before);
+    batch_free(&batch);
+    model_free(&model);
+    return change;
+}
+
+/* Without norms a step changes the function the more the deeper it is, without bound; with T-Fixup's
+   weights hardly (Huang et al. 2020). */
+Test(start, tfixup_bounds_the_first_step) {
+    double few = change_after_a_step("tfixup", "ln", 4);
+    double many = change_after_a_step("tfixup", "ln", 32);
+    double plain_few = change_after_a_step("pre", "none", 4);
+    double plain_many = change_after_a_step("pre", "none", 32);
+    cr_expect(many < 4 * few, "from %g to %g", few, many);
+    cr_expect(plain_few > 1000 * few, "%g, not %g", plain_few, few);
+    cr_expect(!(plain_many < 1000 * plain_few), "from %g to %g", plain_few, plain_many);
+}
+
+/* The parts of a sub-layer's sum: variance of the stream's part and of F. */
+static void variances(const struct sublayer *s, double *stream, double *branch) {
+    double sum[2] = {0, 0}, squares[2] = {0, 0};
+    for (size_t i = 0; i < N * C; i++) {
+        double kept = (double)s->connection.param[0].value[i % C] * (double)s->connection.x[i];
+        double part[2] = {kept, (double)s->connection.sum[i] - kept};
+        for (int k = 0; k < 2; k++) sum[k] += part[k], squares[k] += part[k] * part[k];
+    }
+    *stream = squares[0] / (N * C) - pow(sum[0] / (N * C), 2);
+    *branch = squares[1] / (N * C) - pow(sum[1] / (N * C), 2);
+}
+
+/* omega_1 = 1, and omega_i^2 is the variance of the embeddings and of all branches before, since the
+   stream after a norm has a variance of 1. */
+Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
+    enum { L = 6 };
+    struct model model;
+    struct batch batch = make_batch(B, T, V, 3);
+    start(&model, "admin", "ln", L);
+    cr_assert(model_profiled(&model));
+    real *initial = copy_values(&model.lists.param);
+    model_profile(&model, &batch);
+    real *profiled = copy_values(&model.lists.param);
+    model_forward(&model, &batch, true, 0);
+    double expected = 1, before = 0;
+    for (size_t i = 0; i < 2 * L; i++) {
+        const struct sublayer *s = i % 2 ? &model.layer[i / 2].mlp : &model.layer[i / 2].attention;
+        double stream, branch, omega = (double)s->connection.param[0].value[0];
+        variances(s, &stream, &branch);
+        for (size_t c = 1; c < C; c++)
+            cr_expect_eq(s->connection.param[0].value[c], s->connection.param[0].value[0]);
+        expect_near("omega", omega * omega, expected, 1e-4);
+        cr_expect(i < 2 || omega > before, "%g after %g", omega, before);
+        if (i) expect_near("the stream's part", stream, omega * omega, 1e-3);
+        expected = stream + branch;
+        before = omega;
+    }
+    // all else is as it was, and a second call gives the same bits
+    for (size_t i = 0; i < model.lists.param.count; i++) {
+        const struct tensor *t = &model.lists.param.tensor[i];
+        if (!strstr(t->name, "ratio_change"))
+            cr_expect_arr_eq(initial + t->offset, profiled + t->offset, t->size * sizeof(real));
+    }
+    model.threads = 1;
+    model_profile(&model, &batch);
+    cr_expect_arr_eq(model.lists.param.value, profiled, model.lists.param.size * sizeof(real));
+    free(initial);
+    free(profiled);
+    batch_free(&batch);
+    model_free(&model);
+}
+
+/* Profiling leaves no trace in running statistics, and only Admin is profiled. */
+Test(start, profiling_leaves_running_statistics_alone) {
+    struct model model;
+    struct batch batch = make_batch(B, T, V, 3);
+    start(&model, "admin", "bn", 2);
+    real *state = copy_values(&model.lists.state);
+    model_profile(&model, &batch);
+    cr_expect_arr_eq(model.lists.state.value, state, model.lists.state.size * sizeof(real));
+    cr_expect_neq(model.layer[1].mlp.connection.param[0].value[0], 1);
+    free(state);
+    model_free(&model);
+    start(&model, "layerscale", "bn", 2);
+    cr_expect(!model_profiled(&model));
+    batch_free(&batch);
+    model_free(&model);
+}
+
+enum { WIDTH = 64, LAYERS = 3, LENGTH = 32, SYMBOLS = 50, HS = WIDTH / 4, H = 96 };
+
+/* The factors that the papers have for their matrices in layer l of LAYERS. */
 static const struct {
     const char *placement;
     bool by_depth;                     // its factors replace GPT-2's 1 / sqrt(2L)
@@ -16,14 +143,15 @@ static const struct {
 } factors[] = {
     {"pre", .base = 1},
     {"peri", .base = 1},
-    {"deepnorm", .by_depth = true, .base = 8 * L, .power = -0.25},
+    {"deepnorm", .by_depth = true, .base = 8 * LAYERS, .power = -0.25},
     {"dsinit", .by_depth = true, .qk = true, .base = 1, .base_of_layer = 1, .power = -0.5},
-    {"tfixup", .by_depth = true, .base = 6 * L, .power = -0.25, .embedding = true},
+    {"tfixup", .by_depth = true, .base = 6 * LAYERS, .power = -0.25, .embedding = true},
 };
 
 static const struct {
     int64_t init;
-    double std, embd_std, token, position, head; // the last three: what a model of C channels gets
+    double std, embd_std, token, position,
+        head; // the last three: what a model of WIDTH channels gets
 } rules[] = {
     {INIT_GPT2, 0.02, 0, 0.02, 0.02, 0.02},     {INIT_GPT2, 0.08, 0, 0.08, 0.08, 0.08},
     {INIT_GPT2, 0.08, 0.3, 0.3, 0.3, 0.08},     {INIT_XAVIER, 0.02, 0, 0.125, 1, 0.125},
@@ -47,7 +175,7 @@ static double plain(int rule, double in, double out, bool into_stream) {
     double std = rules[rule].std;
     if (rules[rule].init == INIT_XAVIER) return sqrt(2 / (in + out));
     if (rules[rule].init == INIT_WIDTH) std = 1 / sqrt(in);
-    return into_stream ? std / sqrt(2 * L) : std;
+    return into_stream ? std / sqrt(2 * LAYERS) : std;
 }
 
 static void check_layer(const struct layer *layer, size_t l, int rule, int f) {
@@ -56,13 +184,14 @@ static void check_layer(const struct layer *layer, size_t l, int rule, int f) {
     const bool depth = !factors[f].by_depth;
     const size_t kv = 2 * HS; // channels of k, and of v
     const struct sublayer *attention = &layer->attention, *mlp = &layer->mlp;
-    const real *qkv = attention->in.weight.value; // (C + 2 kv, C)
-    const double square = plain(rule, C, C, false);
-    expect_std("q, k", (C + kv) * C, qkv, square * (factors[f].qk ? factor : 1));
-    expect_std("v", kv * C, qkv + (C + kv) * C, square * factor);
-    expect_std("proj", C * C, attention->proj.weight.value, plain(rule, C, C, depth) * factor);
-    expect_std("fc", 2 * H * C, mlp->in.weight.value, plain(rule, C, H, false) * factor);
-    expect_std("fc proj", H * C, mlp->proj.weight.value, plain(rule, H, C, depth) * factor);
+    const real *qkv = attention->in.weight.value; // (WIDTH + 2 kv, WIDTH)
+    const double square = plain(rule, WIDTH, WIDTH, false);
+    expect_std("q, k", (WIDTH + kv) * WIDTH, qkv, square * (factors[f].qk ? factor : 1));
+    expect_std("v", kv * WIDTH, qkv + (WIDTH + kv) * WIDTH, square * factor);
+    expect_std("proj", WIDTH * WIDTH, attention->proj.weight.value,
+               plain(rule, WIDTH, WIDTH, depth) * factor);
+    expect_std("fc", 2 * H * WIDTH, mlp->in.weight.value, plain(rule, WIDTH, H, false) * factor);
+    expect_std("fc proj", H * WIDTH, mlp->proj.weight.value, plain(rule, H, WIDTH, depth) * factor);
 }
 
 static void check(int rule, int f, int64_t head) {
@@ -71,16 +200,17 @@ static void check(int rule, int f, int64_t head) {
     while (!activations[config.activation].gated) config.activation++;
     config.init = rules[rule].init, config.init_std = rules[rule].std;
     config.init_embd_std = rules[rule].embd_std;
-    config.n_embd = C, config.n_layer = L, config.block_size = T, config.ffn_width = H;
-    config.n_head = C / HS, config.n_kv_head = 2, config.head = head;
+    config.n_embd = WIDTH, config.n_layer = LAYERS, config.block_size = LENGTH,
+    config.ffn_width = H;
+    config.n_head = WIDTH / HS, config.n_kv_head = 2, config.head = head;
     struct model model;
-    model_init(&model, &config, V, 1, 1);
+    model_init(&model, &config, SYMBOLS, 1, 1);
     const double embedding = factors[f].embedding ? pow(factors[f].base, factors[f].power) : 1;
-    expect_std("wte", V * C, model.wte.value, rules[rule].token * embedding);
-    expect_std("wpe", T * C, model.wpe.value, rules[rule].position * embedding);
+    expect_std("wte", SYMBOLS * WIDTH, model.wte.value, rules[rule].token * embedding);
+    expect_std("wpe", LENGTH * WIDTH, model.wpe.value, rules[rule].position * embedding);
     if (head == HEAD_UNTIED)
-        expect_std("head", V * C, model.head.weight.value, rules[rule].head * embedding);
-    for (size_t l = 0; l < L; l++) check_layer(&model.layer[l], l, rule, f);
+        expect_std("head", SYMBOLS * WIDTH, model.head.weight.value, rules[rule].head * embedding);
+    for (size_t l = 0; l < LAYERS; l++) check_layer(&model.layer[l], l, rule, f);
     model_free(&model);
 }
 

@@ -1,9 +1,14 @@
-/* What the rows of norms and placements declare: names, options, shapes. */
+/* What the rows of norms and placements declare: names, shapes, options. Values of options in a norm,
+   the values under which a trained model is measured, and what weight decay does to gamma. A norm gives
+   the same bits for any number of threads. */
 #include "data/files/options.h"
 #include "model/lab/config.h"
 #include "model/math/arena.h"
+#include "model/optimizer/optimizer.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Every word of a list is the name of an option. */
@@ -75,4 +80,290 @@ Test(norm_kinds, scalars_hold_one_number) {
     for (int i = 0; i < 4; i++)
         cr_expect(states[i].dimensions == state[i] && states[i].size == state_size[i],
                   "%s: %d, %zu", states[i].name, states[i].dimensions, states[i].size);
+}
+
+/* Each kind's options come once in the list and in the table, with a default in their range. */
+Test(norm_options, every_one_has_a_row) {
+    struct config config;
+    int count = 0;
+    config_start(&config);
+    for (size_t i = 0; norm_option_list()[i]; i++, count++) {
+        const struct kind_option *o = norm_option_list()[i];
+        const struct option *row = options_find(config_options, o->name);
+        cr_assert(row, "--%s", o->name);
+        cr_expect(!strcmp(row->help, o->help) && !strcmp(row->start, o->start), "--%s", o->name);
+        cr_expect((union kind_value *)(void *)option_int(row, &config) ==
+                      &config.model.norms.value[i],
+                  "--%s is elsewhere", o->name);
+        for (size_t k = 0; k < i; k++) cr_expect(norm_option_list()[k] != o, "--%s", o->name);
+        if (i) cr_expect(norm_option_list()[i - 1]->rank <= o->rank, "--%s: order", o->name);
+        if (o->type != KIND_REAL && o->type != KIND_INTEGER) continue;
+        double start = o->type == KIND_REAL ? config.model.norms.value[i].real
+                                            : (double)config.model.norms.value[i].integer;
+        bool is_auto = start == OPTION_AUTO && !strcmp(o->start, "auto");
+        cr_expect(is_auto || (start >= o->min && start <= o->max), "--%s=%g", o->name, start);
+    }
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        for (size_t i = 0; (*kind)->options[i]; i++) {
+            size_t at = 0;
+            while (norm_option_list()[at] && norm_option_list()[at] != (*kind)->options[i]) at++;
+            cr_expect(norm_option_list()[at], "%s: %s", (*kind)->name, (*kind)->options[i]->name);
+        }
+    cr_expect(count >= 10);
+}
+
+/* A norm has the values of its own kind, in the order of its row. */
+Test(norm_options, a_norm_takes_the_values_of_its_options) {
+    struct norm_options options = small_norms;
+    for (size_t i = 0; norm_option_list()[i]; i++)
+        if (norm_option_list()[i]->type == KIND_REAL) options.value[i].real = 0.001 * (double)i;
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
+        struct lone_norm lone;
+        lone_norm_init_with(&lone, *kind, &options, 2, 3, 4);
+        for (size_t i = 0; (*kind)->options[i]; i++)
+            cr_expect(lone.norm.option[i].integer ==
+                          norm_option_value(&options, (*kind)->options[i]).integer,
+                      "%s: --%s", (*kind)->name, (*kind)->options[i]->name);
+        lone_norm_free(&lone);
+    }
+}
+
+/* What is counted in heads becomes less in rows of fewer heads, and is 1 inside a head; all else
+   stays. */
+Test(norm_options, in_rows_of_fewer_heads) {
+    static const struct {
+        int64_t heads, value;
+        size_t of_row;
+        int64_t want;
+    } cases[] = {{6, 6, 6, 6},  {6, 6, 3, 3}, {6, 12, 3, 6}, {6, 6, 1, 1},
+                 {6, 24, 1, 1}, {6, 1, 3, 1}, {6, 5, 3, 2},  {6, 6, 2, 2}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct norm_options options = small_norms;
+        int changed = 0;
+        options.heads = cases[k].heads;
+        for (size_t i = 0; norm_option_list()[i]; i++) options.value[i].integer = cases[k].value;
+        struct norm_options of_row = norm_options_of_heads(&options, cases[k].of_row);
+        cr_expect(of_row.heads == (int64_t)cases[k].of_row && of_row.affine == options.affine);
+        for (size_t i = 0; norm_option_list()[i]; i++) {
+            bool counts = norm_option_list()[i]->auto_rule == KIND_AUTO_HEADS;
+            cr_expect_eq(of_row.value[i].integer, counts ? cases[k].want : cases[k].value);
+            changed += counts;
+        }
+        cr_expect(changed > 0);
+    }
+}
+
+static double loss_by(const struct model *model, enum statistics_source source,
+                      const struct batch *batch, const struct batch *other) {
+    struct model measured;
+    measure_init(&measured, model, source);
+    struct score score = measure_score(&measured, source, batch, other);
+    model_free(&measured);
+    return score.loss;
+}
+
+/* Statistics of one batch do not depend on the run before: on the running statistics and on how far
+   it was. A kind that pools over tokens says by its options' `measured` how to get there. */
+static void check_measured_models_forget_their_run(const struct pair *pair) {
+    struct model_config config = pair_config(pair);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7);
+    struct batch other = make_batch(SMALL_B, SMALL_T, SMALL_V, 8);
+    struct model fresh, old;
+    norms_set(&config.norms, "pn-warmup", 3); // over before the run ends, as --prepbn-steps is
+    model_init(&fresh, &config, SMALL_V, SMALL_B, 1);
+    model_init(&old, &config, SMALL_V, SMALL_B, 1);
+    for (int step = 0; step < 6; step++) { // the weights stay
+        struct batch one = make_batch(SMALL_B, SMALL_T, SMALL_V, 40 + step);
+        model_forward(&old, &one, true, step);
+        model_backward(&old, &one, step, 1);
+        batch_free(&one);
+    }
+    bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
+    bool moved = loss_by(&old, STATISTICS_RUNNING, &batch, NULL) !=
+                 loss_by(&fresh, STATISTICS_RUNNING, &batch, NULL);
+    cr_expect(moved == pools, "running statistics");
+    for (int source = STATISTICS_OWN; source < STATISTICS_SOURCES; source++) {
+        if (!measure_has(&config, source)) continue;
+        double a = loss_by(&fresh, source, &batch, &other),
+               b = loss_by(&old, source, &batch, &other);
+        cr_expect(fabs(a - b) <= (in_double() ? 1e-12 : 1e-5) * fabs(a), "%s: %.9g, %.9g",
+                  statistics_name[source], a, b);
+    }
+    batch_free(&batch);
+    batch_free(&other);
+    model_free(&fresh);
+    model_free(&old);
+}
+
+Test(norm_options, measured_models_forget_their_run) {
+    every_norm(check_measured_models_forget_their_run);
+}
+
+static const double rate = 0.1, weight_decay = 0.5, keep = 1 - 0.1 * 0.5;
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text);
+    return length >= strlen(end) && !strcmp(text + length - strlen(end), end);
+}
+
+/* One update without gradients: matrices decay towards 0, gamma towards the target, what else is
+   learned stays to the bit. */
+static void expect_decay(const struct model_config *config, double zero, double one) {
+    const int64_t choice = config->norms.decay_gamma;
+    struct model model;
+    struct optimizer adam;
+    size_t gammas = 0;
+    model_init(&model, config, SMALL_V, SMALL_B, 1);
+    struct tensor_list *param = &model.lists.param;
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, weight_decay, 0}, param, 1);
+    real *before = random_reals(param->size, 1);
+    memcpy(param->value, before, param->size * sizeof(real));
+    model_zero_grad(&model);
+    optimizer_step(&adam, param, rate, 0);
+    for (size_t k = 0; k < param->count; k++) {
+        const struct tensor *t = &param->tensor[k];
+        bool gamma =
+            t->dimensions < 2 && (ends_with(t->name, "weight") || ends_with(t->name, "scale"));
+        bool decays = t->dimensions == 2 || (gamma && choice != NORM_DECAY_OFF);
+        double target = gamma ? (choice == NORM_DECAY_ONE ? one : zero) : 0;
+        gammas += gamma;
+        for (size_t i = t->offset; i < t->offset + t->size; i++) {
+            double was = (double)before[i], is = (double)param->value[i];
+            double want = decays ? target + keep * (was - target) : was;
+            cr_assert(fabs(is - want) <= (!decays       ? 0
+                                          : in_double() ? 1e-15
+                                                        : 1e-6) *
+                                             4,
+                      "%s: %g became %g, not %g", t->name, was, is, want);
+        }
+    }
+    cr_expect(gammas > 0 || !model_norm(config, SITE_FINAL)->param[0].name, "no gamma");
+    free(before);
+    optimizer_free(&adam);
+    model_free(&model);
+}
+
+static void check_gamma_decays_as_it_is_told(const struct pair *pair) {
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    struct model_config config = pair_config(pair);
+    if (!kind->forward) return;
+    bool less_one = !strcmp(kind->name, "ts");  // learns gamma - 1
+    bool scaled = !strcmp(kind->name, "scale"); // gamma times sqrt(C)
+    double one = less_one ? 0 : scaled ? sqrt((double)config.n_embd) : 1;
+    for (int64_t choice = NORM_DECAY_OFF; choice <= NORM_DECAY_ONE; choice++) {
+        config.norms.decay_gamma = choice;
+        expect_decay(&config, less_one ? -1 : 0, one);
+    }
+}
+
+Test(norm_decay, gamma_decays_as_it_is_told) {
+    every_norm(check_gamma_decays_as_it_is_told);
+}
+
+/* The loss after some updates. */
+static double trained_loss(const char *norm, int64_t choice) {
+    struct model_config config = small_config(norm_index(norm), 0);
+    struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
+    struct model model;
+    struct optimizer adam;
+    double loss = 0;
+    config.norms.decay_gamma = choice;
+    norms_set(&config.norms, "norm-groups", 1);
+    norms_set(&config.norms, "ts-prior-count", 0);
+    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param, 1);
+    for (int step = 0; step < 12; step++) {
+        model_zero_grad(&model);
+        model_forward(&model, &batch, true, step);
+        loss = model_backward(&model, &batch, step, 1);
+        optimizer_step(&adam, &model.lists.param, 0.05, 0);
+    }
+    batch_free(&batch);
+    optimizer_free(&adam);
+    model_free(&model);
+    return loss;
+}
+
+/* ts with one group and without a prior is cln, but it learns gamma - 1, as Gemma's RMSNorm does.
+   That it decays towards 0 is the decay of cln's gamma towards 1. Otherwise the two train alike. */
+Test(norm_decay, of_gamma_less_1_towards_0_is_of_gamma_towards_1) {
+    double loss[3];
+    for (int64_t choice = NORM_DECAY_OFF; choice <= NORM_DECAY_ONE; choice++) {
+        loss[choice] = trained_loss("ts", choice);
+        double want = trained_loss("cln", choice);
+        cr_expect(fabs(loss[choice] - want) < (in_double() ? 1e-11 : 1e-4), "%d: %.9g, not %.9g",
+                  (int)choice, loss[choice], want);
+    }
+    cr_expect(fabs(loss[0] - loss[1]) > 1e-3 && fabs(loss[0] - loss[2]) > 1e-3);
+    cr_expect(fabs(loss[1] - loss[2]) > 1e-3);
+}
+
+/* What a norm of a kind computes from `tokens` tokens on `threads` threads: y, dx, gradients,
+   state. */
+enum { WIDE = 134 }; // channels for every thread, in two groups of odd size
+struct made {
+    real *y, *dx, *grad, *state;
+    size_t count, grads, states;
+};
+
+static struct made make(const struct norm_kind *kind, int threads, size_t tokens,
+                        const unsigned char *valid, bool training) {
+    struct lone_norm lone;
+    size_t length = tokens % 10 ? tokens : 10; // of a sequence
+    lone_norm_init(&lone, kind, tokens / length, length, WIDE);
+    lone.threads = threads;
+    lone.tokens.valid = valid;
+    size_t count = tokens * WIDE;
+    struct made made = {random_reals(count, 3), random_reals(count, 4), NULL, NULL, count,
+                        lone.lists.param.size,  lone.lists.state.size};
+    real *x = random_reals(count, 1), *dy = random_reals(count, 2);
+    for (size_t i = 0; i < made.grads; i++) lone.lists.param.value[i] += (real)0.01 * (real)(i % 7);
+    lone_norm_forward(&lone, made.y, x);
+    lone.tokens.training = training;
+    lone_norm_forward(&lone, made.y, x);
+    lone_norm_backward(&lone, made.dx, dy, x);
+    made.grad = malloc((made.grads + 1) * sizeof(real));
+    made.state = malloc((made.states + 1) * sizeof(real));
+    memcpy(made.grad, lone.lists.param.grad, made.grads * sizeof(real));
+    memcpy(made.state, lone.lists.state.value, made.states * sizeof(real));
+    lone_norm_free(&lone);
+    free(x);
+    free(dy);
+    return made;
+}
+
+static void made_free(struct made made) {
+    free(made.y);
+    free(made.dx);
+    free(made.grad);
+    free(made.state);
+}
+
+static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
+    const struct norm_kind *kind = norm_kinds[pair->norm];
+    const size_t tokens[] = {1, 21, 64, 70, 100, 300}; // 300: more row blocks than threads
+    const size_t from = sweep() ? 0 : 4;
+    unsigned char valid[300];
+    for (size_t n = 0; n < sizeof valid; n++) valid[n] = n % 11 > 3 && n / ROWS != 1;
+    int compared = 0;
+    for (size_t i = from; i < sizeof tokens / sizeof *tokens; i++)
+        for (int way = 0; way < 4; way += sweep() ? 1 : 3) {
+            const unsigned char *pads = way & 1 ? valid : NULL;
+            struct made one = make(kind, 1, tokens[i], pads, way < 2);
+            for (int threads = 2; threads <= 8; threads += sweep() ? 1 : 3, compared++) {
+                struct made many = make(kind, threads, tokens[i], pads, way < 2);
+                cr_expect(difference(one.count, one.y, many.y) == 0, "%d threads", threads);
+                cr_expect(difference(one.count, one.dx, many.dx) == 0, "%d threads", threads);
+                cr_expect(difference(one.grads, one.grad, many.grad) == 0, "%d threads", threads);
+                cr_expect(difference(one.states, one.state, many.state) == 0, "%d threads",
+                          threads);
+                made_free(many);
+            }
+            made_free(one);
+        }
+    cr_expect_eq(compared, sweep() ? 6 * 4 * 7 : 2 * 2 * 3);
+}
+
+Test(norm, same_bits_for_any_number_of_threads) {
+    every_norm(check_same_bits_for_any_number_of_threads);
 }

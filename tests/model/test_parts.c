@@ -1,8 +1,11 @@
 /* The order of sums over a batch's parts (parts.h) against the tree as it is defined, by recursion: a
    node of 2^k parts begins at a multiple of 2^k, the batch's last part ends it early, and its sum is
-   that of its left half plus that of its right half. */
+   that of its left half plus that of its right half. A leader and its helpers (team.h) compute each part
+   of a job once, whoever takes it. */
 #include "model/math/parts.h"
+#include "model/math/team.h"
 #include "tests/support.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { MOST = PARTS_MAX + 3, SLOTS = 16 }; // parts; slots that they need, and more
@@ -311,4 +314,56 @@ Test(parts, order_matters_to_these_numbers) {
         for (size_t c = 0; c < COLUMNS; c++) row_by_row.of[c] += values[n * COLUMNS + c];
     cr_expect(memcmp(&tree, &row_by_row, sizeof tree));
     free(values);
+}
+
+enum { SHARES = 50, JOBS = 3000, THREADS = 4 };
+
+struct count {
+    int done[SHARES]; // how often each part was computed
+    size_t parts;
+    atomic_bool strange; // a thread's number, or the number of parts, is not as promised
+};
+
+static void count_share(void *argument, size_t part, size_t parts, size_t thread) {
+    struct count *count = argument;
+    count->done[part]++;
+    if (parts != count->parts || part >= parts || thread >= THREADS) count->strange = true;
+}
+
+/* Jobs of 1 to SHARES parts; each must be done when team_share() returns. */
+static void lead(void *argument) {
+    size_t *wrong = argument;
+    if (omp_get_num_threads() != 1 || omp_get_thread_num() != 0) ++*wrong;
+    for (size_t job = 0; job < JOBS; job++) {
+        struct count count = {.parts = 1 + job % SHARES};
+        team_share(count_share, &count, count.parts);
+        for (size_t part = 0; part < SHARES; part++)
+            *wrong += count.done[part] != (part < count.parts);
+        *wrong += count.strange;
+    }
+}
+
+Test(team, helpers_take_each_part_once) {
+    for (int run = 0; run < 3; run++)
+        for (int threads = 2; threads <= THREADS; threads++) {
+            size_t wrong = 0;
+            team_lead(threads, lead, &wrong);
+            cr_expect(wrong == 0, "%zu parts on %d threads", wrong, threads);
+        }
+}
+
+static void whole_job(void *argument, size_t part, size_t parts, size_t thread) {
+    int *calls = argument;
+    *calls += part == 0 && parts == 1 && thread == 0;
+}
+
+static void share_alone(void *argument) {
+    team_share(whole_job, argument, SHARES);
+}
+
+Test(team, a_job_without_helpers_is_one_part) {
+    int calls = 0;
+    team_share(whole_job, &calls, SHARES);
+    team_lead(1, share_alone, &calls);
+    cr_expect(calls == 2);
 }

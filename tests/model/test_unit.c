@@ -1,8 +1,13 @@
-/* Matrices that keep unit length (unit.h), by themselves and after updates of Adam. */
+/* What optimizers are made of: matrices that keep unit length (unit.h), by themselves and after updates
+   of Adam; Newton-Schulz iterations against their definition in double, at awkward sizes, with NaN in
+   the scratch memory and guard zones around it; the learning rate's schedules at known steps. */
 #include "model/math/team.h"
 #include "model/math/unit.h"
+#include "model/optimizer/newton_schulz.h"
 #include "model/optimizer/optimizer.h"
+#include "model/optimizer/schedule.h"
 #include "tests/support.h"
+#include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,4 +108,170 @@ Test(unit, adam_s_update_and_then_unit_length_for_any_number_of_threads) {
     cr_expect(difference(unit.size, unit.value, then.value) == 0);
     free(unit.value);
     free(plain.value);
+}
+
+/* ---- Newton-Schulz ---- */
+
+enum { GUARD = 64 };
+
+static const size_t shapes[][2] = {{1, 1},   {1, 9},   {9, 1},   {7, 5},    {5, 7},
+                                   {31, 33}, {32, 32}, {33, 97}, {100, 49}, {67, 67}};
+
+/* to (rows,columns) = x p(x^T x) by the definition, steps times, from x / |x|. */
+static double *definition(size_t rows, size_t columns, const real *x, int steps) {
+    const double a = 3.4445, b = -4.7750, c = 2.0315;
+    size_t size = rows * columns;
+    double *y = malloc(size * sizeof *y), *q = malloc(size * sizeof *q),
+           *r = malloc(size * sizeof *r), squares = 0;
+    for (size_t i = 0; i < size; i++) squares += (double)x[i] * (double)x[i];
+    for (size_t i = 0; i < size; i++) y[i] = (double)x[i] / (sqrt(squares) + 1e-7);
+    for (int step = 0; step < steps; step++) {
+        for (int power = 0; power < 2; power++) { // q = y y^T y, r = y y^T q
+            const double *from = power ? q : y;
+            double *to = power ? r : q;
+            memset(to, 0, size * sizeof *to);
+            for (size_t i = 0; i < rows; i++)
+                for (size_t k = 0; k < rows; k++) {
+                    double dot = 0;
+                    for (size_t j = 0; j < columns; j++)
+                        dot += y[i * columns + j] * y[k * columns + j];
+                    for (size_t j = 0; j < columns; j++)
+                        to[i * columns + j] += dot * from[k * columns + j];
+                }
+        }
+        for (size_t i = 0; i < size; i++) y[i] = a * y[i] + b * q[i] + c * r[i];
+    }
+    free(q);
+    free(r);
+    return y;
+}
+
+/* Runs it with memory of exactly the size that it asks for. */
+static real *orthogonalized(size_t rows, size_t columns, const real *x, int64_t steps) {
+    size_t size = rows * columns, scratch = newton_schulz_scratch(rows, columns);
+    real *memory = malloc((scratch + 2 * GUARD) * sizeof(real)),
+         *copy = malloc(size * sizeof(real));
+    for (size_t i = 0; i < scratch + 2 * GUARD; i++) memory[i] = NAN;
+    memcpy(copy, x, size * sizeof(real));
+    const real *result = newton_schulz(rows, columns, copy, steps, memory + GUARD);
+    for (size_t i = 0; i < GUARD; i++)
+        cr_assert(isnan(memory[i]) && isnan(memory[GUARD + scratch + i]), "wrote outside");
+    real *kept = malloc(size * sizeof(real));
+    memcpy(kept, result, size * sizeof(real));
+    free(memory);
+    free(copy);
+    return kept;
+}
+
+Test(newton_schulz, agrees_with_its_definition) {
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int steps = 1; steps <= 6; steps++) {
+            size_t rows = shapes[s][0], columns = shapes[s][1], size = rows * columns;
+            real *x = random_reals(size, s + 1), *got = orthogonalized(rows, columns, x, steps);
+            double *want = definition(rows, columns, x, steps), error = 0;
+            for (size_t i = 0; i < size; i++) error = worse(error, fabs((double)got[i] - want[i]));
+            cr_expect(error <= (in_double() ? 1e-12 : 2e-5), "(%zu,%zu), %d steps: %g", rows,
+                      columns, steps, error);
+            free(x);
+            free(got);
+            free(want);
+        }
+}
+
+/* Rows of the result are nearly orthogonal and of length near 1: for a wide random matrix, whose
+   singular values are alike. */
+Test(newton_schulz, orthogonalizes) {
+    enum { HEIGHT = 24, COLUMNS = 400 };
+    real *x = random_reals(HEIGHT * COLUMNS, 1), *y = orthogonalized(HEIGHT, COLUMNS, x, 5);
+    for (size_t i = 0; i < HEIGHT; i++)
+        for (size_t k = 0; k <= i; k++) {
+            double product = dot(COLUMNS, y + i * COLUMNS, y + k * COLUMNS);
+            cr_expect(i == k ? product > 0.4 && product < 1.5 : fabs(product) < 0.3,
+                      "rows %zu and %zu: %g", i, k, product);
+        }
+    free(x);
+    free(y);
+}
+
+Test(newton_schulz, ignores_scale_and_keeps_zeros) {
+    enum { SIZE = 12 * 20 };
+    real *x = random_reals(SIZE, 1), *small = random_reals(SIZE, 1),
+         *zeros = calloc(SIZE, sizeof(real));
+    for (size_t i = 0; i < SIZE; i++) small[i] *= (real)0.0625;
+    real *of_x = orthogonalized(12, 20, x, 5), *of_small = orthogonalized(12, 20, small, 5),
+         *of_zeros = orthogonalized(12, 20, zeros, 5);
+    cr_expect(difference(SIZE, of_x, of_small) < 2e-6);
+    cr_expect(difference(SIZE, of_zeros, zeros) == 0);
+    real *all[] = {x, small, zeros, of_x, of_small, of_zeros};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* ---- schedules ---- */
+
+static struct schedule schedule_of(const char *name) {
+    int64_t kind = 0;
+    while (schedule_kinds[kind].name && strcmp(schedule_kinds[kind].name, name) != 0) kind++;
+    cr_assert(schedule_kinds[kind].name, "no schedule %s", name);
+    return (struct schedule){.kind = kind,
+                             .warmup = 100,
+                             .decay = 2000,
+                             .rate = 1e-3,
+                             .rate_min = 1e-4,
+                             .fraction = 0.2};
+}
+
+Test(schedule, warms_up_and_decays) {
+    struct schedule s = schedule_of("cosine");
+    cr_expect_float_eq(schedule_rate(&s, 0), 1e-3 / 101, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 99), 1e-3 * 100 / 101, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 100), 1e-3, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 1050), 5.5e-4, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 2000), 1e-4, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 9999), 1e-4, 1e-12);
+    s = schedule_of("linear");
+    cr_expect_float_eq(schedule_rate(&s, 575), 7.75e-4, 1e-12);
+    s = schedule_of("constant");
+    cr_expect_float_eq(schedule_rate(&s, 9999), 1e-3, 1e-12);
+}
+
+Test(schedule, wsd_is_constant_up_to_its_last_fraction) {
+    struct schedule s = schedule_of("wsd");
+    cr_expect_eq(schedule_begin(&s), 1600);
+    cr_expect_float_eq(schedule_rate(&s, 99), 1e-3 * 100 / 101, 1e-12);
+    for (int64_t step = 100; step < 1600; step++) cr_assert_eq(schedule_rate(&s, step), 1e-3);
+    cr_expect_float_eq(schedule_rate(&s, 1700), 1e-4 + 0.75 * 9e-4, 1e-12);
+    s.shape = DECAY_SQRT;
+    cr_expect_float_eq(schedule_rate(&s, 1700), 1e-4 + 0.5 * 9e-4, 1e-12);
+    cr_expect_float_eq(schedule_rate(&s, 2000), 1e-4, 1e-12);
+    s.fraction = 1;
+    cr_expect_eq(schedule_begin(&s), 100, "not before the end of warm-up");
+    s.fraction = 0;
+    cr_expect_eq(schedule_rate(&s, 1999), 1e-3);
+    cr_expect_eq(schedule_rate(&s, 2000), 1e-4);
+}
+
+/* What --resume relies on: as long as two schedules are stable, they have the same rates. */
+Test(schedule, stable_schedules_agree) {
+    struct schedule a = schedule_of("constant"), b = schedule_of("wsd");
+    b.decay = 900, b.rate_min = 0;
+    cr_expect(schedule_is_stable(&a, 1 << 30) && schedule_is_stable(&b, 720));
+    cr_expect(!schedule_is_stable(&b, 721));
+    for (int64_t step = 0; step < 720; step++)
+        cr_assert_eq(schedule_rate(&a, step), schedule_rate(&b, step));
+    a = schedule_of("cosine");
+    cr_expect(!schedule_is_stable(&a, 0), "cosine has no stable phase");
+}
+
+/* Every schedule warms up, stays between both rates and never rises after that. */
+Test(schedule, every_schedule_falls) {
+    for (size_t kind = 0; schedule_kinds[kind].name; kind++) {
+        struct schedule s = schedule_of(schedule_kinds[kind].name);
+        for (int64_t step = 1; step < 2100; step++) {
+            double before = schedule_rate(&s, step - 1), rate = schedule_rate(&s, step);
+            cr_assert(rate <= s.rate && rate >= (step < s.warmup ? 0 : s.rate_min), "%s: %g",
+                      schedule_kinds[kind].name, rate);
+            cr_assert(step <= s.warmup ? rate > before : rate <= before, "%s at %d",
+                      schedule_kinds[kind].name, (int)step);
+        }
+    }
 }

@@ -1,0 +1,156 @@
+/* Arithmetic of vectors. Loads and stores of the first n lanes: what they must not touch is NaN or stays
+   as it was. Rounding is what the source says (model/math/real.h): where the source has operators, a
+   product is rounded before the sum, and every form of mul_add() rounds alike. The compiler's flags
+   decide this, so these tests fail if a flag is lost, on processors that have a fused multiply-add. The
+   stated errors of exp, erf, tanh and the normal distribution, against libm in double. */
+#include "model/math/simd.h"
+#include "model/math/vecmath.h"
+#include "tests/support.h"
+#include <criterion/criterion.h>
+#include <math.h>
+
+Test(simd, load_first_reads_n_elements_and_zeros_the_rest) {
+    for (size_t n = 0; n <= (size_t)LANES; n++) {
+        real from[2 * LANES];
+        for (size_t i = 0; i < 2 * (size_t)LANES; i++) from[i] = i < n ? (real)i + 1 : NAN;
+        vec v = vec_load_first(from, n);
+        for (size_t i = 0; i < (size_t)LANES; i++)
+            cr_expect_eq(v[i], i < n ? (real)i + 1 : 0, "n %zu, lane %zu: %g", n, i, (double)v[i]);
+    }
+}
+
+Test(simd, store_first_writes_n_elements_and_leaves_the_rest) {
+    for (size_t n = 0; n <= (size_t)LANES; n++) {
+        real to[2 * LANES];
+        for (size_t i = 0; i < 2 * (size_t)LANES; i++) to[i] = -1;
+        vec v;
+        for (int i = 0; i < LANES; i++) v[i] = (real)i + 1;
+        vec_store_first(to, v, n);
+        for (size_t i = 0; i < 2 * (size_t)LANES; i++)
+            cr_expect_eq(to[i], i < n ? (real)i + 1 : -1, "n %zu, element %zu: %g", n, i,
+                         (double)to[i]);
+    }
+}
+
+enum { COUNT = 5 * LANES + 3 }; // full vectors and a rest
+
+/* x^2 - 1 of x = 1 + 2^-k: rounded twice it is 2^(1-k), fused it has 2^-2k more. */
+static real just_above_one(void) {
+    volatile real k = in_double() ? (real)0x1p-30 : (real)0x1p-13; // unknown to the compiler
+    return 1 + k;
+}
+
+static void fill(real *x, real *minus_one) {
+    for (int i = 0; i < COUNT; i++) x[i] = just_above_one(), minus_one[i] = -1;
+}
+
+Test(rounding, operators_round_a_product_before_the_sum) {
+    real x[COUNT], c[COUNT], plain[COUNT];
+    fill(x, c);
+    volatile real square = x[0] * x[0];
+    real twice = square - 1;
+    cr_assert(twice != (real)fma((double)x[0], (double)x[0], -1),
+              "the sample cannot tell the two apart");
+#pragma omp simd
+    for (int i = 0; i < COUNT; i++) plain[i] = x[i] * x[i] + c[i];
+    for (int i = 0; i < COUNT; i++) cr_expect(plain[i] == twice, "element %d of a loop", i);
+    cr_expect(x[1] * x[1] + c[1] == twice, "one by one");
+    vec v = vec_load(x), sum = v * v + vec_load(c);
+    for (int i = 0; i < LANES; i++) cr_expect(sum[i] == twice, "lane %d", i);
+}
+
+Test(rounding, mul_add_is_the_same_in_every_form) {
+    real x[COUNT], c[COUNT], loop[COUNT];
+    fill(x, c);
+    volatile real square = x[0] * x[0];
+    // 1 + 2^-k and its square are exact in double,
+    // so fma() in double rounds nothing
+    real want = REAL_FUSED ? (real)fma((double)x[0], (double)x[0], -1) : square - 1;
+#pragma omp simd
+    for (int i = 0; i < COUNT; i++) loop[i] = mul_add(x[i], x[i], c[i]);
+    for (int i = 0; i < COUNT; i++) cr_expect(loop[i] == want, "element %d of a loop", i);
+    cr_expect(mul_add(x[1], x[1], c[1]) == want, "one by one");
+    vec v = vec_load(x), sum = vec_mul_add(v, v, vec_load(c));
+    for (int i = 0; i < LANES; i++) cr_expect(sum[i] == want, "lane %d", i);
+    if (!in_double())
+        cr_expect(mul_add_float((float)x[1], (float)x[1], -1) == (float)want, "of floats");
+}
+
+static double ulps(float got, double want) {
+    float size = fabsf((float)want);
+    return fabs((double)got - want) / ((double)nextafterf(size, INFINITY) - (double)size);
+}
+
+/* The functions, the range in which they are compared with libm, and their stated errors. */
+static const struct {
+    const char *name;
+    float (*function)(float x);
+    double (*libm)(double x);
+    double from, to, step, limit;
+} functions[] = {{"exp", exp_float, exp, -87.3, 88.7, 2.7e-5, 1},
+                 {"exp_nonpositive", exp_nonpositive_float, exp, -87.3, 0, 2.7e-5, 1},
+                 {"erf", erf_float, erf, -6, 6, 2.3e-6, 2.6},
+                 {"tanh", tanh_float, tanh, -12, 12, 4.3e-6, 2}};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+Test(vecmath, functions_are_within_their_stated_errors) {
+    for (int i = 0; i < FUNCTIONS; i++) {
+        double worst = 0;
+        for (double x = functions[i].from; x < functions[i].to; x += functions[i].step)
+            worst = worse(
+                worst, ulps(functions[i].function((float)x), functions[i].libm((double)(float)x)));
+        cr_expect(worst > 0.1 && worst < functions[i].limit, "%s: %g ulp", functions[i].name,
+                  worst);
+        cr_expect(isnan(functions[i].function(NAN)), "%s of nan", functions[i].name);
+    }
+}
+
+Test(vecmath, exp_at_the_ends) {
+    cr_expect(exp_float(0) == 1 && exp_nonpositive_float(0) == 1);
+    cr_expect(exp_nonpositive_float(-0.0f) == 1);
+    cr_expect(exp_float(-INFINITY) == 0 && exp_nonpositive_float(-INFINITY) == 0);
+    cr_expect(exp_float(-1000) == 0 && exp_nonpositive_float(-1000) == 0);
+    cr_expect(isinf(exp_float(INFINITY)) && isinf(exp_float(89)));
+    cr_expect(isfinite(exp_float(88.7f)));
+    for (float x = 0; x < 1; x += 0.01f) // the rounding error of a difference that should be 0
+        cr_expect(ulps(exp_nonpositive_float(x), exp((double)x)) < 1);
+}
+
+Test(vecmath, erf_and_tanh_at_the_ends) {
+    cr_expect(erf_float(0) == 0 && tanh_float(0) == 0);
+    cr_expect(signbit(erf_float(-0.0f)) && signbit(tanh_float(-0.0f)));
+    cr_expect(erf_float(INFINITY) == 1 && tanh_float(INFINITY) == 1);
+    cr_expect(erf_float(-INFINITY) == -1 && tanh_float(-INFINITY) == -1);
+    cr_expect(ulps(erf_float(1e-30f), erf(1e-30)) < 2.6);
+    cr_expect(ulps(tanh_float(1e-30f), tanh(1e-30f)) < 2);
+}
+
+Test(vecmath, the_slope_of_tanh_keeps_its_digits) {
+    const double tolerance = in_double() ? 1e-15 : 4e-7;
+    for (double x = -40; x < 40; x += 1.3e-3) {
+        double want = pow(cosh((double)(real)x), -2);
+        cr_assert(fabs((double)tanh_slope((real)x) - want) <= tolerance * want, "at %g", x);
+    }
+    cr_expect(tanh_slope(0) == 1 && tanh_slope(1000) == 0 && tanh_slope(-INFINITY) == 0);
+    cr_expect(isnan(tanh_slope(NAN)));
+}
+
+Test(vecmath, normal_is_within_its_stated_error) {
+    double worst = 0, slope = 0;
+    for (double x = -14; x < 14; x += 4.3e-6) {
+        float at = (float)x, density, integral = normal_float(at, &density);
+        double want = exp(-0.5 * (double)at * (double)at) / sqrt(2 * acos(-1));
+        worst = worse(worst, fabs((double)integral - 0.5 * erfc(-(double)at * sqrt(0.5))));
+        slope = worse(slope, fabs((double)density - want));
+    }
+    cr_expect(worst > 1e-9 && worst < 1e-7, "%g", worst);
+    cr_expect(slope > 1e-9 && slope < 6e-8, "%g", slope);
+}
+
+Test(vecmath, normal_at_the_ends) {
+    float density;
+    cr_expect(normal_float(0, &density) == 0.5f && fabsf(density - 0.3989422804f) < 1e-7f);
+    cr_expect(normal_float(INFINITY, &density) == 1 && density == 0);
+    cr_expect(normal_float(-INFINITY, &density) == 0 && density == 0);
+    cr_expect(isnan(normal_float(NAN, &density)) && isnan(density));
+}
