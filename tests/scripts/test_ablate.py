@@ -1,11 +1,12 @@
-"""Ablations as a person would run them: grids, folders, what is refused, and jobs of Slurm."""
+"""Ablations as a person would run them: grids, folders, what is refused, and jobs of Slurm; lists whose options vary
+together; lists of runs (--grid=FILE); what a trial of the variants costs, and the last line, which compares them."""
 import os
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from ablation import RUN, lines, put_text, reason
+from ablation import EACH, RUN, lines, put_text, reason
 from conftest import SCRIPTS, TRAIN
 
 
@@ -119,3 +120,261 @@ def test_a_slurm_job_trains_and_continues(ablate):
 def test_help_on_an_option_of_train(ablate, tool):
     """./train's hint "--help=all lists them" works for the tool that called it."""
     assert "--norm-eps=X" in ablate("--help=norm-eps", script=tool).out
+
+
+# ---- grids ----
+
+SMALL = ("--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--max-iters=2", "--eval-iters=1", "--sample=0")
+
+
+@pytest.fixture
+def dry_run(run, tmp_path):
+    """The announcement of ablate.sh --dry-run with these words before and after --."""
+    (tmp_path / "text.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 50)
+
+    def announced(before, after=()):
+        ending = run("ablate.sh", "--dry-run", "--seeds=1", "--out=a", *before, "--", *SMALL, *after, "text.txt")
+        assert ending.status == 0, ending.err
+        return ending.out
+    return announced
+
+
+@pytest.mark.parametrize("words, grid", [
+    ([], "6 runs: norm ln bn rms x placement pre post x seed 1\n"),
+    (["--norm=ln,bn"], "2 runs: norm ln bn x placement pre x seed 1\n"),
+    (["--placement=pre,post"], "2 runs: placement pre post x norm ln x seed 1\n"),
+    (["--dropout=0,0.1"], "2 runs: dropout 0 0.1 x norm ln x placement pre x seed 1\n")])
+def test_what_is_not_in_the_grid_is_trains_default(dry_run, words, grid):
+    out = dry_run(words)
+    assert sorted(out.split("\n")[0].split(": ", 2)[2].split(" x ")) == sorted(grid[:-1].split(": ")[1].split(" x "))
+    assert out.split()[1] == grid.split()[0]
+
+
+@pytest.mark.parametrize("after, threads", [([], "2 threads"), (["--threads=1"], "1 thread"),
+                                            (["--threads=3"], "3 threads")])
+def test_the_threads_that_are_announced_are_those_that_run(dry_run, tmp_path, monkeypatch, after, threads):
+    (tmp_path / "nproc").write_text("#!/bin/sh\necho 2\n")
+    (tmp_path / "nproc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert f"1 side by side with {threads} each" in dry_run(["--jobs=1"], after)
+
+
+# ---- lists whose options vary together, and other names of values ----
+
+GIVEN = (*SMALL, "--warmup-iters=0", "text.txt")
+WITHOUT_STEPS = tuple(word for word in GIVEN if not word.startswith("--max-iters"))
+TIED = ("--norm=ln", "--placement=pre", "--batch-size,max-iters=1:24,4:6", "--out=a", "--seeds=1")
+EXPECTED = {
+    "2 runs: norm ln x placement pre x batch-size,max-iters 1:24 4:6 x seed 1": (TIED, [
+        "ln-pre-batch-size=1-max-iters=24-s1 --norm=ln --placement=pre --batch-size=1 --max-iters=24 --seed=1",
+        "ln-pre-batch-size=4-max-iters=6-s1 --norm=ln --placement=pre --batch-size=4 --max-iters=6 --seed=1"]),
+    "4 runs: placement,act,norm pre:gelu:ln post:relu:bn x seed 1 2": (
+        ("--placement,act,norm=pre:gelu:ln,post:relu:bn", "--seeds=2", "--out=a"), [
+            f"{norm}-{place}-act={act}-s{seed} --norm={norm} --placement={place} --act={act} --seed={seed}"
+            for seed in (1, 2) for norm, place, act in (("ln", "pre", "gelu"), ("bn", "post", "relu"))]),
+    # an alias is no list of its own: the last one counts
+    "1 runs: norm ln x placement pre x learning-rate 1e-3 x seed 1": (
+        ("--norm=ln", "--placement=pre", "--learning-rate=1e-2", "--lr=1e-3", "--out=a", "--seeds=1"),
+        ["ln-pre-learning-rate=1e-3-s1 --norm=ln --placement=pre --learning-rate=1e-3 --seed=1"]),
+    # a run's folder has the short name, whichever name the grid has
+    "4 runs: norm ln x placement pre peri x qk-norm rms off x seed 1": (
+        ("--norm=layernorm", "--placement=preln,peri", "--seeds=1", "--qk-norm=rmsnorm,off", "--out=a"),
+        [f"ln-{place}-qk-norm={norm}-s1 --norm=ln --placement={place} --qk-norm={norm} --seed=1"
+         for place in ("pre", "peri") for norm in ("rms", "off")]),
+    "2 runs: norm,placement bn:post dyt:pre x seed 1": (
+        ("--norm,placement=batchnorm:postln,dyt:pre", "--seeds=1", "--out=a"),
+        ["bn-post-s1 --norm=bn --placement=post --seed=1", "dyt-pre-s1 --norm=dyt --placement=pre --seed=1"]),
+    "2 runs: norm ln x placement pre x placement-attn post auto x seed 1": (
+        ("--norm=ln", "--placement=pre", "--placement-attn=postln,auto", "--seeds=1", "--out=a"),
+        [f"ln-pre-placement-attn={place}-s1 --norm=ln --placement=pre --placement-attn={place} --seed=1"
+         for place in ("post", "auto")])}
+
+
+@pytest.mark.parametrize("grid", EXPECTED)
+def test_lists_and_names(ablate, grid):
+    words, expected = EXPECTED[grid]
+    small = [word for word in GIVEN if not any(word.split("=")[0] + "=" in line for line in expected)]
+    ending = ablate(*words, "--list", "--", *small)
+    assert grid in ending.out
+    assert lines("a/grid.txt") == [f"{line} {' '.join(small)}" for line in expected]
+
+
+def test_results_have_a_column_for_each_tied_option(ablate):
+    assert "| batch-size | max-iters | median " in ablate(*TIED, "--", *WITHOUT_STEPS).out
+    results = Path("a/results.csv").read_text()
+    assert results.startswith("run,batch-size,max-iters,seed,")
+    assert "\nln-pre-batch-size=1-max-iters=24-s1,1,24,1,0,done,24," in results
+    assert "\nln-pre-batch-size=4-max-iters=6-s1,4,6,1,0,done,6," in results
+
+
+@pytest.mark.parametrize("first, second, runs", [
+    (TIED, ("--norm=ln", "--placement=pre", "--batch-size=1,4", "--max-iters=6,24", "--out=a", "--seeds=1"), 4),
+    (("--norm=layernorm", "--placement=preln,peri", "--qk-norm=rmsnorm,off", "--out=a", "--seeds=1"),
+     ("--norm=ln", "--placement=pre,peri", "--qk-norm=off,rms", "--out=a", "--seeds=1"), 4)])
+def test_the_same_grid_in_other_words_continues_a_folder(ablate, first, second, runs):
+    ablate(*first, "--list", "--", *WITHOUT_STEPS)
+    assert f"a/grid.txt, {runs} runs\n" in ablate(*second, "--list", "--", *WITHOUT_STEPS).out
+
+
+# ---- trials, which are counted ----
+
+GRID = ("--norm=ln,rms", "--placement=pre", "--out=a")
+FOUR = ("--", "--max-iters=4", *WITHOUT_STEPS)
+
+
+def test_a_variant_is_tried_once(ablate):
+    ablate.count()
+    assert "ablate: trying 2 variants first, about " in ablate(*GRID, "--seeds=1", *FOUR).err
+    assert len(lines("tried")) == 2
+    ending = ablate(*GRID, "--seeds=2", *FOUR)
+    assert "4 runs: norm ln rms x placement pre x seed 1 2; 2 have ended, 2 to do" in ending.out
+    assert "trying" not in ending.err and len(lines("tried")) == 2, "tried again"
+    ending = ablate("--norm=ln,rms,bn", *GRID[1:], "--seeds=3", "--list", *FOUR)
+    assert "ablate: trying 1 variant first, about " in ending.err
+    assert len(lines("tried")) == 3 and "--norm=bn" in lines("tried")[2]
+
+
+def test_a_trial_is_remembered_with_its_threads(ablate):
+    ablate.count()
+    for jobs, tried, source in ((2, 2, "a few steps"), (2, 2, "earlier runs"), (1, 4, "a few steps")):
+        ending = ablate(*GRID, f"--jobs={jobs}", "--seeds=1", "--list", *FOUR)
+        assert len(lines("tried")) == tried and f"(an estimate, from {source})" in ending.out
+
+
+def test_runs_that_are_done_say_how_long_others_take(ablate):
+    ablate.count()
+    ablate(*GRID, "--seeds=2", "--list", *FOUR)
+    for name, why, seconds in (("ln-pre-s1", "done", "7000,\n  \"a\": 0"), ("ln-pre-s2", "done", "7400.5"),
+                                  ("rms-pre-s1", "done", "7200"), ("rms-pre-s2", "diverged", "60")):
+        run = Path("a/runs", name)
+        run.mkdir()
+        (run / "summary.json").write_text(f'{{\n  "exit_reason": "{why}",\n  "seconds": {seconds}\n}}\n')
+    ending = ablate(*GRID, "--seeds=5", "--jobs=2", "--dry-run", *FOUR)
+    assert "10 runs: norm ln rms x placement pre x seed 1 2 3 4 5; 4 have ended, 6 to do" in ending.out
+    assert "expected: 2 h 00 min a run, 6 h 00 min in all, 2 side by side" in ending.out
+    assert "expected: 2 h 00 min a run, " in ablate(*GRID, "--seeds=9", "--jobs=2", "--dry-run", *FOUR).out
+    assert len(lines("tried")) == 2
+
+
+# ---- lists ----
+
+LIST = """# Two runs of ln, in the order of the list.
+late-s2 --norm=ln --seed=2 --batch-size=2 text.txt
+
+\tlate-s1\t--norm=ln --seed=1 --batch-size=2 text.txt # a comment
+other --norm=bn --batch-size=3 '--corpus=of mine/it'\\''s.txt'"""  # and no newline
+ALL = ("--grid=list.txt", "--jobs=1", "--out=a", "--", *EACH)
+
+
+@pytest.fixture
+def listed(ablate):
+    Path("of mine").mkdir()
+    put_text("of mine/it's.txt", 3000)
+    Path("list.txt").write_text(LIST)
+    return ablate
+
+
+def test_its_runs_are_done_in_its_order(listed):
+    listed.count()
+    ending, words = listed(*ALL), " ".join(EACH)
+    assert lines("a/grid.txt") == [f"late-s2 --norm=ln --seed=2 --batch-size=2 text.txt {words}",
+                                   f"late-s1 --norm=ln --seed=1 --batch-size=2 text.txt {words}",
+                                   f"other --norm=bn --batch-size=3 '--corpus=of mine/it'\\''s.txt' {words}"]
+    assert [line.split()[0] for line in lines("begun")] == ["late-s2", "late-s1", "other"]
+    assert "trying" not in ending.err
+    for part in ("3 runs: from list.txt", "expected: known when the first runs have ended; 1 side by side with ",
+                 "| norm | corpus | batch-size | median "):
+        assert part in ending.out
+    assert "\nother,bn,of mine/it's.txt,3,1,0,done,4," in Path("a/results.csv").read_text()
+    assert "ablate: scripts/compare.py a --a NAME=VALUE --b NAME=VALUE compares " in ending.err
+    assert "their common seeds (they differ in batch-size, corpus, norm)\n" in ending.err
+    listed(*ALL)  # nothing is left to do
+    assert len(lines("begun")) == 3
+    Path("list.txt").write_text(LIST + "\nlast --norm=rms --batch-size=2 text.txt\n")  # the rest of a longer list
+    ending = listed(*ALL)
+    assert "4 runs: from list.txt; 3 have ended, 1 to do" in ending.out and "(an estimate, from earlier runs)" in ending.out
+    assert len(lines("begun")) == len(lines("a/grid.txt")) == 4
+
+
+def test_a_folders_grid_is_a_list(listed):
+    listed("--grid=list.txt", "--list", "--out=a", "--", *EACH)
+    listed("--grid=a/grid.txt", "--list", "--out=b")
+    assert lines("b/grid.txt") == lines("a/grid.txt") and not os.listdir("b/runs")
+
+
+def test_a_run_that_fails_is_named(ablate):
+    Path("list.txt").write_text("good --norm=ln text.txt\nbad --norm=nosuch text.txt\n")
+    assert ("ablate: 1 of 2 runs failed; the same command tries them again:\n"
+            "ablate: bad: failed with exit status 2: train: --norm=nosuch: ") in ablate(*ALL, status=1).err
+    assert reason("good") == "done"
+
+
+def test_no_word_is_run_by_the_shell(ablate):
+    """Words of a list are data: a shell sees them quoted."""
+    Path("list.txt").write_text('a --corpus=$(touch~hurt) `touch~hurt`;touch~hurt "$HOME" --seed=$(touch${IFS}hurt)\n')
+    ablate("--grid=list.txt", "--list", "--out=a")
+    assert lines("a/grid.txt") == [
+        "a '--corpus=$(touch~hurt)' '`touch~hurt`;touch~hurt' '\"$HOME\"' '--seed=$(touch${IFS}hurt)'"]
+    ablate("--grid=list.txt", "--out=a", status=1)
+    assert not Path("hurt").exists() and not Path("~hurt").exists()
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("# nothing\n\n", "ablate: list.txt: has no run\n"),
+    ("a --norm=ln\nb '--norm=ln\n", "ablate: list.txt, line 2: a quote is not closed\n"),
+    ("a --norm=ln\n\na --norm=bn\n", "ablate: list.txt, line 3: 'a' is the name of line 1 too\n"),
+    ("--norm=ln --seed=1\n", "line 1: '--norm=ln' is no name for a run's folder ("),
+    ("../a --norm=ln\n", "line 1: '../a' is no name for a run's folder"),
+    ("a/b --norm=ln\n", "line 1: 'a/b' is no name for a run's folder"),
+    ("a --out=b\n", "line 1: --out=b: not for a run of a list"),
+    ("a --resume=b\n", "line 1: --resume=b: not for a run of a list"),
+    ("a -- text.txt\n", "line 1: --: what every run gets belongs after -- of the command\n"),
+    ("a -n ln\n", "line 1: -n: is not an option of ./train by its long name"),
+    ("a -\n", "line 1: -: is not an option of ./train by its long name, nor a corpus"),
+    ("a --sample=3\n", "ablate: list.txt, line 1: --sample: is after -- too\n"),
+    ("a --lr=3\n", "ablate: list.txt, line 1: --learning-rate: is after -- too\n"),
+    ("a --norm=ln\r\n", "line 1: holds a control character\n")])
+def test_bad_lines(ablate, text, complaint):
+    Path("list.txt").write_bytes(text.encode())
+    ending = ablate("--grid=list.txt", "--out=a", "--", "--sample=0", "--learning-rate=1e-3", status=2)
+    assert complaint in ending.err and not ending.out and not Path("a").exists()
+
+
+@pytest.mark.parametrize("words, status, complaint", [
+    (["--grid=nosuch"], 1, "ablate: nosuch: cannot be read (--grid=FILE: one run a line, a name "),
+    (["--grid="], 2, "ablate: --grid: must not be empty\n"),
+    (["--grid=list.txt", "--norm=ln,bn"], 2, "ablate: --grid=list.txt: lists each run; --NAME=A,B,... cannot be given too\n"),
+    (["--grid=list.txt", "--seeds=5"], 2, "each of its lines names its own --seed; --seeds cannot be given too\n")])
+def test_bad_commands(ablate, words, status, complaint):
+    Path("list.txt").write_text("a --norm=ln\n")
+    assert complaint in ablate(*words, "--out=a", status=status).err and not Path("a").exists()
+
+
+def test_a_folder_of_another_list_or_grid(ablate):
+    Path("list.txt").write_text("a --norm=ln\n")
+    ablate("--grid=list.txt", "--list", "--out=a")
+    Path("list.txt").write_text("a --norm=bn\n")
+    assert ("ablate: list.txt: a: a has this run with other options (another name, "
+            in ablate("--grid=list.txt", "--list", "--out=a", status=2).err)
+    assert ("ablate: a: already contains another grid: --grid -- (give another --out; "
+            in ablate("--norm=ln", "--list", "--out=a", status=2).err)
+
+
+def test_its_table_tells_runs_apart(ablate):
+    """Runs of a list that differ only in what they watch are rows of their own."""
+    Path("list.txt").write_text("a-s1 --norm=ln --seed=1\nb-s1 --norm=ln --seed=1 --eval-interval=2\n"
+                                "c-s1 --norm=bn --seed=1\n")
+    ending = ablate(*ALL, "text.txt")
+    assert "| norm | eval-interval | " in ending.out and "| ln | 2 | " in ending.out
+    assert "same seed" not in ending.err
+
+
+@pytest.mark.parametrize("words, baseline", [
+    (["--norm=ln,rms", "--placement=pre", "--batch-size=2,3"], "norm=ln"),
+    (["--norm=ln", "--placement=pre", "--batch-size=2,3"], "batch-size=2"),
+    (["--norm=ln", "--placement=pre"], ""),
+    (["--norm,placement=ln:pre,bn:post"], "norm=ln,placement=pre")])
+def test_the_last_line_says_how_to_compare(ablate, words, baseline):
+    ending = ablate(*words, "--seeds=2", "--out=a", "--", *EACH, "text.txt")
+    line = f"ablate: scripts/compare.py a --baseline {baseline} compares the variants by their seeds\n"
+    assert ending.err.endswith(line) if baseline else "compare.py" not in ending.err, ending.err

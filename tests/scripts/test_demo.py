@@ -1,8 +1,13 @@
-"""`make demo`: its runs, its picture, and whether its words agree with the numbers. For the words, TRAIN names a program
-that writes logs and summaries with the numbers of the test."""
+"""`make demo`, `make speedrun`, and the commands of PAPERS.md on a small text and with a smaller model."""
+import csv
 import json
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
+
+from conftest import ROOT, SCRIPTS, TRAIN
 
 SMALL = ("--n-layer=1", "--n-head=2", "--n-embd=8", "--block-size=8", "--batch-size=2", "--max-iters=20",
          "--eval-interval=10", "--eval-iters=1")
@@ -111,3 +116,103 @@ def test_wrong_commands(run, tmp_path, word, why):
     ending = run("demo.sh", word)
     assert ending.status == 2 and ending.err == f"demo: {word}: {why}\n"
     assert not (tmp_path / "runs").exists()
+
+
+# ---- make speedrun ----
+
+SHORT = ("--n-layer=1 --n-head=2 --n-embd=8 --block-size=8 --batch-size=2 --max-iters=4 --eval-interval=2 "
+         "--eval-iters=1 --warmup-iters=0 --checkpoint-interval=0").split()
+TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 50
+
+
+def rows(out):
+    return re.findall(r"^(\w+) +([0-9.]+) +([0-9.]+) s$", out, re.MULTILINE)
+
+
+def expect_table(run, ending, folder):
+    assert ending.status == 0, ending.err
+    assert [name for name, _, _ in rows(ending.out)] == ["nanogpt", "best"]
+    for name, loss, seconds in rows(ending.out):
+        full = run("train", f"--evaluate=runs/speedrun/{name}").out.split()[1]
+        summary = json.loads((folder / "runs/speedrun" / name / "summary.json").read_text())
+        assert loss == f"{float(full):.4f}" and seconds == f"{summary['seconds']:.1f}"
+    norms = [re.search(r"^norm = (\w+)$", (folder / f"runs/speedrun/{name}/config.ini").read_text(), re.MULTILINE)[1]
+             for name in ("nanogpt", "best")]
+    assert norms == ["ln", "rms"]
+
+
+def test_both_recipes_of_a_text(run, tmp_path):
+    (tmp_path / "a text.txt").write_text(TEXT)
+    for _ in range(2):  # the second time, the runs are replaced
+        ending = run("speedrun.sh", *SHORT, "a text.txt")
+        expect_table(run, ending, tmp_path)
+    assert "full validation split of a text.txt" in ending.out
+
+
+def test_without_a_text_it_takes_a_corpus_that_is_there(run, tmp_path):
+    corpora = tmp_path / "corpora"
+    corpora.mkdir()
+    (corpora / "tinyshakespeare.txt").write_text(TEXT)
+    ending = run("speedrun.sh", *SHORT, env={"CORPORA_DIR": str(corpora)})
+    expect_table(run, ending, tmp_path)
+    assert f"full validation split of {corpora}/tinyshakespeare.txt" in ending.out
+
+
+def test_wrong_words(run):
+    for word in ("--recipe=best", "--out=x", "-n"):
+        ending = run("speedrun.sh", word)
+        assert ending.status == 2 and ending.err.startswith(f"speedrun: {word}: "), ending.err
+    assert run("speedrun.sh", "missing.txt").status == 1
+
+
+# ---- PAPERS.md ----
+
+NARROW = "--n-embd=8 --n-head=2 --block-size=8 --batch-size=2 --eval-iters=1"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which all commands were given."""
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "scripts").symlink_to(SCRIPTS)
+    (folder / "train").symlink_to(TRAIN)
+    (folder / "data/corpora").mkdir(parents=True)
+    (folder / "data/corpora/tinyshakespeare.txt").write_text("the cat sees a dog, and the dog sees the cat.\n" * 50)
+    commands = "".join(re.findall(r"```\n(.*?)```", (ROOT / "scripts/PAPERS.md").read_text(encoding="utf-8"), re.DOTALL))
+    for old, new in (("--seeds=3", "--seeds=1"), ("--n-embd=64", NARROW), ("--max-iters=1001", "--max-iters=21")):
+        assert old in commands
+        commands = commands.replace(old, new).replace("--block-size=32 ", "").replace("--eval-iters=20 ", "")
+    ended = subprocess.run(["bash", "-ec", commands], cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+def table_of(folder, words):
+    """The rows of a picture's numbers: {(line, name): [x]}"""
+    subprocess.run([SCRIPTS / "plot.py", *words, "-o", "a.svg", "--table=a.csv"], cwd=folder, check=True)
+    found = {}
+    with open(folder / "a.csv", encoding="utf-8") as file:
+        for _, line, name, x, *_ in csv.reader(file):
+            found.setdefault((line, name), []).append(x)
+    return found
+
+
+def test_gradients_by_layer(folder):
+    assert (folder / "xiong.png").read_bytes().startswith(b"\x89PNG")
+    found = table_of(folder, ["runs/xiong", "--probes=layers", "--metrics=grad_norm", "--sites=mlp.c_proj.weight",
+                              "--columns=placement", "--steps=0,50,300"])
+    for placement in "pre", "post":
+        for layers in 3, 6, 12:
+            for step in 0, 50, 300:
+                line = f"{placement}, n-layer {layers}", f"grad_norm mlp.c_proj.weight step {step}"
+                assert len(found[line]) == layers, (line, sorted(found))
+
+
+def test_batch_statistics(folder):
+    assert (folder / "powernorm.png").read_bytes().startswith(b"\x89PNG")
+    found = table_of(folder, ["runs/powernorm", "--probes=distance,terms", "--sites=ln_1"])
+    assert "20" in found["bn, tinyshakespeare.txt", "dist_var ln_1 layer 0"]
+    assert "0" in found["pn, shuffled.txt", "g_mean ln_1 layer 3"]
+    # The control has the same characters in another order.
+    text, shuffled = (Path(folder, "data/corpora", f"{name}.txt").read_text() for name in ("tinyshakespeare", "shuffled"))
+    assert text != shuffled and sorted(text) == sorted(shuffled)

@@ -1,21 +1,24 @@
-"""What a picture of losses looks like: labels inside of it, lines of one width, numbers as people write them."""
+"""What scripts/plot.py draws and scripts/table.py prints: labels inside of a picture, lines that can be told apart,
+pictures of a given size, and which options distinguish runs."""
 import io
 import re
+from collections import namedtuple
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from planted import put_run
+from conftest import ROOT
+from planted import HEADER, put_run
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 
 import matplotlib.figure
-import numpy as np
-
 import plot
-from plots import looks
-from plots.plot_options import read_command
 from common.runs import number_text
+from plots import looks
 from plots.groups import Table
+from plots.plot_options import read_command
 from plots.svg import compact
 
 
@@ -102,3 +105,237 @@ def test_a_pages_pictures_are_small_and_show_the_same():
     assert before.shape == after.shape and len(after) > 10 and abs(before - after).max() < 0.051
     ids = re.findall(r' id="([^"]*)"', small)
     assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
+
+
+# ---- sizes ----
+
+NORMS, PLACES = ("ln", "rms", "bn", "gn", "dyt", "none"), ("post", "pre", "sandwich")
+Box = namedtuple("Box", "left top right bottom")  # points, from the upper left corner
+
+
+def picture_box(picture):
+    return Box(0, 0, *map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)', picture).groups()))
+
+
+def axes_box(picture, number):
+    """The rectangle in which the lines of a chart are drawn."""
+    path = re.search(rf'<g id="axes_{number}">.*?d="M ([\d.]+) ([\d.]+) \s*L ([\d.]+) [\d.]+ \s*L [\d.]+ ([\d.]+)', picture,
+                     re.DOTALL)
+    left, bottom, right, top = map(float, path.groups())
+    return Box(left, top, right, bottom)
+
+
+def text_of(picture, text):
+    """The lower left corner of a text, and the size of its letters."""
+    style, x, y = re.search(rf'<text style="([^"]*)" x="([-\d.]+)" y="([-\d.]+)"[^>]*>{re.escape(text)}<', picture).groups()
+    return float(x), float(y), float(re.search(r"font: (?:\w+ )?([\d.]+)px", style).group(1))
+
+
+def put_ablation(norms, places):
+    """An ablation's folder: the first norms in the first placements, two seeds each."""
+    Path("A").mkdir()
+    Path("A/grid.txt").touch()
+    for i in range(2 * norms * places):
+        put_run(f"A/runs/{i}", 2 + 0.01 * i, i % 2 + 1, norm=NORMS[i // 2 % norms], placement=PLACES[i // 2 // norms])
+
+
+@pytest.mark.parametrize("width, height, norms, places", [(3.3, 2.5, 2, 1), (3.3, 2.5, 3, 2), (3.3, 2.5, 6, 3),
+                                                          (6.75, 2.6, 2, 1), (6.75, 2.6, 6, 3), (10, 4.2, 6, 3)])
+def test_data_has_most_of_the_picture(run, draw, width, height, norms, places):
+    put_ablation(norms, places)
+    _, picture = draw("A", "--chart=curves", f"--size={width}x{height}")
+    box, data = picture_box(picture), axes_box(picture, 1)
+    assert abs(box.right - 72 * width) < 0.1 and abs(box.bottom - 72 * height) < 0.1
+    assert data.right - data.left > 0.8 * box.right and data.bottom - data.top > 0.4 * box.bottom
+    axis, seen = text_of(picture, "training step")[1], []
+    for i in range(norms * places):
+        label = NORMS[i % norms] + (f", {PLACES[i // norms]}" if places > 1 else "")
+        full = f"{label}: {2 + 0.01 * (2 * i + 0.5):.3f}"
+        text = full if f">{full}<" in picture else label
+        x, y, _ = text_of(picture, text)
+        assert width >= 10 and y < data.bottom or y > axis, f"{text} overlaps the chart"
+        assert x > 0 and x + 3 * len(text) < box.right and y < box.bottom, (text, x, y)
+        assert all(abs(y - other_y) > 4 or abs(x - other_x) > 20 for other_x, other_y in seen), f"{text} overlaps a text"
+        seen.append((x, y))
+
+
+def test_letters_get_smaller_but_can_be_read(run, draw):
+    put_ablation(2, 1)
+    large, small = (text_of(draw("A", "--chart=curves", f"--size={size}")[1], "training step")[2]
+                    for size in ("10x4.2", "3.3x2.5"))
+    assert large > small >= 7
+
+
+def test_rows_of_dots_have_letters_that_fit(run, draw):
+    put_ablation(6, 3)
+    _, picture = draw("A", "--chart=dots", "--size=3.3x2.5")
+    rows = [text_of(picture, f"ln, {place}") for place in PLACES]
+    for (_, above, _), (_, below, letters) in zip(rows, rows[1:]):
+        assert below - above >= letters
+    data = axes_box(picture, 1)
+    assert data.right - data.left > 0.6 * picture_box(picture).right
+
+
+def test_a_picture_without_room_is_refused(run):
+    put_ablation(6, 3)
+    ending = run("plot.py", "A", "--chart=curves", "--size=1x1", "-o", "a.svg")
+    assert (ending.status, ending.err) == (1, "plot: --size=1x1: the legend of 18 entries leaves no room for data (a larger "
+                                              "size, or fewer runs)\n") and not Path("a.svg").exists()
+
+
+def line_of(picture, colour):
+    """The place in the file, the width and the dashes of the first line of this colour."""
+    found = re.search(rf'style="([^"]*)stroke: {colour}; stroke-width: ([\d.]+)', picture)
+    return found.start(), float(found.group(2)), found.group(1).startswith("fill: none; stroke-dasharray")
+
+
+def test_lines_on_each_other_differ_in_dashes_only(run, draw):
+    for norm in ("ln", "rms"):
+        put_run(norm, 2.5, norm=norm, placement="pre")
+    _, picture = draw("ln", "rms", "--lines=val")
+    (below, lower, plain), (above, upper, dashed) = line_of(picture, "#0072b2"), line_of(picture, "#d55e00")
+    assert below < above and lower == upper and dashed and not plain
+
+
+def test_columns_of_curves_share_axes_and_looks(run, draw):
+    put_ablation(3, 2)
+    # Without one of them, the others keep their colours and dashes.
+    table, picture = draw(*(f"A/runs/{i}" for i in (0, 4, 6, 8, 10)), "--columns=placement", "--lines=val")
+    assert {'curves,"post, bn",validation,10,2.04,,,1', 'curves,"pre, rms",validation,10,2.08,,,1'} <= set(table)
+    first, second = axes_box(picture, 1), axes_box(picture, 2)
+    assert abs(first.top - second.top) < 0.1 and first.right < second.left
+    assert abs((first.right - first.left) / (second.right - second.left) - 1) < 0.1
+    assert all(f">{label}<" in picture for label in ("post", "pre", "ln", "rms", "bn"))
+    assert picture.count(">ln<") == 1, "twice in the legend"
+    assert line_of(picture, "#d55e00")[1] == line_of(picture[picture.index('<g id="axes_2">'):], "#d55e00")[1]  # ln
+
+
+@pytest.mark.parametrize("words, status, complaint", [
+    (["--columns=size"], 1, "plot: --columns=size: not an option of these runs\n"),
+    (["--chart=dots", "--columns=norm"], 2, "plot: --columns: works only with --probes=layers and --chart=curves")])
+def test_wrong_columns(run, words, status, complaint):
+    put_ablation(3, 2)
+    ending = run("plot.py", "A", *words, "-o", "b.svg")
+    assert ending.status == status and ending.err.startswith(complaint)
+
+
+# ---- labels ----
+
+HAND = dict(placement="pre", n_layer=1, n_embd=64, n_head=4, bn_momentum=0.1, norm_groups=4, max_iters=200,
+            lr_decay_iters=200, learning_rate=3e-3, min_lr=3e-4, eval_iters=10, threads=1)
+FIRST = dict(HAND, n_layer=2, max_iters=100, lr_decay_iters=100, learning_rate=1e-3, min_lr=1e-4)
+
+
+@pytest.fixture
+def table(run):
+    """The lines that table.py prints; it must succeed without a word on standard error."""
+    def lines(*words):
+        ending = run("table.py", *words)
+        assert (ending.status, ending.err) == (0, ""), ending.err
+        return ending.out.splitlines()
+    return lines
+
+
+def test_the_list_of_watching_options_is_whole():
+    """Options that may change on --resume do not change what a run learns, except for the text and the length."""
+    from common.run_options import WATCHING
+    tables = "".join(path.read_text() for path in sorted((ROOT / "model/lab").glob("config*.c")))
+    free = {row[1] for row in re.finditer(r'\{"([a-z-]+)", OPTION_(?:(?!\n    \{).)*?OPTION_FREE', tables, re.S)}
+    assert len(free) > 5 and free - set(WATCHING) == {"corpus", "max-iters", "max-seconds", "stop-at"}
+
+
+def test_runs_made_by_hand_have_their_folders_names(draw):
+    put_run("runs/first try", 3, **FIRST)
+    put_run("runs/wide", 2.5, **{**HAND, "n_embd": 128, "eval_iters": 20, "threads": 2})
+    _, picture = draw("runs")
+    assert ">first try: 3.000<" in picture and ">wide: 2.500<" in picture and "n-layer" not in picture
+    put_run("runs/wide-s2", 2.7, seed=2, **{**HAND, "n_embd": 128})
+    Path("runs/wide").rename("runs/wide-s1")
+    _, picture = draw("runs")  # eval-iters and threads make no variant
+    assert ">first try: 3.000<" in picture and ">wide: 2.600<" in picture
+    # In an ablation, and where names do not help: options, except those that follow from others.
+    Path("grid.txt").touch()
+    _, picture = draw(".")
+    assert ">n-layer 1, n-embd 128, max-iters 200, learning-rate 3e-3: 2.600<" in picture
+    assert "min-lr" not in picture and "eval-iters" not in picture
+
+
+def test_options_without_effect_make_no_variant(run, tmp_path):
+    (tmp_path / "grid.txt").touch()
+    for i, (norm, momentum) in enumerate((("ln", 0.1), ("ln", 0.01), ("bn", 0.1), ("bn", 0.01))):
+        put_run(f"runs/{norm}{i % 2}", 2 + 0.25 * i, **{**FIRST, "norm": norm, "bn_momentum": momentum})
+    ending = run("plot.py", ".", "-o", "a.svg")
+    assert (ending.status, ending.err) == (0, "plot: ./runs/ln1 is left out: it differs from ./runs/ln0 only in "
+                                              "bn-momentum, which has no effect there\n")
+    picture = Path("a.svg").read_text()
+    for text in "ln: 2.000", "bn, bn-momentum 0.1: 2.500", "bn, bn-momentum 0.01: 2.750":
+        assert f">{text}<" in picture
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_updates_that_equal_tokens_ask_for_make_no_variant(table, more):
+    """Grids at equal tokens: larger batches have fewer updates, which is no difference of its own."""
+    for i, (batch, updates) in enumerate(((1, 1000), (4, 250), (6, 167))):
+        put_run(f"runs/{i}", 2 + 0.25 * i, placement="pre", batch_size=batch, grad_accum=1, block_size=16,
+                max_iters=updates + more * i)
+    head = table("runs")[0]
+    assert "batch-size" in head and ("max-iters" in head) == bool(more)
+
+
+def test_the_training_part_is_drawn_where_it_was_measured(draw):
+    put_run("old", 3, placement="pre")
+    put_run("new", 2.5, norm="bn", placement="pre")
+    Path("new/log.csv").write_text(HEADER.rstrip() + ",eval_train_loss\n0,0,0,0.01,4,4,1,960,3.5\n"
+                                   "5,0.5,480,0.01,3,,1,960,\n10,1,960,0.01,,2.5,1,960,2.25\n")
+    table, picture = draw("old", "new")
+    measured = [line for line in table if "training split" in line]
+    assert measured == [f"curves,new,training split,{step},{loss},,,1" for step, loss in ((0, 3.5), (10, 2.25))]
+    assert ">training split, evaluated<" in picture
+    for words in ["old", "new", "--lines=val,train"], ["old"]:
+        table, picture = draw(*words)
+        assert "training split" not in "".join(table) + picture
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+def test_a_table_of_runs_made_by_hand(table):
+    put_run("runs/a", 3, **FIRST)
+    put_run("runs/b", 2.5, **{**HAND, "bn_momentum": 0.2, "eval_iters": 20, "threads": 2})
+    head, _, *rows = table("runs")
+    assert head.startswith("| run | n-layer | max-iters | learning-rate | median |")
+    assert "| a | 2 | 100 | 1e-3 | 3.0000 | 3.0000 |  | 3.0000 | 1 | 0 | 0 | 0 | 2 |" in rows
+    put_run("runs/b2", 2.7, seed=2, **HAND)
+    assert ("| 1 | 200 | 3e-3 | 2.6000 | 2.6000 ± 0.1414 | 2.5000 to 2.7000 | 2.6000 ± 0.1414 | 2 | 0 | 0 | 0 | 2 |"
+            in table("runs/a", "runs/b", "runs/b2"))
+
+
+def test_the_table_names_the_grammar(table):
+    for i, corpus in enumerate((None, "a.txt")):
+        put_run(f"runs/{i}", 2, corpus=corpus, placement="pre")
+    rows = "\n".join(table("runs"))
+    assert "| 0 | grammar | 2.0000 |" in rows and "| 1 | a.txt | " in rows
+
+
+def test_where_a_run_starts_is_named(table, draw):
+    """Runs of versions without --start had random weights."""
+    put_run("runs/1", 3, **FIRST)
+    put_run("runs/2", 2, **FIRST, start="runs/first")
+    put_run("runs/3", 2, seed=2, **FIRST, start=None)
+    _, picture = draw("runs")
+    assert ">start random: 2.500<" in picture and ">start first: 2.000<" in picture
+    rows = "\n".join(table("runs/2", "runs/3"))
+    assert "| runs/first | 2.0000 |" in rows and "| random | 2.0000" in rows
+
+
+@pytest.mark.parametrize("status, words, why", [
+    (2, [], "table: the following arguments are required: FOLDER | RUN"),
+    (2, ["--cvs=x", "runs"], "table: unrecognized arguments: --cvs=x"),
+    (2, ["--csv=", "runs"], "table: --csv: must name a file"),
+    (1, ["nosuch"], "table: nosuch: no run in it (a RUN is")])
+def test_wrong_commands_of_the_table(run, status, words, why):
+    ending = run("table.py", *words)
+    assert ending.status == status and why in ending.err and ending.err.count("\n") == 1 and not ending.out
+
+
+def test_help_of_the_table(table):
+    assert any("scripts/table.py [--csv=FILE] FOLDER | RUN..." in line for line in table("--help"))

@@ -1,0 +1,300 @@
+"""The runs of a report: what a claim costs, other texts, how recipes are tuned on planted losses (the grid grows, stuck
+seeds do not win, trials are equal), and the instruments of E10 and E24."""
+import csv
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
+pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
+
+from claims import costs, lab as labs, outliers, plan, recipes
+from claims.lab import UNTRAINED
+
+
+# ---- costs of a claim ----
+
+@pytest.mark.parametrize("seconds, text", [(0.2, "0 seconds"), (1, "1 second"), (40, "40 seconds"), (58, "1 minute"),
+                                           (60, "1 minute"), (150, "2 minutes"), (3600, "1 hour"),
+                                           (9000, "2.5 hours")])
+def test_durations_have_one_or_many(seconds, text):
+    assert costs.duration(seconds) == text
+
+
+def test_each_claim_is_listed_with_its_cost(run):
+    ending = run("report.py", "--size=mini", "--list-claims", "--jobs=2")
+    assert ending.status == 0 and not ending.err, ending.err
+    lines = {line.split()[0]: line for line in ending.out.splitlines()}
+    assert " E11 " in lines["B4"] and " no runs " in lines["B4"]
+    assert " E1 E3 " in lines["A17"] and " runs, " in lines["A17"] and " on 2 cores " in lines["A17"]
+    assert len(lines) > 60
+
+
+def test_the_list_of_a_claims_runs_starts_with_the_same_cost(run, tmp_path):
+    claims = run("report.py", "--size=mini", "--list-claims", "--jobs=2").out.splitlines()
+    line, = (line for line in claims if line.startswith("A17"))
+    ending = run("report.py", "--size=mini", "--claim=A17", "--list", "--jobs=2", "--out=r")
+    assert ending.status == 0 and f" {ending.err.removeprefix('report: ').strip()} " in line, ending.err
+    listed = len((tmp_path / "r/wanted.txt").read_text().splitlines())
+    assert ending.out.startswith(f"r/wanted.txt: {listed} runs; runs at tuned learning rates are listed once")
+    assert listed < int(ending.err.split()[2])
+
+
+@pytest.mark.parametrize("words", [["--list"], []])
+def test_a_claim_without_runs_in_a_fresh_folder(run, tmp_path, words):
+    ending = run("report.py", "--size=mini", "--claim=D9", "--out=r", *words)
+    assert ending.status == 0, ending.err
+    if words:
+        assert ending.out == "no runs are missing: nothing to list\n"
+        return
+    assert "report: no runs\n" in ending.err
+    verdict, first, *rest = ending.out.splitlines()
+    assert verdict.split()[:2] == ["D9", "false"]
+    assert first.startswith("  decided by ") and first.endswith(": fails")
+    assert not any("decided by" in line for line in rest)
+    page = (tmp_path / "r/report.html").read_text()
+    assert 0 < page.find("The claim that was asked for: D9") < page.find("<section", page.find("<section") + 1)
+    assert "The role of LayerNorm in the Transformer architecture" in page
+
+
+# ---- other texts ----
+
+TEXT = "the cat sees a dog, and the dog sees the cat.\n" * 120
+
+
+def test_another_text_has_facts_of_its_own(run, tmp_path):
+    (tmp_path / "first.txt").write_text(TEXT)
+    (tmp_path / "second.txt").write_text(TEXT[::-1])
+    ending = run("report.py", "--size=mini", "--only=E23", "--corpus=first.txt", "--other-corpus=second.txt", "--out=r")
+    assert ending.status == 0, ending.err
+    with open(tmp_path / "r/facts.csv", encoding="utf-8", newline="") as file:
+        losses = [row for row in csv.reader(file) if row[0] == "E23" and "val_loss" in row]
+    for norm in ("none", "ln", "rms", "bn"):
+        for text in ("first", "second"):
+            assert len({row[-1] for row in losses if text in row and f"norm={norm}" in row}) > 1, (norm, text)
+
+
+@pytest.mark.parametrize("option, why", [
+    ("--other-corpus=missing.txt", "missing.txt: No such file or directory"),
+    ("--other-corpus=first.txt", "--other-corpus: a text has the name of one of --corpus")])
+def test_other_texts_that_are_refused(run, tmp_path, option, why):
+    (tmp_path / "first.txt").write_text(TEXT)
+    ending = run("report.py", "--size=mini", "--only=E23", "--corpus=first.txt", option, "--out=r")
+    assert (ending.status, ending.err) == (1, f"report: {why}\n")
+
+
+# ---- recipes ----
+
+XS, S, M = plan.LEVELS["full"][0]
+STUCK = 3.3 + UNTRAINED
+
+
+class Lab:
+    """Knows the loss of every run, of a bowl around its best recipe, and counts the runs."""
+
+    def __init__(self, std=0.08, rate=1e-2, stuck=lambda std, rate, seed: False):
+        self.best, self.stuck, self.runs = (std, rate), stuck, set()
+
+    def loss_of(self, run):
+        std, rate = (run.options.get(name, default) for name, default in (("init-std", 0.02), ("learning-rate", 1e-3)))
+        self.runs.add(str(sorted(run.options.items())) + str(run.seed))
+        if self.stuck(std, rate, run.seed):
+            return STUCK
+        return 2 + sum(math.log(a / b) ** 2 for a, b in zip((std, rate), self.best)) / 10 + run.seed / 1e4
+
+
+def best(lab, size, options=None):
+    options = options or {"norm": "ln"}
+    return plan.Tuning("text", lab).recipes(size, [options])[tuple(options.items())]
+
+
+def cell(recipe):
+    return recipe["init_std"], float(recipe["learning_rate"])
+
+
+def test_the_best_cell_is_found():
+    first, second = best(Lab(), XS)
+    assert cell(first) == (0.08, 1e-2) and cell(second) in ((0.08, 1.8e-2), (0.08, 5.6e-3))
+    assert not first["learning_rate"].at_end()
+
+
+def test_a_quarter_of_a_decade_is_tried_for_small_models():
+    assert cell(best(Lab(rate=5.6e-3), XS)[0]) == (0.08, 5.6e-3)
+
+
+def test_the_grid_grows_where_the_best_is_at_an_end():
+    first = best(Lab(std=0.64, rate=1e-1), XS)[0]
+    assert cell(first) == (0.64, 1e-1) and first["learning_rate"].at_end()  # twice, and then it is flagged
+    first = best(Lab(std=0.32), XS)[0]
+    assert cell(first) == (0.32, 1e-2) and not first["learning_rate"].at_end()
+
+
+def test_a_cell_with_a_stuck_seed_does_not_win():
+    assert cell(best(Lab(stuck=lambda std, rate, seed: std == 0.08 and seed == 102), XS)[0])[0] != 0.08
+
+
+def test_recipes_are_unknown_until_all_runs_have_ended():
+    class Nothing:
+        def loss_of(self, run):
+            return None
+
+    tuning = plan.Tuning("text", Nothing())
+    assert tuning.recipes(XS, [{"norm": "ln"}]) == {} and len(tuning.wanted) == 20
+    assert all(run.options["hold-out"] == plan.HELD_OUT and run.seed == 101 for run in tuning.wanted)
+
+
+def test_all_variants_of_a_group_have_the_same_number_of_trials():
+    lab = Lab(std=0.16, stuck=lambda std, rate, seed: rate >= 0.1)
+    tuning = plan.Tuning("text", lab)
+    assert set(tuning.recipes(XS, recipes.groups_of(XS)[0]))
+    counts = {}
+    for run in {plan.run_name(run): run for run in tuning.wanted}.values():
+        variant = run.options["norm"], run.options.get("placement")
+        counts[variant] = counts.get(variant, 0) + 1
+    assert len(counts) == 5 and max(counts.values()) - min(counts.values()) <= 4 * 4  # quarters differ
+
+
+def test_a_large_model_is_tuned_around_a_smaller_one():
+    class Growing(Lab):
+        """The best initialization halves and the best rate falls with each size."""
+        def loss_of(self, run):
+            step = {32: 0, 64: 1, 128: 2}[run.options["n-embd"]]
+            self.best = 0.16 / 2 ** step, (3e-2, 1e-2, 3e-3)[step]
+            return super().loss_of(run)
+
+    tuning = plan.Tuning("text", Growing())
+    found = recipes.recipes_of(M, tuning, recipes.groups_of(M)[0])
+    assert {cell(best[0]) for best in found.values()} == {(0.04, 3e-3)} and len(found) == 5
+    assert all(best[0]["learning_rate"].at_end() for best in found.values())  # the last round moved: flagged
+    runs = {plan.run_name(run): run for run in tuning.wanted}.values()
+    assert {sum(run.options["n-embd"] == 64 and run.options["norm"] == norm for run in runs)
+            for norm in ("bn", "none")} == {8}  # two crosses that share two cells
+
+
+@pytest.mark.parametrize("size", [XS, S])
+def test_factors_and_budgets_have_the_best_recipe(size):
+    tuned = plan.Tuning("text", Lab())
+    runs = list(recipes.factor_runs(size, tuned))
+    assert {run.variant for run in runs} >= {"norm=bn width=64", "depth=8 norm=none", "norm=ln updates=70%"}
+    assert all("init-std" in run.options for run in runs)
+
+
+# ---- instruments ----
+
+RANDOM = np.random.default_rng(1)
+
+
+def test_an_outlier_channel_has_kurtosis_and_a_peak():
+    x = RANDOM.standard_normal((8, 16, 32))
+    assert abs(outliers.kurtosis(x)) < 0.2 and outliers.peak(x) < 6
+    x[..., 3] *= 100
+    assert outliers.kurtosis(x) > 20
+    assert outliers.peak(x) == pytest.approx(np.abs(x).max() / math.sqrt((x ** 2).mean()))
+
+
+def test_first_tokens_share():
+    equal = np.tril(np.ones((2, 4, 16, 16)))
+    equal /= equal.sum(-1, keepdims=True)
+    share, ratio = outliers.first_share(equal)
+    assert ratio == pytest.approx(1) and share == pytest.approx(np.mean(1 / np.arange(9, 17)))
+    sink = np.zeros_like(equal)
+    sink[..., 0] = 1
+    assert outliers.first_share(sink)[0] == 1
+
+
+@pytest.mark.parametrize("bits, steps", [(8, 255), (4, 15)])
+def test_rounding_has_equal_steps(bits, steps):
+    x = RANDOM.standard_normal(10000).astype(np.float32)
+    found = outliers.rounded(x, bits)
+    step = np.abs(x).max() / (steps // 2)
+    assert len(np.unique(found)) <= steps and np.abs(found - x).max() <= step / 2 * 1.001
+    assert found.dtype == x.dtype and (outliers.rounded(0 * x, bits) == 0).all()
+
+
+def test_inputs_of_linear_layers_are_rounded_and_restored():
+    torch = pytest.importorskip("torch")
+    import normlab
+    model = normlab.Model(normlab.Config(8, n_layer=1, n_embd=8, n_head=2, block_size=4)).eval()
+    seen, layer = [], model.transformer["h"][0].mlp.c_fc
+    layer.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    ids = torch.arange(4)[None]
+    exact = model(ids)
+    with normlab.rounded_inputs(model, 4):
+        assert not torch.equal(model(ids), exact)
+    assert torch.equal(model(ids), exact)
+    plain, coarse, _ = seen
+    assert len(plain.unique()) > 15 >= len(coarse.unique())
+
+
+class Noisy:
+    """A lab whose models predict each next character from the one they read: logits of a table."""
+
+    class Run:
+        corpus, options = "text", {"block-size": 16}
+
+    def text(self, label):
+        return "abce" * 2000
+
+    def dump(self, folder, text, *words):
+        ids = np.array(["abce".index(symbol) for symbol in text])
+        return {"logits": 5.0 * np.eye(4)[(ids[:-1] + 1) % 4][None], "targets": ids[None, 1:]}
+
+
+def test_noise_costs_more_the_stronger_it_is():
+    found = outliers.noise_sweep(Noisy(), "", Noisy.Run())
+    costs = [found[f"noise_cost_{strength}"] for strength in (1, 2, 5, 10, 20)]
+    assert costs == sorted(costs) and costs[0] > 0
+    assert costs[-1] == pytest.approx(5 * 0.2 * 3 / 4, rel=0.2)  # a wrong character, in 3 of 4 draws, costs 5 nats
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+class TextLab(Lab):
+    bases = ("text",)
+
+    def longest(self):
+        return "text"
+
+    def part(self, label, count):
+        return f"{label}-first-{count}"
+
+    def spread(self, label, more):
+        return f"{label}-spread-{more}"
+
+
+def test_outliers_are_measured_by_norm_placement_and_optimizer():
+    runs = list(recipes.outlier_runs(XS, plan.Tuning("text", TextLab())))
+    variants = {run.variant for run in runs}
+    assert {f"norm={norm} optimizer={name} placement=pre" for norm in ("none", "ln", "rms", "bn", "dyt", "derf")
+            for name in ("adamw", "muon", "sgd")} <= variants
+    assert {"norm=ln optimizer=adamw placement=post", "norm=ln optimizer=adamw placement=peri"} <= variants
+    assert all(run.measures == ("ending", "outliers", "rounding") for run in runs)
+
+
+def test_a_norm_free_kind_gets_the_best_pair_of_alphas():
+    class Alphas(TextLab):
+        """Losses are lowest with alpha 2 in attention and 0.5 elsewhere, and lower with a learned scale."""
+        def loss_of(self, run):
+            known = [float(run.options.get(name, 0.5)) for name in ("dyt-alpha-attn", "dyt-alpha")]
+            return super().loss_of(run) + abs(known[0] - 2) + abs(known[1] - 0.5) - 0.1 * ("embd-scale" in run.options)
+
+    runs = [run for run in recipes.norm_free_runs(XS, plan.Tuning("text", Alphas())) if "own=" in run.variant]
+    both = [run.options for run in runs if run.variant == "norm=dyt own=both"]
+    assert len(both) == 8 and all((one["dyt-alpha-attn"], one["dyt-alpha"], one["embd-scale"]) == (2.0, 0.5, "learned")
+                                  for one in both)
+    assert not any("dyt-alpha" in run.options for run in runs if "own=scale" in run.variant or "own=off" in run.variant)
+
+
+def test_parts_of_a_text_have_their_own_runs():
+    runs = [run for run in recipes.norm_free_runs(XS, plan.Tuning("text", TextLab())) if "characters" in run.variant]
+    assert {run.corpus for run in runs} == {f"text-first-{count}" for count in (100000, 1000000, 4000000)}
+    assert {run.options["max-iters"] for run in runs} == {recipes.LONGER * XS["max-iters"]}
+
+
+def test_lines_have_the_same_mean_length(tmp_path):
+    text = "word " * 60000
+    lengths = {more: [len(line) for line in labs.cut(text, 32 - more, 32 + more, labs.random.Random(1)).splitlines()]
+               for more in recipes.SPREADS}
+    assert set(lengths[0][:-1]) == {32} and min(lengths[29]) == 3 and max(lengths[29]) == 61
+    assert all(abs(np.mean(one) - 32) < 1 for one in lengths.values())
