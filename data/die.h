@@ -13,8 +13,8 @@ enum {
     STATUS_DIVERGED = 3, // training produced NaN or infinity
 };
 
-/* Where several processes work together: says the line and ends the others, if they do not end by
-   themselves. NULL: this process is alone. */
+/* With several processes: prints the line and ends the others, if they do not end by themselves.
+   NULL: this process is alone. */
 extern void (*die_end)(int status, const char *line);
 
 /* Prints "train: " and the formatted message as one line on standard error, then exits with
@@ -30,12 +30,12 @@ void notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
    them. */
 void notice_start(bool shown);
 
-/* `count` objects of `size` bytes, zeroed. Dies with status 1 if there is not enough memory; `what`
-   says in the message what it is for, as in "the corpus". The caller frees it. */
+/* Allocates `count` objects of `size` bytes, zeroed. Dies with status 1 if there is not enough
+   memory; `what` names its purpose in the message, as in "the corpus". The caller frees it. */
 void *memory_take(size_t count, size_t size, const char *what);
 
-/* The memory resized to `count` objects, as by realloc(): new objects are not zeroed, and NULL is
-   memory of none. Dies as memory_take() does. */
+/* Resizes the memory to `count` objects, as realloc() does: new objects are not zeroed, and
+   `memory` may be NULL. Dies as memory_take() does. */
 void *memory_grow(void *memory, size_t count, size_t size, const char *what);
 
 #endif

@@ -53,8 +53,8 @@ struct kind_option {
     } measured[STATISTICS_SOURCES];
 };
 
-/* Adds a kind's options to the list of those of all kinds, which has room for KIND_OPTIONS_MAX: each
-   once, by rank. Lists end with NULL. */
+/* Adds a kind's options to the list of those of all kinds, which has room for KIND_OPTIONS_MAX:
+   each once, by rank. Lists end with NULL. */
 void kind_options_add(const struct kind_option **list, const struct kind_option *const *options);
 
 /* The index of the option of this name; dies with status 2 if the list lacks it. */

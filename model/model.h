@@ -1,6 +1,6 @@
-/* The Transformer: embeddings, L layers of attention and MLP, final norm, head (by default tied to the
-   token embedding), cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares its tensors
-   and takes its memory; model_pass.c computes. */
+/* The Transformer: embeddings, L layers of attention and MLP, final norm, head (by default tied to
+   the token embedding), cross-entropy. Parameter names and shapes are nanoGPT's. model.c declares
+   its tensors and takes its memory; model_pass.c computes. */
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -68,14 +68,15 @@ const struct placement *model_placement(const struct model_config *config, int s
 /* The row of the attention, or of the MLP, of layer l. */
 const struct placement *model_row(const struct model_config *config, int site, size_t l);
 
-/* The connection of the sub-layers with this row of placements, and whether one at a site has this
-   kind. */
+/* The connection of the sub-layers with this row of placements. Whether some sub-layer's connection
+   has this kind. */
 const struct connection_kind *model_connection(const struct model_config *config,
                                                const struct placement *row);
 bool model_has_connection(const struct model_config *config, const struct connection_kind *kind);
 
-/* Heads of keys and values, and hidden units of the MLP: what was chosen, or n_head; and 4 n_embd, or
-   with a gate 8/3 n_embd, rounded up to a multiple of 32, which has about as many weights. */
+/* The number of key/value heads: the configured one, or n_head. The number of hidden units of the
+   MLP: the configured one, or 4 n_embd. With a gate it is 8/3 n_embd, rounded up to a multiple of
+   32, which gives about as many weights. */
 size_t model_kv_heads(const struct model_config *config);
 size_t model_ffn_width(const struct model_config *config);
 
@@ -112,11 +113,11 @@ struct model {
         wte_embedding;      // wte; if the head is tied to it and a batch has several parts, with a
                             // gradient of its own
     struct gain embd_scale; // one factor of all embeddings, if any
-    struct rope rope;       // of every attention
+    struct rope rope;       // shared by all attention sub-layers
     struct layer *layer;    // (L)
     struct norm embedding_norm, final;
     struct connection
-        end; // of what the head reads of several streams; kind is NULL if there is one
+        end; // mixes several streams into the head's input; kind is NULL with one stream
     struct linear head;
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
@@ -152,11 +153,11 @@ void model_free(struct model *model);
 bool model_needs_batch(const struct model_config *config);
 
 /* A batch may go through the model in micro-batches: runs of full sequences, so that only one of
-   them needs memory for its activations. Sums over tokens are split at the same rows as those of the
-   full batch and added in the same order, so the results have the same bits.
+   them needs memory for its activations. Sums over tokens are split at the same rows as those of
+   the full batch and added in the same order, so the results have the same bits.
 
-   The micro-batch of `batch`, some sequences of the batch `all`, that starts at sequence `first` of
-   it: all of it, if there is memory. */
+   Returns the micro-batch that starts at sequence `first` of `batch`, which has some or all
+   sequences of the batch `all`. If there is memory for it, the micro-batch is all of `batch`. */
 struct batch model_micro_batch(const struct model *model, const struct batch *batch,
                                const struct batch *all, size_t first);
 
@@ -167,26 +168,26 @@ double model_gradient(struct model *model, const struct batch *batch, uint64_t s
 
 /* The following functions take a batch for which there is memory, such as a micro-batch.
 
-   The batch through all layers, up to what the head reads. Pads come after a sequence's tokens:
+   Computes all layers, up to the input of the head. Pads come after a sequence's tokens:
    causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
    that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
-   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`. In
-   evaluation they use running statistics, and dropout is off. A caller that changes weights increments lists.param.version. */
+   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`.
+   In evaluation they use running statistics, and dropout is off. A caller that changes weights
+   increments lists.param.version. */
 void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
 
-/* The batch as the norms see it in such a pass. */
+/* The tokens of the batch, as norms see them in a forward pass. */
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
-/* How batches of up to B sequences are cut (cut.c): the number of tokens of the largest
-   micro-batch. */
+/* The number of tokens of the largest micro-batch, if batches have up to B sequences (cut.c). */
 size_t model_cut_rows(const struct model_config *config, size_t B);
 
-/* The largest number of parts of such a batch. A batch of items has as many positions as its longest
-   item, so its number of parts varies. */
+/* The largest number of parts of a batch of up to B sequences. A batch of items has as many
+   positions as its longest item, so its number of parts varies. */
 size_t model_cut_parts(const struct model_config *config, size_t B);
 
-/* The number of slots of gradients that this rank needs for its parts, or for all parts, and for the
-   stacks of its threads. */
+/* The number of slots of gradients that this rank needs for its parts, or for all parts, and for
+   the stacks of its threads. */
 size_t model_cut_slots(const struct model_config *config, size_t B, size_t threads);
 
 /* The parts of the batch `all`, in a pass over its micro-batch `batch`. */
@@ -204,13 +205,14 @@ struct batch model_own(const struct model *model, const struct batch *all);
 bool model_profiled(const struct model *model);
 void model_profile(struct model *model, const struct batch *batch);
 
-/* The number of threads that team_lead() should have where a sequence is extended token by token. */
+/* The number of threads for team_lead() when a sequence is extended token by token. */
 int model_extend_threads(const struct model *model);
 
-/* Extends one sequence in evaluation by the tokens first .. end - 1 of `ids` (end <= T); earlier
-   calls computed those before `first`. Attention reads their keys and values where forward keeps
-   them for backward, so one more character costs one token's work. The result is the same as that
-   of a forward of the full sequence, to the bit. The leader's helpers take part (team_lead()). */
+/* Extends one sequence in evaluation mode by the tokens first .. end - 1 of `ids` (end <= T);
+   earlier calls computed those before `first`. Attention reads their keys and values from where
+   forward keeps them for backward, so one more character costs one token's work. The result has the
+   same bits as a forward pass of the full sequence. The leader's helpers take part
+   (team_lead()). */
 void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
 
 /* After forward: the logits (V) of token n of the batch's B T, until the next call. */
@@ -219,15 +221,16 @@ const real *model_logits(struct model *model, size_t n);
 /* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. */
 size_t model_loss(struct model *model, const struct batch *batch, double *sum);
 
-/* After model_loss(): the number of valid targets that were the most likely character. */
+/* After model_loss(): the number of valid targets to which the model gives the highest
+   probability. */
 size_t model_correct(const struct model *model, const struct batch *batch);
 
-/* The second half of model_gradient(), after a forward in training of the full batch. */
+/* The second half of model_gradient(), after a forward pass of the full batch in training mode. */
 double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
 
 void model_zero_grad(struct model *model);
 
-/* The number of threads of a pass over N tokens, and over the largest batch. */
+/* The number of threads of a pass: over N tokens, or over the largest batch. */
 int model_team_size(const struct model *model, size_t N);
 int model_team(const struct model *model);
 

@@ -127,8 +127,8 @@ struct sublayer_options {
 void sublayer_attach(struct sublayer *s, const struct sublayer_options *options, const real *x,
                      const struct layout *layout);
 
-/* First each of the sub-layers says what it needs, then the memory is taken, for N tokens and the
-   given number of threads. */
+/* First, sublayer_scratch_need() is called for each sub-layer. Then sublayer_scratch_attach() takes
+   the memory for N tokens and the given number of threads. */
 void sublayer_scratch_need(struct sublayer_scratch *scratch, const struct sublayer *s, size_t T);
 void sublayer_scratch_attach(struct sublayer_scratch *scratch, size_t N, size_t threads,
                              struct arena *arena);
@@ -139,11 +139,11 @@ void sublayer_initialize(const struct sublayer *s);
 
 /* The following are called by every thread of the team. */
 
-/* After a change of the weights, and before a barrier. */
+/* Prepares the linear layers after a change of the weights. A barrier must follow. */
 void sublayer_prepare(const struct sublayer *s);
 
-/* Backward goes slab by slab (sublayer_pass.c). This is the most that a slab has: enough rows for the
-   threads that share it. */
+/* Backward goes slab by slab (sublayer_pass.c). This is the most that a slab has: enough rows for
+   the threads that share it. */
 static inline size_t slab_rows(size_t threads) {
     return SUM_ROWS * ((threads * ROWS + SUM_ROWS - 1) / SUM_ROWS);
 }
@@ -155,12 +155,12 @@ static inline size_t ring_rows(size_t threads) {
     return size_max(2 * slab_rows(threads), threads * slab_rows(1));
 }
 
-/* The wider of what `proj` reads and of the stream. */
+/* The larger of the widths of proj's input and of the stream. */
 static inline size_t sublayer_widest(const struct sublayer *s) {
     return s->H > s->C ? s->H : s->C;
 }
 
-/* Whether s PRE(u) is another array than u. */
+/* Whether s PRE(u) differs from u. */
 static inline bool sublayer_has_normed(const struct sublayer *s) {
     return norm_present(&s->pre) || s->s_factor != 1;
 }
@@ -171,7 +171,7 @@ static inline bool sublayer_keeps_dnormed(const struct sublayer *s) {
     return norm_pools(norm_present(&s->pre) ? &s->pre : &s->connection.norm);
 }
 
-/* s->y (B,T,C) from the streams. A thread reads and writes its own rows of them. */
+/* Computes s->y (B,T,C) from the streams. A thread reads and writes its own rows of the streams. */
 void sublayer_forward(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch);
 
@@ -180,12 +180,12 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 void sublayer_profile(struct sublayer *s, const struct pass *pass,
                       const struct sublayer_scratch *scratch, double *number);
 
-/* dx (B,T,C) from dy (B,T,C), and the gradients of the weight matrices. dy is read until
-   the next barrier. */
+/* Computes dx (B,T,C) from dy (B,T,C), and adds the gradients of the weight matrices. dy is read
+   until the next barrier. */
 void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, const real *dy,
                        const struct sublayer_scratch *scratch);
 
-/* The gradients of biases, norms, gains and the connection; after a barrier. */
+/* Adds the gradients of biases, norms, gains and the connection. A barrier precedes the call. */
 void sublayer_gradient(const struct sublayer *s, const struct parts *parts);
 
 #endif

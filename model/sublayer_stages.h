@@ -1,5 +1,6 @@
-/* The stages of a sub-layer, and where their values are stored. What each computes is in sublayer_stages.c and
-   sublayer_stages_backward.c; which thread computes it when is in sublayer_pass.c.
+/* The stages of a sub-layer, and where their values are stored. What each computes is in
+   sublayer_stages.c and sublayer_stages_backward.c; which thread computes it when is in
+   sublayer_pass.c.
 
    Only norms and attention look at other tokens, so a stage starts at a norm and ends before the
    next one. Backward runs through the stages in the opposite order. */
@@ -71,8 +72,8 @@ static inline real *ffn_scratch(const struct sublayer_call *c,
     return c->scratch + c->s->sweep * (sublayer_widest(c->s) + c->s->C + i * c->s->H);
 }
 
-/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there for
-   all tokens. */
+/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there
+   for all tokens. */
 static inline size_t ring_row(const struct sublayer_call *c, size_t n) {
     return c->ring.begin + (n - c->all.begin) % count(c->ring);
 }
@@ -81,7 +82,7 @@ static inline size_t expanded_row(const struct sublayer_call *c, size_t n) {
     return c->s->heads ? n : ring_row(c, n);
 }
 
-/* Element `offset` of a buffer, or NULL of a buffer that the sub-layer does without. */
+/* Element `offset` of a buffer; NULL if the sub-layer does not use this buffer. */
 static inline real *offset_or_null(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
 }
@@ -109,15 +110,15 @@ enum stage { STAGE_READ, STAGE_PRE, STAGE_INNER, STAGE_PROJ, STAGE_OUT, STAGE_PO
 /* The dropout of the sub-layer's output in this pass; none in evaluation. */
 struct dropout sublayer_dropout(const struct sublayer *s, const struct pass *pass);
 
-/* What forward computes and backward computes again: s PRE(u), in y (M,C) or u itself where nothing
-   changes it; and y (M,H) = act(expanded). */
+/* Values that forward computes and backward recomputes. stage_normed() returns s PRE(u), in y
+   (M,C), or u itself if they are equal; stage_act() computes y (M,H) = act(expanded). */
 const real *stage_normed(const struct sublayer_call *c, struct range rows, real *y);
 void stage_act(const struct sublayer_call *c, struct range rows, real *y);
 
 /* The attention of this pass. */
 struct attention stage_attention(const struct sublayer_call *c);
 
-/* What a stage computes, of at most `sweep` rows, full row blocks in backward. */
+/* A stage computes at most `sweep` rows; in backward, full row blocks. */
 typedef void stage_function(const struct sublayer_call *c, struct range rows);
 extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES];
 
@@ -126,13 +127,13 @@ extern stage_function *const stage_forward[STAGES], *const stage_backward[STAGES
 void stage_attention_forward(const struct sublayer_call *c, struct range heads);
 void stage_attention_backward(const struct sublayer_call *c, struct range heads);
 
-/* Where norms of q, k or v pool over tokens: in `dexpanded`, the gradients of q and k become those of
-   the norms' outputs, for the calling thread's own rows; then all threads compute what these norms
-   must know of all gradients. */
+/* For norms of q, k or v that pool over tokens. In `dexpanded`, the gradients of q and k become
+   those of the norms' outputs, for the calling thread's own rows. Then all threads compute the sums
+   over all tokens that these norms need in backward. */
 void stage_qkv_statistics_backward(const struct sublayer_call *c, struct range own);
 
-/* dW += the slab's part, for `proj` and for `in`. Every thread of the team calls them, after a
-   barrier, when the operands of the slab's rows are complete. */
+/* Add a slab's contribution to dW, for `proj` and for `in`. Every thread of the team calls them,
+   after a barrier, when the operands of the slab's rows are complete. */
 void stage_proj_gradient(const struct sublayer_call *c, struct range slab);
 void stage_in_gradient(const struct sublayer_call *c, struct range slab);
 

@@ -13,8 +13,8 @@ double bench_time(void (*run)(void *), void *context, double seconds, double *fa
 void bench_products(const char *name, const struct config *config, size_t V, double peak,
                     double seconds);
 
-/* The peak of floating-point operations per second of all threads together, measured by multiply-adds
-   in registers. */
+/* The peak of floating-point operations per second of all threads together, measured by
+   multiply-adds in registers. */
 double bench_peak(void);
 
 #endif

@@ -13,7 +13,8 @@ void folder_enter(void);
 void text_enter(void);
 void folder_leave(void);
 
-/* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh counts. */
+/* Ends the test, which cannot run here, and prints the line that scripts/upkeep/run_tests.sh
+   counts. */
 void skip(const char *suite, const char *why);
 
 /* Files of that folder. The text that file_text() returns ends with a NUL and lives until the test

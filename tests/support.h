@@ -57,9 +57,9 @@ static inline bool kind_mixes_tokens(const struct norm_kind *kind) {
 }
 
 /* A norm with a placement, as the configuration of a small model, and as options, which are valid
-   until the next call. INNER_HEADS: norms of queries and keys by head, and of the MLP; INNER_WIDTH: of
-   queries, keys and values over the full width, and a learned scale. The blocks: GPT-2's; one like
-   Llama's; one like Gemma 2's, with grouped queries; one of what these have not. */
+   until the next call. INNER_HEADS: norms of queries and keys by head, and of the MLP; INNER_WIDTH:
+   of queries, keys and values over the full width, and a learned scale. The blocks: GPT-2's; one
+   like Llama's; one like Gemma 2's, with grouped queries; one of what these have not. */
 struct pair {
     int norm, placement;
     enum { INNER_NONE, INNER_HEADS, INNER_WIDTH } inner; // norms inside the sub-layers
@@ -73,26 +73,26 @@ const char *pair_options(const struct pair *pair);
    sample of these: at least one of every kind. */
 bool sweep(void);
 
-/* Runs a test on each pair of a list, in one process. Assertions call send_named(), by which one that
-   fails names its pair. */
+/* Runs a test on each pair of a list, in one process. Assertions call send_named(), by which one
+   that fails names its pair. */
 typedef void pair_test(const struct pair *pair);
 void send_named(struct criterion_assert_stats *stat);
 #define criterion_send_assert(stat) send_named(stat)
 
-/* Every norm in pre, and with `make check-all` in every placement; and in pre also with norms inside
-   its sub-layers. Like the lists below except for every_norm(), it ends with every residual connection
-   in pre and in post, with ln and bn, and with the other blocks: with ln and bn in pre, with and without
-   norms inside the sub-layers, and ln in ngpt. Without a sweep, these three lists are one: every norm in
-   pre, ln in every placement, and half of the rest, of which norms inside sub-layers with ln, bn and
-   cln only. */
+/* Every norm in pre, and with `make check-all` in every placement; and in pre also with norms
+   inside its sub-layers. Like the lists below except for every_norm(), it ends with every residual
+   connection in pre and in post, with ln and bn, and with the other blocks: with ln and bn in pre,
+   with and without norms inside the sub-layers, and ln in ngpt. Without a sweep, these three lists
+   are one: every norm in pre, ln in every placement, and half of the rest, of which norms inside
+   sub-layers with ln, bn and cln only. */
 void every_pair(pair_test *test);
 
 /* The same, always as in a sweep: for tests that take little time. */
 void every_pair_at_all(pair_test *test);
 
-/* Fewer of them: every norm in pre, post, siamese and ngpt, and every placement with ln, bn and cln.
-   A pass knows nothing of its norms but whether they pool over tokens, as bn does, or over the past,
-   as cln does. So other pairs would run the same code. */
+/* Fewer of them: every norm in pre, post, siamese and ngpt, and every placement with ln, bn and
+   cln. A pass knows nothing of its norms but whether they pool over tokens, as bn does, or over the
+   past, as cln does. So other pairs would run the same code. */
 void every_norm_and_placement(pair_test *test);
 
 /* Every norm in pre, with and without norms inside the sub-layers, and ln in every placement: for

@@ -21,8 +21,8 @@ void terminal_resize(int terminal, int columns, int rows);
 /* What it writes, as bytes; until the next call. */
 char *terminal_output(struct on_terminal program);
 
-/* The lines that a terminal of this width and without a last row shows after these bytes, each ended
-   by a newline; until the next call. Fails if there is a sequence that it does not know. */
+/* The lines that a terminal of this width and without a last row shows after these bytes, each
+   ended by a newline; until the next call. Fails if there is a sequence that it does not know. */
 char *terminal_screen(const char *bytes, size_t columns);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum { CHART_CURVES = 8, CHART_ROWS = 15, CHART_COLUMNS = 240, CURVE_POINTS = 480 };
 
-/* A curve that grows. When it is full, each two neighbours become their mean, and from then on twice
-   as many values make a point. Set `name`, and the rest to 0. */
+/* A curve that grows. When it is full, each pair of neighbouring points becomes its mean, and from
+   then on a point is the mean of twice as many values. Set `name`, and the rest to 0. */
 struct curve {
     char name[24];
     double last;           // the value that was added last
@@ -33,10 +33,10 @@ struct chart {
     bool colour;       // tells curves apart; without it, characters do
 };
 
-/* Writes the chart as `rows` lines, each at most `columns` wide and ended by a newline: a legend with
-   the last values, the curves beside the y axis, and the x axis; fewer than CHART_TEXT bytes. Writes
-   nothing and returns false if the chart has no point yet or the space is too small for it. Larger
-   numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
+/* Writes the chart as `rows` lines, each at most `columns` wide and ended by a newline: a legend
+   with the last values, the curves beside the y axis, and the x axis; fewer than CHART_TEXT bytes.
+   Writes nothing and returns false if the chart has no point yet or the space is too small for it.
+   Larger numbers of rows and columns than CHART_ROWS and CHART_COLUMNS count as these. */
 enum { CHART_TEXT = CHART_ROWS * (16 * CHART_COLUMNS + 64) };
 bool chart_draw(const struct chart *chart, size_t columns, size_t rows, FILE *out);
 

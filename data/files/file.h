@@ -18,26 +18,26 @@ struct new_file {
 
 struct new_file file_create_at(const char *what, const char *path);
 
-/* A file that is not kept. */
+/* Creates a file that is not kept. */
 struct new_file file_create_nowhere(void);
 
 /* Gives the file its name. If that fails, what was written is removed. */
 void file_commit(struct new_file *file);
 
-/* Dies where file_create_at() and file_commit() would have to, as far as that can be seen before
-   there is anything to write: the folder is missing or may not be written, or the name belongs to
-   something else than a regular file. */
+/* Dies if file_create_at() or file_commit() would fail for a reason that is known before there is
+   anything to write: the folder is missing or may not be written, or the name belongs to something
+   other than a regular file. */
 void file_check(const char *what, const char *path);
 
-/* Whether both paths lead to the same file, which is there. */
+/* Whether both paths lead to the same existing file. */
 bool file_same(const char *path, const char *other);
 
 /* Creates the folder and its parents, as mkdir -p. With `fresh`, returns false if it exists. */
 bool file_make_folder(const char *what, char *folder, bool fresh);
 
 /* Writes a file or folder through to the disk. Returns false and sets errno if that fails. What
-   cannot be synced at all, such as a pipe or a file on a file system without this service, counts as
-   done. */
+   cannot be synced at all, such as a pipe or a file on a file system without this service, counts
+   as done. */
 bool file_sync(int descriptor);
 
 /* Reads a line into `text` (`size` bytes), with its newline if it has one and a NUL after it, so

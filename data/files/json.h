@@ -10,9 +10,9 @@
 /* `text` with quotes as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *file, const char *text);
 
-/* A position in a JSON text, which is the header of a file. Each function skips blanks, reads what it
-   is named after, and moves the position after it. If the text has something else there, it dies with
-   status 1, and the message names `what` and the byte. */
+/* A position in a JSON text, which is the header of a file. Each function skips blanks, reads what
+   it is named after, and moves the position after it. If the text has something else there, it dies
+   with status 1, and the message names `what` and the byte. */
 struct json {
     char *start, *at, *end;
     const char *what; // "PATH: not a valid safetensors file"

@@ -62,10 +62,10 @@ enum { OPTION_FORM = 256, OPTION_NOTE = 1024 }; // bytes of "--name=VALUE", and 
    option to its default. options_read() reads a file with lines of "name = value"; if it has a
    checksum and was changed, it is used and a notice says so, since people may edit it.
    options_arguments() reads argv, after the file that argv names by an OPTION_FILE, and after what
-   choices with `sets` set: words of the form "name=value". Those of later rows of the table override
-   those of earlier rows. If argv gives an option twice, the last
-   value counts; but an alias for a value may not contradict another value. Wrong usage dies with
-   status 2 and a message with the option and its range, or a likely name. */
+   choices with `sets` set: words of the form "name=value". Those of later rows of the table
+   override those of earlier rows. If argv gives an option twice, the last value counts; but an
+   alias for a value may not contradict another value. Wrong usage dies with status 2 and a message
+   with the option and its range, or a likely name. */
 void options_start(const struct option *table, void *settings);
 void options_read(const struct option *table, void *settings, const char *path);
 void options_arguments(const struct option *table, void *settings, int argc, char **argv);
@@ -95,11 +95,11 @@ void options_agree(const struct option *table, const void *stored, const void *s
 #define OPTIONS_CHECKSUM "# crc32 of the lines above: "
 void options_write(const struct option *table, const void *settings, FILE *file);
 
-/* The same as members of a JSON object, without its braces. */
+/* Writes the same values as members of a JSON object, without its braces. */
 void options_write_json(const struct option *table, const void *settings, FILE *file);
 
-/* The table as a JSON list, an object for each option: its name, topic, kind, default, range or values,
-   condition and help. Members that a row does not have are left out. */
+/* The table as a JSON list, an object for each option: its name, topic, kind, default, range or
+   values, condition and help. Members that a row does not have are left out. */
 void options_table_json(const struct option *table, FILE *file);
 
 /* The value as text, which may be in `text` (size bytes); NULL for a TEXT that is not given and for

@@ -1,6 +1,6 @@
-/* Progress of training on standard error: lines that stay and, on a terminal, a block of lines below
-   them that changes in place: a chart, a text and the live line. The cursor waits below the block,
-   so that whatever is written next, by whatever program, starts on a line of its own. */
+/* Progress of training on standard error: lines that stay and, on a terminal, a block of lines
+   below them that changes in place: a chart, a text and the live line. The cursor waits below the
+   block, so that whatever is written next, by whatever program, starts on a line of its own. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 

@@ -4,8 +4,8 @@
    dies with status 1. A name that is too long, a folder that contains a run, and a run that another
    process is writing die with status 2. The message names the file or folder.
 
-   log.crc32 has the checksums of the tables as they were when the last checkpoint was written, a line
-   for each:
+   log.crc32 has the checksums of the tables as they were when the last checkpoint was written, a
+   line for each:
 
      log.csv BYTES CRC32
      probes.csv BYTES CRC32

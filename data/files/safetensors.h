@@ -58,7 +58,7 @@ struct safetensors {
    wrong. */
 void safetensors_open(struct safetensors *file, const char *path);
 
-/* The same from an open stream that can seek. */
+/* As safetensors_open(), from an open stream that can seek. */
 void safetensors_open_stream(struct safetensors *file, const char *path, FILE *stream);
 
 void safetensors_close(struct safetensors *file);

@@ -1,8 +1,9 @@
-/* The corpus: a text as character ids, split into a training and a validation split, and the batches
-   that are taken from it.
+/* The corpus: a text as character ids, split into a training and a validation split, and the
+   batches that are taken from it.
 
-   There are several kinds of corpora. A kind says which units the two parts consist of (characters,
-   items) and how they become batches. Each kind is a struct corpus_kind in a file of its own:
+   There are several kinds of corpora. A kind says which units the two splits consist of
+   (characters, items) and how they become batches. Each kind is a struct corpus_kind in a file of
+   its own:
 
      corpus_text     text.c     running text; batches take blocks of T characters
      corpus_items    items.c    a list, an item on each line; batches take whole items (items.h)
@@ -24,7 +25,7 @@ struct corpus {
     size_t length;                // of ids
     size_t characters;            // of the text; end markers of items do not count
     size_t distinct;              // different characters of the text
-    size_t units;                 // that the parts consist of: characters or items
+    size_t units;                 // of both splits: characters or items
     size_t train;                 // the first `train` units are the training split
     size_t end;                   // the units from `train` to before `end` validate
     size_t bytes;                 // of the text
@@ -36,7 +37,7 @@ struct corpus_options {
     const struct corpus_kind *kind; // NULL: corpus_text
     int level;                      // LEVEL_CHAR: a character is a code point of UTF-8
     double val_fraction;            // the fraction of the units, at the end, that validates
-    double hold_out;                // above 0: those do not; this fraction of the others does
+    double hold_out;                // above 0: this fraction of the other units validates instead
     const struct vocabulary *known; // a model's, of the same level; NULL: the symbols that occur
     bool pad_to_block;              // items: a batch is as long as a block, not as its longest item
     bool bucket;                    // items: those of similar length share a batch
@@ -51,8 +52,8 @@ struct corpus_kind {
     size_t extra_ids;  // ids that init() may add to those of the text
     size_t end_marker; // 1: one symbol of the vocabulary marks ends and is no character of the text
 
-    /* NULL: the units are characters. Otherwise sets corpus->units; may rearrange corpus->ids, which
-       are still codes (ids.h), and set corpus->own. */
+    /* NULL: the units are characters. Otherwise sets corpus->units; may rearrange corpus->ids,
+       which are still codes (ids.h), and set corpus->own. */
     void (*init)(struct corpus *corpus, const struct corpus_options *options);
     void (*free)(struct corpus *corpus);                  // frees corpus->own; NULL: it is not used
     void (*check)(const struct corpus *corpus, size_t T); // NULL: every corpus is large enough
@@ -62,13 +63,13 @@ struct corpus_kind {
     struct batch_count (*count)(const struct corpus *corpus, uint64_t seed, uint64_t number,
                                 size_t B, size_t T);
 
-    /* These two fill the batch->B sequences of the batch. They point batch->valid, which is NULL, to
-       batch->marks if there are pads. */
+    /* These two fill the batch->B sequences of the batch. They point batch->valid, which is NULL,
+       to batch->marks if there are pads. */
     void (*sample)(const struct corpus *corpus, uint64_t seed, uint64_t number,
                    struct batch *batch);
     void (*slice)(const struct corpus *corpus, size_t count, size_t first, struct batch *batch);
 
-    /* The same, and sets batch->B. */
+    /* As slice(), for the validation split; also sets batch->B. */
     void (*validation)(const struct corpus *corpus, size_t first, size_t B, struct batch *batch);
 };
 
@@ -78,7 +79,7 @@ extern const struct corpus_kind corpus_text, corpus_items, corpus_random;
    not text, or has a character that a known vocabulary lacks, and says where. */
 void corpus_read(struct corpus *corpus, const char *path, const struct corpus_options *options);
 
-/* The same from memory: `bytes` bytes of `text`. */
+/* As corpus_read(), from `bytes` bytes of `text` in memory. */
 void corpus_make(struct corpus *corpus, const char *name, const char *text, size_t bytes,
                  const struct corpus_options *options);
 
@@ -95,8 +96,8 @@ void corpus_free(struct corpus *corpus);
    read. */
 bool corpus_checksum(const char *path, uint32_t *crc32);
 
-/* Dies with status 2 unless the training split has a block of T characters and the one after it, and
-   the validation split a character to predict; with items, unless each part has an item. */
+/* Dies with status 2 unless the training split has a block of T characters and the one after it,
+   and the validation split a character to predict; with items, unless each split has an item. */
 void corpus_check(const struct corpus *corpus, size_t T);
 
 /* Fills the batch, to its B_max sequences, with batch `number` of the training split. `seed` and

@@ -11,7 +11,7 @@
    is not. After the end of an item its sequence is filled with pads: the marker as id, no target,
    `valid` 0.
 
-   The items are shuffled before the split into two parts, so that a sorted list can be used. The
+   The items are shuffled before they are split, so that a sorted list can be used. The
    order is the same for every seed. */
 #ifndef ITEMS_H
 #define ITEMS_H
@@ -49,7 +49,8 @@ struct item_set {
 void item_set_make(struct item_set *set, const struct corpus *corpus, size_t T);
 void item_set_free(struct item_set *set);
 
-/* Which part has the item with these targets: none, only the validation split, the training split. */
+/* The split that has the item with these targets: none, only the validation split, or the training
+   split. */
 enum item_place { ITEM_NEW, ITEM_VALIDATES, ITEM_KNOWN };
 enum item_place item_set_find(const struct item_set *set, const int32_t *targets, size_t count);
 

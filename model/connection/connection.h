@@ -10,8 +10,8 @@
 
    The main stream is x before the sub-layer and `sum` after WRITE; y takes the place of `sum`. Most
    kinds have no other stream and u = x. A kind with `streams` keeps further ones in buffers of its
-   own, and all sub-layers of the model have this kind. Then the head reads READ(streams) too, by one
-   more connection, the `end`, which has no sub-layer.
+   own, and all sub-layers of the model have this kind. Then the head reads READ(streams) too, by
+   one more connection, the `end`, which has no sub-layer.
 
    Backward, from dy: dsum = POST'(dy), df = drop(WRITE'(dsum)), du = PRE'(..), dx from dsum and du.
    The gradients of further streams are in the kind's buffers. */
@@ -59,8 +59,8 @@ struct connection_options {
 };
 
 /* The functions of a kind. Every thread of the team calls all but attach. It calls read, write and
-   their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx point
-   to the first of the rows; `scratch` is (rows,C). */
+   their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx
+   point to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
     /* Declares the parameters, and takes memory. All members before `f` are set. */
     void (*attach)(struct connection *c, const struct connection_options *options,
@@ -95,7 +95,8 @@ struct connection_kind {
     const struct connection_functions *functions;
     const void *own; // data of the kind for these functions
     /* Of kinds with initial values from the first batch, else NULL, by one thread: sets them before
-       the sub-layer's forward, from a number that the sub-layers hand on; then computes the next. */
+       the sub-layer's forward, from a number that the sub-layers hand on; then computes the
+       next. */
     void (*profile_before)(struct connection *c, double number);
     double (*profile_after)(const struct connection *c, const struct tokens *tokens);
 };

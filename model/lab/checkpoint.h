@@ -13,7 +13,8 @@
 #include "model/lab/config.h"
 #include "model/optimizer/optimizer.h"
 
-/* How a run went so far: checkpoints and summary.json hold it. A loss that was not measured is negative (NOT_MEASURED). */
+/* The progress and result of a run, in checkpoints and summary.json. A loss that was not measured
+   is negative (NOT_MEASURED). */
 struct outcome {
     const char *exit_reason; // "done", "diverged", "interrupted"
     const char *ended_by;    // the option that ended the run: "max-iters", "max-seconds", "stop-at"
@@ -38,9 +39,9 @@ static inline enum stored_type stored_real(void) {
     return sizeof(real) == sizeof(float) ? STORED_F32 : STORED_F64;
 }
 
-/* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is the
-   copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file says
-   the step and validation loss of the copy. */
+/* Writes the model, or if `optimizer` is not NULL a checkpoint: all that --resume needs. `best` is
+   the copy of --keep-best or NULL; a checkpoint holds it too. If `model` is that copy, the file
+   says the step and validation loss of the copy. */
 void checkpoint_write(FILE *stream, const struct model *model, const struct optimizer *optimizer,
                       const struct config *config, const struct vocabulary *vocabulary,
                       const struct outcome *outcome, const struct model *best);
@@ -73,11 +74,12 @@ void checkpoint_read_vocabulary(const struct checkpoint *checkpoint, int level,
 /* Reads weights and running statistics. Dies if an array is missing, unknown or misshapen. */
 void checkpoint_read_model(const struct checkpoint *checkpoint, struct model *model);
 
-/* The same, but a file without any running statistics leaves those of the model as they are. */
+/* As checkpoint_read_model(), but a file without any running statistics leaves those of the model
+   as they are. */
 void checkpoint_read_start(const struct checkpoint *checkpoint, struct model *model);
 
-/* Reads the optimizer's state, and into `outcome` the steps, tokens and losses so far. Dies if the corpus
-   of `outcome` is not that of the run. */
+/* Reads the optimizer's state, and into `outcome` the steps, tokens and losses so far. Dies if the
+   corpus of `outcome` is not that of the run. */
 void checkpoint_read_run(const struct checkpoint *checkpoint, const struct config *config,
                          const struct model *model, struct optimizer *optimizer,
                          struct outcome *outcome);

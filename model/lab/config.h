@@ -69,9 +69,9 @@ void config_start(struct config *config);
 void config_parse(struct config *config, int argc, char **argv);
 
 /* Sets the number of updates, and the options whose "auto" depends on it: the end of the learning
-   rate's decay, the interval of evaluations, and the norms' options that count batches. config_parse() and config_continue()
-   call it themselves unless --max-tokens is given. Then the caller must count the updates, for
-   which it needs the corpus. */
+   rate's decay, the interval of evaluations, and the norms' options that count batches.
+   config_parse() and config_continue() call it themselves unless --max-tokens is given. Then the
+   caller must count the updates, for which it needs the corpus. */
 void config_set_updates(struct config *config, int64_t updates);
 
 /* The folder or file that --resume, --generate or --evaluate names, or NULL. */
@@ -89,12 +89,13 @@ struct config_source {
 void config_continue(struct config *config, const struct config *stored, enum option_scope scope,
                      const struct config_source *where, int argc, char **argv);
 
-/* options_agree(), but a run whose learning rate is still constant may get another end: the rates of
-   the updates it has done stay the same. */
+/* options_agree(), but a run whose learning rate is still constant may get another end: the rates
+   of the updates it has done stay the same. */
 void config_agree(const struct config *stored, const struct config *config, enum option_scope scope,
                   const struct config_source *where);
 
-/* The first name in a condition (struct option, needs) that is neither an option nor a fact; NULL if there is none. */
+/* The first name in a condition (struct option, needs) that is neither an option nor a fact; NULL
+   if there is none. */
 const char *config_unknown_condition(const char *needs);
 
 /* The name of option i of those that norms of this kind use, NULL after the last. */

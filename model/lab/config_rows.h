@@ -1,5 +1,5 @@
-/* How a row of the table of options is written. Its rows are in config_model.c (data, the model, its
-   norms) and config.c (the rest). */
+/* How a row of the table of options is written. Its rows are in config_model.c (data, the model,
+   its norms) and config.c (the rest). */
 #ifndef CONFIG_ROWS_H
 #define CONFIG_ROWS_H
 

@@ -44,7 +44,7 @@ struct dump {
     size_t first, sequences; // of the batch, that the pass is over
 };
 
-/* For a batch of this size. */
+/* Prepares a dump of this batch. */
 void dump_init(struct dump *dump, const struct batch *batch);
 void dump_free(struct dump *dump);
 

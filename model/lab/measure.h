@@ -27,20 +27,20 @@ struct measured_pass {
 typedef void measure_visit(void *context, struct model *measured, const struct measured_pass *pass);
 
 /* Makes the forward passes that measure the model on a batch, one for each micro-batch, or with
-   STATISTICS_SINGLE one for each sequence, and calls `visit` after each. STATISTICS_OTHER takes statistics from the batch
-   `other`. At the end the running statistics are as they were. */
+   STATISTICS_SINGLE one for each sequence, and calls `visit` after each. STATISTICS_OTHER takes
+   statistics from the batch `other`. At the end the running statistics are as they were. */
 void measure_passes(struct model *measured, enum statistics_source source,
                     const struct batch *batch, const struct batch *other, measure_visit *visit,
                     void *context);
 
-/* Of valid targets: the sum of their losses in nats, their number, and the number of those that the
-   model predicted as the likeliest. */
+/* A score over valid targets: the sum of their losses in nats, their number, and the number of
+   those that the model predicts as the likeliest. */
 struct score {
     double loss;
     size_t targets, correct;
 };
 
-/* Of a batch, with measure_passes(). */
+/* Scores a batch with measure_passes(). */
 struct score measure_score(struct model *measured, enum statistics_source source,
                            const struct batch *batch, const struct batch *other);
 

@@ -19,7 +19,8 @@ struct record {
     } best; // of --keep-best
 };
 
-/* For a run on this corpus. With --keep-best it takes memory for a copy of the model. */
+/* Prepares the record of a run on this corpus. With --keep-best it takes memory for a copy of the
+   model. */
 void record_init(struct record *r, const struct config *config, const struct corpus *corpus,
                  const struct vocabulary *vocabulary, struct model *model,
                  const struct optimizer *optimizer);
@@ -33,8 +34,8 @@ void log_start(struct record *r);
 /* The row of step outcome.steps, with nothing measured yet. */
 struct log_row log_row(struct record *r);
 
-/* Add what was measured to the row and to the outcome. With --keep-best an evaluation with the lowest
-   validation loss so far also keeps the model. */
+/* Add what was measured to the row and to the outcome. With --keep-best an evaluation with the
+   lowest validation loss so far also keeps the model. */
 void log_evaluation(struct record *r, struct log_row *row, struct evaluation evaluation);
 void log_update(struct record *r, struct log_row *row, struct update update);
 
@@ -49,9 +50,10 @@ void log_check(struct record *r, const struct log_row *row, bool last);
 
 /* ---- checkpoints and models ---- */
 
-/* Saves the run after outcome.steps updates: checkpoint.safetensors, which --resume needs, and at the
-   end model.safetensors too. With --checkpoint-interval=0 the end gets a checkpoint only if a signal
-   arrived or an older checkpoint exists. If the model holds NaN or infinity, nothing is written. */
+/* Saves the run after outcome.steps updates: checkpoint.safetensors, which --resume needs, and at
+   the end model.safetensors too. With --checkpoint-interval=0 the end gets a checkpoint only if a
+   signal arrived or an older checkpoint exists. If the model holds NaN or infinity, nothing is
+   written. */
 void save_run(struct record *r, enum ending_reason ending);
 
 /* summary.json; `exit_reason` is "done", "diverged" or "interrupted". */

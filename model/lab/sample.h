@@ -5,9 +5,10 @@
 #include "data/text/items.h"
 #include "model/model.h"
 
-/* How a character is sampled. Of the characters that top_k leaves, top_p takes the likeliest ones until
-   their probabilities sum to it (Holtzman et al. 2019, arXiv:1904.09751), and min_p leaves out
-   those less than min_p times as likely as the likeliest (Nguyen et al. 2024, arXiv:2407.01082). */
+/* How a character is sampled. Of the characters that top_k leaves, top_p takes the likeliest ones
+   until their probabilities sum to it (Holtzman et al. 2019, arXiv:1904.09751), and min_p leaves
+   out those less than min_p times as likely as the likeliest (Nguyen et al. 2024,
+   arXiv:2407.01082). */
 struct sample_options {
     double temperature;  // logits are divided by it; 0: always the likeliest character
     int64_t top_k;       // sample from this many likeliest characters; 0: from all
@@ -41,11 +42,11 @@ void sampler_add(struct sampler *sampler, int32_t id);
    logit is not finite. */
 int32_t sampler_next(struct sampler *sampler);
 
-/* The same; returns -1 instead of dying. */
+/* As sampler_next(), but returns -1 instead of dying. */
 int32_t sampler_try(struct sampler *sampler);
 
-/* What a text starts with, how many characters continue it at most, and what ends it earlier: its
-   first `stop`, which is written too. */
+/* The text starts with `prompt`, and at most `count` characters continue it. It ends after the
+   first occurrence of `stop`. */
 struct text_options {
     const char *prompt, *stop; // or NULL
     size_t count;
@@ -58,8 +59,8 @@ struct text_options {
 void sample_text(struct sampler *sampler, const struct vocabulary *vocabulary,
                  const struct text_options *text, FILE *const files[2]);
 
-/* What the items are: how many, how many of them are in the training split, only in the validation
-   split, and cut at the end of a block. */
+/* The number of items, and of those that are in the training split, only in the validation split,
+   or cut at the end of a block. */
 struct item_counts {
     size_t items, known, validate, cut;
 };

@@ -1,5 +1,5 @@
-/* What the user sees: messages of training on standard error, unless --quiet, the chart of --plot, and
-   the standard streams. */
+/* Output of training: messages on standard error, unless --quiet; the chart of --plot; the standard
+   streams. */
 #ifndef SAY_H
 #define SAY_H
 
@@ -9,7 +9,8 @@
 /* ---- standard streams ---- */
 
 /* Opens each standard stream that the caller closed on /dev/null. Otherwise the next file would get
-   its number, and messages would be written to that file. Reading from standard input then fails. */
+   its number, and messages would be written to that file. Reading from standard input then
+   fails. */
 void streams_open(void);
 
 /* Flushes standard output; dies with status 1 if it cannot be written. */
@@ -24,8 +25,8 @@ void say_start(struct progress *progress, const struct record *r, int argc, char
 /* For a stored model that is only used: a note on options without effect. */
 void say_without_effect(const struct config *config, int argc, char **argv);
 
-/* After the update of the row: its losses, if it was evaluated, and the plot and the live line. After
-   the last row the live line is removed. */
+/* After the update of the row: its losses, if it was evaluated, and the plot and the live line.
+   After the last row the live line is removed. */
 void say_progress(struct progress *progress, struct chart *chart, const struct record *r,
                   const struct log_row *row, bool last);
 
@@ -37,8 +38,9 @@ void say_resume(struct progress *progress, const struct record *r, const char *p
 
 /* ---- --plot: the loss curves of the run so far, and of the runs of --plot-beside ---- */
 
-/* After progress_start(): the chart, with the curves of --plot-beside; without --plot it stays empty.
-   Dies with status 1 if one of these runs has no log, and with status 2 if they are too many. */
+/* After progress_start(): the chart, with the curves of --plot-beside; without --plot it stays
+   empty. Dies with status 1 if one of these runs has no log, and with status 2 if they are too
+   many. */
 void plot_start(struct chart *chart, struct progress *progress, const struct config *config);
 
 /* After the run's folder was opened: adds the losses in the log of a run that is resumed. */

@@ -22,8 +22,9 @@ struct session {
    --threads says how many each has. */
 void session_join(struct config *config, struct run *run);
 
-/* Dies if the ranks do not have the same program, options and corpus; and then, if they do not start
-   from the same weights: one may have read another checkpoint. `optimizer` may be NULL. */
+/* session_compare() dies if the ranks do not have the same program, options and corpus.
+   session_compare_weights() dies if they do not start from the same weights, because one may have
+   read another checkpoint; `optimizer` may be NULL. */
 void session_compare(const struct config *config, const struct corpus *corpus);
 void session_compare_weights(const struct model *model, const struct optimizer *optimizer);
 

@@ -17,7 +17,8 @@
    several ranks the largest number among theirs; 0: none. */
 extern int interrupt_signal;
 
-/* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same points. */
+/* Looks for a signal, of any rank; returns interrupt_signal. All ranks call it at the same
+   points. */
 int interrupt_now(void);
 
 /* From interrupt_catch() to interrupt_release() the signals are only noted. A second
@@ -28,7 +29,7 @@ void interrupt_release(void);
 
 /* ---- what is due at a step: questions, which change nothing ---- */
 
-/* How far training was at some moment. */
+/* The progress of training at some moment. */
 struct mark {
     double updating; // seconds spent in updates since this program started
     int64_t tokens;  // targets trained on since the run started
@@ -43,8 +44,8 @@ struct clock {
     double saved, saving;    // when the last save ended, and the seconds that it took
 };
 
-/* Why training ends: a signal arrived; --max-iters updates are done; --max-seconds are over; the loss
-   of this step's evaluation is at most --stop-at. */
+/* The reason why training ends: a signal arrived; --max-iters updates are done; --max-seconds are
+   over; the loss of this step's evaluation is at most --stop-at. */
 enum ending_reason { ENDING_NONE, ENDING_SIGNAL, ENDING_ITERS, ENDING_SECONDS, ENDING_LOSS };
 
 /* The first of these reasons that holds at this step. `row` has the loss once there was an
@@ -116,9 +117,9 @@ void evaluate_batches(struct loader *loader, enum statistics_source source, eval
 struct score evaluate_validation(struct loader *loader, struct model *model,
                                  enum statistics_source source);
 
-/* --eval-train: the same, with running statistics, on a slice of the training split. The slice has the
-   size of the part that evaluate_validation() measures, or of the full training split if that is
-   shorter. */
+/* --eval-train: the same, with running statistics, on a slice of the training split. The slice has
+   the size of the part that evaluate_validation() measures, or of the full training split if that
+   is shorter. */
 struct score evaluate_slice(struct loader *loader, struct model *model);
 
 /* Losses in nats per character; NOT_MEASURED: none. */
@@ -127,9 +128,9 @@ struct evaluation {
     double eval_train_loss; // with --eval-train
 };
 
-/* The evaluation at a step of training. If an interrupt arrives before its end, nothing is measured.
-   Before the first update the loss by running statistics may not be finite: it then says so and
-   measures nothing. */
+/* The evaluation at a step of training. If an interrupt arrives before its end, nothing is
+   measured. Before the first update the loss by running statistics may not be finite: it then says
+   so and measures nothing. */
 struct evaluation evaluate_model(struct loader *loader, struct model *model, int64_t step,
                                  struct progress *progress);
 

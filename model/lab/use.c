@@ -190,7 +190,7 @@ static void print_leaks(struct loader *loader, struct model *model) {
     measure_init(&own, model, STATISTICS_OWN);
     corpus_validation(&loader->corpus, 0, (size_t)loader->config->batch_size, batch);
     T = batch->T;
-    printf("change of the logits before character t with the characters from t on\n"
+    printf("change of the logits before character t when all characters from t on are replaced\n"
            "     t  in evaluation: largest  mean         in training: largest  mean\n");
     for (size_t row = 1; row <= MAX_ROWS; row++) {
         size_t at = (T * row + MAX_ROWS) / (MAX_ROWS + 1);

@@ -7,10 +7,10 @@
 /* --sample: writes a text of the trained model to sample.txt, and shows it. */
 void use_sample(const struct record *r, struct progress *progress);
 
-/* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item, into
-   samples.txt and above the live line. Line breaks, tabs and backslashes become \n, \t and \\, other
-   control characters ?. All lines of a run have the same random numbers, so that two of them differ by
-   the model only. A line ends where a logit is not finite. Training is not touched. */
+/* --sample-interval: lets the model as it is write a line of at most 72 characters, or an item,
+   into samples.txt and above the live line. Line breaks, tabs and backslashes become \n, \t and \\,
+   other control characters ?. All lines of a run have the same random numbers, so that two of them
+   differ by the model only. A line ends where a logit is not finite. Training is not touched. */
 void use_sample_line(struct record *r, struct progress *progress);
 
 /* --generate: writes the prompt and its continuation, or items, to standard output. Items are

@@ -8,8 +8,8 @@
 /* One attention over a batch. Forward and backward of a batch take the same. HS = C / NH.
 
    A token has NH queries, and KV keys and values, KV a divisor of NH: each run of NH / KV heads, a
-   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS + others: q, k, v; head h has the
-   columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
+   group, shares a key and a value. qkv is (B,T,E) with E = C + 2 KV HS + others: q, k, v; head h
+   has the columns h HS .. (h+1) HS of q, group g the columns g HS .. (g+1) HS of k and of v. */
 struct attention {
     size_t T, C, NH, KV;
     size_t others;   // columns of qkv after q, k and v, such as those of a gate (gate.h)

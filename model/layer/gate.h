@@ -14,8 +14,8 @@ struct gate {
 /* out (M,C) = out * sigmoid(z), in place, by the calling thread. */
 void gate_forward(const struct gate *gate, size_t M, real *out, const real *z);
 
-/* dout (M,C) becomes the gradient of what gate_forward() found in `out`, in place; dz is written. `out`
-   is what gate_forward() left. By the calling thread. */
+/* dout (M,C) becomes the gradient of what gate_forward() found in `out`, in place; dz is written.
+   `out` is what gate_forward() left. By the calling thread. */
 void gate_backward(const struct gate *gate, size_t M, real *dout, real *dz, const real *out,
                    const real *z);
 

@@ -33,8 +33,8 @@ void linear_attach(struct linear *linear, const char *name, size_t in, size_t ou
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena);
 
-/* Copies the weight into panels. Every thread of the team calls it after each change of the weights. A
-   barrier must follow. */
+/* Copies the weight into panels. Every thread of the team calls it after each change of the
+   weights. A barrier must follow. */
 void linear_prepare(const struct linear *linear);
 
 /* Fetches the weight into the calling thread's cache, as the forward product or that of the input
@@ -69,8 +69,8 @@ void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out,
 void linear_keep(const struct linear *linear, const struct linear_operands *kept, size_t row,
                  size_t M, const real *dy, const real *x);
 
-/* A pass's weight gradient is computed from runs of rows that end where a part does, or a multiple of
-   this number of rows after the start of one, so that its sums are split at the same rows. */
+/* A pass's weight gradient is computed from runs of rows that end where a part does, or a multiple
+   of this number of rows after the start of one, so that its sums are split at the same rows. */
 static inline size_t linear_sum_rows(const struct parts *parts) {
     return size_min(parts->each, SUM_ROWS);
 }

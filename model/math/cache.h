@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 /* Reads one element per cache line of x (rows,columns), with row stride `row`, so that x is in the
-   second-level cache afterwards. Products read their operands in strips or by heads, in an order that
-   the processor does not predict; an array that is read from start to end is prefetched and arrives
-   several times as fast. An array above half a MiB would fill a good part of that cache and is left
-   alone. */
+   second-level cache afterwards. Products read their operands in strips or by heads, in an order
+   that the processor does not predict; an array that is read from start to end is prefetched and
+   arrives several times as fast. An array above half a MiB would fill a good part of that cache and
+   is left alone. */
 static inline void cache_fetch_rows(size_t rows, size_t columns, const real *x, size_t row) {
     enum { LINE = 64 / sizeof(real), COUNT_MAX = (1 << 19) / sizeof(real) };
     if (rows * columns > COUNT_MAX) return;

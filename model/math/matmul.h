@@ -69,14 +69,14 @@ static inline struct matrix matrix_zeros(void) {
    accumulate, matrix_repeated(bias), or matrix_zeros().
 
    C and S are row-major, B is row-major or in panels. C does not overlap A or B. Each element of C
-   is summed over k in an order that does not depend on M, N and the layout of B, so a product may be
-   split into pieces of rows and columns, in panels at multiples of PANEL columns, and gives the same
-   bits. */
+   is summed over k in an order that does not depend on M, N and the layout of B, so a product may
+   be split into pieces of rows and columns, in panels at multiples of PANEL columns, and gives the
+   same bits. */
 void matmul(size_t M, size_t N, size_t K, struct matrix a, struct matrix b, struct matrix c,
             struct matrix start);
 
-/* The same by the definition, for the tests: three loops over a B without panels. Sums are
-   rounded as in the fast form: SUM_ROWS values of k are summed at a time, and each such partial sum is
+/* The same by the definition, for the tests: three loops over a B without panels. Sums are rounded
+   as in the fast form: SUM_ROWS values of k are summed at a time, and each such partial sum is
    added to C. */
 void matmul_reference(size_t M, size_t N, size_t K, struct matrix a, struct matrix b,
                       struct matrix c, struct matrix start);

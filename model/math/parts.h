@@ -9,12 +9,13 @@
             0..3                   4..6
                       0..6
 
-   The parts depend on the batch alone. So a sum has the same bits for any number of threads, and for
-   any number of processes that each have full parts.
+   The parts depend on the batch alone. So a sum has the same bits for any number of threads, and
+   for any number of processes that each have full parts.
 
-   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If it
-   begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1, part 5 in
-   slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot 0.
+   A process takes its parts in order, and keeps a stack of sums: the subtrees that are complete. If
+   it begins with part 0, slot 0 of the stack has 0..3 after part 3. Part 4 is summed in slot 1,
+   part 5 in slot 2. Then slot 2 is added to slot 1, which has 4..5. A parameter's gradient is slot
+   0.
 
    Threads share the rows of a part, or have whole parts of their own (parts_separate()). A thread
    with parts of its own keeps a stack of its own, as a process does, above what the process's stack
@@ -112,8 +113,8 @@ static inline struct parts_piece parts_piece(const struct parts *p, size_t row, 
                                 .whole = starts && part_end <= end};
 }
 
-/* The elements `own` of a parameter's gradient, before the piece's rows are added to them: where the
-   piece's part is summed. */
+/* The elements `own` of a parameter's gradient, before the piece's rows are added to them: where
+   the piece's part is summed. */
 static inline real *parts_start(const struct parts_piece *piece, const struct param *param,
                                 struct range own) {
     real *sum = param_slot(param, piece->slot);
@@ -182,7 +183,8 @@ static inline struct range parts_run(const struct parts *p, size_t thread, size_
                           (p->first + rows.end + p->each - 1) / p->each};
 }
 
-/* The slot at the bottom of the stack of thread 1, 2 and so on. Thread 0 continues the process's. */
+/* The slot at the bottom of the stack of thread 1, 2 and so on. Thread 0 continues the
+   process's. */
 static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t threads) {
     const struct range run = parts_run(p, 0, threads); // all are equally long
     return parts_height(p->begin, run.begin, parts_count(p)) +

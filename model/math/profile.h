@@ -1,7 +1,7 @@
 /* A profile of training by operation: a lap timer on the first thread of the team. While it is off,
-   each lap costs the test of one variable. It also counts how often threads wait for each other, and what each
-   thread's matrix products multiply and move, which shows how work is split among more threads than
-   there are cores. */
+   each lap costs the test of one variable. It also counts how often threads wait for each other,
+   and what each thread's matrix products multiply and move, which shows how work is split among
+   more threads than there are cores. */
 #ifndef PROFILE_H
 #define PROFILE_H
 
@@ -51,9 +51,10 @@ static inline void profile_product(size_t M, size_t N, size_t K) {
 
 double profile_seconds(enum profile_part part);
 
-/* Prints a table: part, milliseconds per step, fraction of the total, after `steps` steps. Below it, per
-   step: barriers, counting the end of each pass; the MiB of the products' matrices, each counted once
-   per product; and the fraction of all products' multiply-adds that the busiest thread has. */
+/* Prints a table: part, milliseconds per step, fraction of the total, after `steps` steps. Below
+   it, per step: barriers, counting the end of each pass; the MiB of the products' matrices, each
+   counted once per product; and the fraction of all products' multiply-adds that the busiest thread
+   has. */
 void profile_print(FILE *file, double steps);
 
 #endif

@@ -2,9 +2,9 @@
    parts of every batch (parts.h). Ranks exchange the sums of whole subtrees and add them in the
    tree's order, so the results have the same bits for any number of ranks.
 
-   Without `make MPI=1` there is one rank, and nothing of MPI is compiled. All functions are called by
-   all ranks, in the same order; those that say so by every thread of the team, the others outside of
-   a team. */
+   Without `make MPI=1` there is one rank, and nothing of MPI is compiled. All functions are called
+   by all ranks, in the same order; those that say so by every thread of the team, the others
+   outside of a team. */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -15,8 +15,8 @@ enum { RANKS_MAX = 1024 };
 
 #ifdef MPI
 
-/* Before any other of these functions. Whoever dies from now on ends all ranks: with one line of the
-   first rank if all die at the same time, else with a line that names the rank. */
+/* Before any other of these functions. Whoever dies from now on ends all ranks: with one line of
+   the first rank if all die at the same time, else with a line that names the rank. */
 void ranks_start(int *argc, char ***argv);
 
 size_t ranks_count(void);
@@ -38,14 +38,14 @@ void ranks_check(const char *what, uint32_t checksum);
 void ranks_share(double *values, size_t count);
 
 /* Returns the stacks of all ranks, (all subtrees,size) in the order of the parts, from this rank's
-   `stack` (height,size), which is complete after a barrier. The result is valid until the next call.
-   Every thread of the team calls it. Contains barriers. */
+   `stack` (height,size), which is complete after a barrier. The result is valid until the next
+   call. Every thread of the team calls it. Contains barriers. */
 const real *ranks_stacks(const struct parts *parts, const real *stack, size_t size);
 
 /* Some elements of the slots of a gradient (slots,stride): slot 0 becomes the sum over all parts of
-   the batch, by the time that ranks_sum_finish() returns. The first function is called by every thread
-   of the team, contains a barrier, and does not wait for other ranks. The second is called outside of
-   a team. */
+   the batch, by the time that ranks_sum_finish() returns. The first function is called by every
+   thread of the team, contains a barrier, and does not wait for other ranks. The second is called
+   outside of a team. */
 void ranks_sum_start(const struct parts *parts, real *slots, size_t stride, struct range elements);
 void ranks_sum_finish(void);
 

@@ -37,8 +37,8 @@ typedef real vec_unaligned
    time. */
 #define SIMD_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop of constant length, up to 32: unrolls it completely, so that an array that it indexes
-   can stay in registers. */
+/* Before a loop of constant length, up to 32: unrolls it completely, so that an array that it
+   indexes can stay in registers. */
 #if defined(__clang__)
 #    define SIMD_UNROLL _Pragma("clang loop unroll(full)")
 #else

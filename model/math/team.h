@@ -1,8 +1,8 @@
 /* How the threads of a team split the work of a pass over the model.
 
-   A pass, such as model_forward(), model_backward() or optimizer_step(), opens one parallel region with
-   team_run(). Every function called inside it is called by every thread of the team. Each thread
-   does its own part, and calls team_barrier() before it reads what other threads wrote.
+   A pass, such as model_forward(), model_backward() or optimizer_step(), opens one parallel region
+   with team_run(). Every function called inside it is called by every thread of the team. Each
+   thread does its own part, and calls team_barrier() before it reads what other threads wrote.
 
    Tokens are split in row blocks of ROWS tokens. Between two barriers a thread has the same rows in
    every operation. So it reads what it wrote itself, and a chain of operations can take a row block

@@ -2,8 +2,8 @@
    serves initialization, the optimizer, files, tests and messages.
 
    As with an arena, the declarations run twice: the first pass counts, the second returns pointers.
-   Parameters, gradients and the optimizer's state are arrays of the same layout, so a parameter is a
-   pair of pointers with the same offset into two of them. */
+   Parameters, gradients and the optimizer's state are arrays of the same layout, so a parameter is
+   a pair of pointers with the same offset into two of them. */
 #ifndef TENSOR_H
 #define TENSOR_H
 
@@ -87,7 +87,8 @@ void tensor_keep_unit(struct tensor_list *list, struct param matrix, enum tensor
 
 /* Declares that this matrix of the list is the weight of a hidden layer, and the matrices that it
    consists of, one below the other: their numbers of rows, 0 after the last. Attention's queries,
-   keys, values and gates are four matrices in one weight. Embeddings and the head are not hidden. */
+   keys, values and gates are four matrices in one weight. Embeddings and the head are not
+   hidden. */
 void tensor_hidden(struct tensor_list *list, struct param weight,
                    const size_t rows[TENSOR_MATRICES]);
 

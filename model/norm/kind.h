@@ -32,13 +32,14 @@ static inline bool token_counts(const struct tokens *tokens, size_t row) {
     return tokens->valid[tokens->rows_per_token ? row / tokens->rows_per_token : row];
 }
 
-/* Whether a parameter is learned: gamma with --affine=on, beta with --affine=on and --bias=on, others
-   always. A parameter that is not learned keeps its initial value. */
+/* Whether a parameter is learned: gamma with --affine=on, beta with --affine=on and --bias=on,
+   others always. A parameter that is not learned keeps its initial value. */
 enum norm_role { NORM_GAMMA, NORM_BETA, NORM_OTHER };
 
 struct norm; // one norm at one site of the model
 
-/* A tensor of a norm, named as in PyTorch: C reals, one, T x C, or a matrix, all initially `start`. */
+/* A tensor of a norm, named as in PyTorch: C reals, one, T x C, or a matrix, all initially
+   `start`. */
 struct norm_tensor {
     const char *name; // "weight", "bias", "running_mean", ...; NULL ends the list
     bool scalar;      // of a parameter: one number, not one for each channel

@@ -21,9 +21,9 @@ bool norm_kind_has(const struct norm_kind *kind, const struct kind_option *optio
 union kind_value norm_option_value(const struct norm_options *options,
                                    const struct kind_option *option);
 
-/* The settings of a norm of rows that have this many of the model's heads. An option whose "auto" is
-   the number of heads (--norm-groups) becomes smaller in the same ratio, rounded down, and is 1 in a
-   single head; so a group of keys has as many channels as one of queries. */
+/* The settings of a norm of rows that have this many of the model's heads. An option whose "auto"
+   is the number of heads (--norm-groups) becomes smaller in the same ratio, rounded down, and is 1
+   in a single head; so a group of keys has as many channels as one of queries. */
 struct norm_options norm_options_of_heads(const struct norm_options *options, size_t heads);
 
 #endif

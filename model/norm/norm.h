@@ -23,8 +23,8 @@ static inline bool norm_present(const struct norm *norm) {
 /* Whether the norm, or what watches it, pools over tokens. */
 bool norm_pools(const struct norm *norm);
 
-/* Every thread of the team calls these before forward or backward of the first block. They wait until
-   x or dy (B,T,C) is complete, and do nothing unless norm_pools(). */
+/* Every thread of the team calls these before forward or backward of the first block. They wait
+   until x or dy (B,T,C) is complete, and do nothing unless norm_pools(). */
 void norm_statistics(const struct norm *norm, const struct tokens *tokens, const real *x);
 void norm_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
                               const real *x);

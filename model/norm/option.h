@@ -18,8 +18,8 @@ struct norm_options {
     union kind_value value[KIND_OPTIONS_MAX]; // in the order of norm_option_list() in kinds.h
 };
 
-/* Dies with status 2 unless the C channels of the norm at the site `name` can be split into this many
-   equal groups. */
+/* Dies with status 2 unless the C channels of the norm at the site `name` can be split into this
+   many equal groups. */
 void norm_check_groups(const char *name, int64_t groups, size_t C);
 
 /* Options of several kinds. */

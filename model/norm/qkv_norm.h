@@ -6,7 +6,8 @@
    channels, with one gamma and beta (HS) for all heads; under ln or rms with gamma = 1 and beta = 0
    no score then exceeds sqrt(HS). Grouped queries have fewer keys and values: KV heads
    (attention.h). A norm that pools over tokens pools over the heads too. In gn, ts and pn a head is
-   one group; over the full width a group of gn and ts has as many channels in k and v as in q. Over the full width a token is one row of C channels, as for norms elsewhere.
+   one group; over the full width a group of gn and ts has as many channels in k and v as in q. Over
+   the full width a token is one row of C channels, as for norms elsewhere.
 
    With a learned scale, the attention scores of head h are t_h u k^ instead of u k^ / sqrt(HS),
    with u = N_q(q) and t_h one learned number for each head. Attention divides by sqrt(HS), so here

@@ -1,5 +1,5 @@
-/* Numbers computed with PyTorch, in tests/golden/, made by scripts/pytorch/make_golden.py. The files hold
-   results only: both sides compute the inputs from the same formula. */
+/* Numbers computed with PyTorch, in tests/golden/, made by scripts/pytorch/make_golden.py. The
+   files hold results only: both sides compute the inputs from the same formula. */
 #ifndef GOLDEN_H
 #define GOLDEN_H
 
@@ -15,8 +15,8 @@ void golden_expect(const char *path, const char *key, size_t count, const real *
 
 enum { GOLDEN_V = 7, GOLDEN_B = 3, GOLDEN_T = 5 }; // sizes of the golden models' batches
 
-/* Initial values of parameters: 0.4 sin(1.3 i + s), where s is the sum of the name's bytes, plus 1 in
-   a norm's weight. */
+/* Initial values of parameters: 0.4 sin(1.3 i + s), where s is the sum of the name's bytes, plus 1
+   in a norm's weight. */
 void golden_start(struct tensor_list *list);
 
 /* Batch number k. */

@@ -4,8 +4,8 @@
 
 #include "tests/support.h"
 
-/* Names the case that the next comparisons belong to, for their messages: the options of a model, as
-   words, or what the format says. */
+/* Names the case that the next comparisons belong to, for their messages: the options of a model,
+   as words, or what the format says. */
 const char *model_words(const struct model_config *config);
 void gradient_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
