@@ -65,18 +65,18 @@ struct connection_functions {
     /* Declares the parameters, and takes memory. All members before `f` are set. */
     void (*attach)(struct connection *c, const struct connection_options *options,
                    const struct layout *layout);
-    /* After a change of the parameters, and before a barrier. NULL: nothing to do. */
+    /* Called after a change of the parameters; a barrier follows. NULL: nothing to do. */
     void (*prepare)(const struct connection *c);
-    /* u of these rows. NULL: u = x. */
+    /* Computes u of these rows. NULL: u = x. */
     void (*read)(const struct connection *c, const struct tokens *tokens, struct range rows);
-    /* dx from dsum and du. At the end there is no dsum, and dx is du: in place. */
+    /* Computes dx from dsum and du. The `end` has no dsum and works in place: dx is du. */
     void (*read_backward)(const struct connection *c, const struct tokens *tokens,
                           struct range rows, real *dx, const real *dsum, const real *du,
                           real *scratch);
-    /* sum, and the further streams. */
+    /* Computes `sum`, and the further streams. */
     void (*write)(const struct connection *c, struct range rows, const real *f,
                   struct dropout drop);
-    /* df from dsum, and parts of the parameters' gradients. df is NULL if it would be dsum. */
+    /* Computes df from dsum, and adds to `partial`. df is NULL if it equals dsum. */
     void (*write_backward)(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop);
     /* Element i of `sum` without what the sub-layer added. */
@@ -94,9 +94,9 @@ struct connection_kind {
     bool without_post;   // there is no single stream that POST could normalize
     const struct connection_functions *functions;
     const void *own; // data of the kind for these functions
-    /* Of kinds with initial values from the first batch, else NULL, by one thread: sets them before
-       the sub-layer's forward, from a number that the sub-layers hand on; then computes the
-       next. */
+    /* NULL unless the kind has initial values from the first batch. One thread calls them.
+       profile_before() sets these values before the sub-layer's forward, from the number that
+       profile_after() of the previous sub-layer returned. */
     void (*profile_before)(struct connection *c, double number);
     double (*profile_after)(const struct connection *c, const struct tokens *tokens);
 };
@@ -105,7 +105,7 @@ extern const struct connection_kind *const connection_kinds[]; // as list.h, end
 
 const struct connection_kind *connection_find(const char *name); // NULL if there is none
 
-/* Sets everything but `norm`, which is attached before, and `sum`. */
+/* Sets all members except for `norm`, which is attached before, and `sum`. */
 void connection_attach(struct connection *c, const struct connection_options *options,
                        const real *x, const struct layout *layout);
 
@@ -127,7 +127,7 @@ static inline const real *connection_u(const struct connection *c) {
     return c->u ? c->u : c->x;
 }
 
-/* Whether df is another array than dsum in a pass with this dropout. */
+/* Whether df and dsum are different arrays in a pass with this dropout. */
 static inline bool connection_has_df(const struct connection *c, struct dropout drop) {
     return c->has_df || drop.threshold;
 }

@@ -28,11 +28,11 @@ static inline size_t attention_row(const struct attention *a) {
     return a->C + 2 * (a->C / a->NH) * a->KV + a->others;
 }
 
-/* out (B,T,C), by the calling thread, for the given heads only: head h of sequence b has number
+/* The calling thread computes out (B,T,C) for the given heads only: head h of sequence b has number
    b NH + h. */
 void attention_forward(const struct attention *a, struct range heads, real *out, real *scratch);
 
-/* dqkv (B,T,E) from dout (B,T,C), for the same kind of range, of whole groups. */
+/* Computes dqkv (B,T,E) from dout (B,T,C), for a range of heads that consists of whole groups. */
 void attention_backward(const struct attention *a, struct range heads, real *dqkv, const real *dout,
                         real *scratch);
 

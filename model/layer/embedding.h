@@ -18,7 +18,7 @@ struct embedding {
    `rms`. */
 void embedding_sinusoids(size_t T, size_t C, double rms, real *table);
 
-/* The given rows of x (B,T,C); by the calling thread. */
+/* The calling thread computes the given rows of x (B,T,C). */
 void embedding_forward(const struct embedding *e, struct range rows, real *x);
 
 /* Adds to the gradients of wte and wpe, from dx (N,C), N = B T. Every thread of the team calls

@@ -29,7 +29,8 @@ struct linear_operands {
 void linear_attach(struct linear *linear, const char *name, size_t in, size_t out, bool bias,
                    double deviation, const struct layout *layout);
 
-/* The same for a tied layer: its weight belongs to another module, and it has no bias. */
+/* As linear_attach(), for a tied layer: its weight belongs to another module, and it has no
+   bias. */
 void linear_tie(struct linear *linear, struct param weight, size_t in, size_t out,
                 struct arena *arena);
 
@@ -45,14 +46,15 @@ void linear_fetch_backward(const struct linear *linear);
 /* y (M,out) = x (M,in) W^T + b, by the calling thread. */
 void linear_forward(const struct linear *linear, size_t M, real *y, const real *x);
 
-/* The same for some columns only: y_o for o in `columns`, which start at a multiple of PANEL. */
+/* As linear_forward(), for some columns only: y_o for o in `columns`, which start at a multiple of
+   PANEL. */
 void linear_forward_columns(const struct linear *linear, struct range columns, size_t M, real *y,
                             const real *x);
 
 /* linear_forward() by the leader and its helpers, which take ranges of columns (team_share()). */
 void linear_forward_shared(const struct linear *linear, size_t M, real *y, const real *x);
 
-/* The W of dx = dy W, for a product of its own. */
+/* W as an operand, for a caller that computes dx = dy W itself. */
 struct matrix linear_weight(const struct linear *linear);
 
 /* dx (M,in) = dy (M,out) W, by the calling thread. The M tokens start with row block number
@@ -60,7 +62,7 @@ struct matrix linear_weight(const struct linear *linear);
 void linear_backward(const struct linear *linear, size_t block, size_t M, real *dx, const real *dy);
 
 /* Takes memory for copies of the operands of a layer's weight gradient, dy (rows,out) and x
-   (rows,in). Leaves both NULL where copies do not pay. */
+   (rows,in). Leaves both NULL if copies would make it slower. */
 void linear_operands_attach(struct linear_operands *kept, size_t in, size_t out, size_t rows,
                             struct arena *arena);
 
@@ -81,11 +83,11 @@ static inline size_t linear_sum_rows(const struct parts *parts) {
 void linear_weight_gradient(const struct linear *linear, const struct parts *parts,
                             struct range rows, const real *dy, size_t dy_row, const real *x);
 
-/* The same from the rows of `kept` from `kept_row` on. */
+/* As linear_weight_gradient(), but reads the rows of `kept` from `kept_row` on. */
 void linear_kept_gradient(const struct linear *linear, const struct linear_operands *kept,
                           const struct parts *parts, struct range rows, size_t kept_row);
 
-/* If threads had parts of their own, joins their sums. Every thread of the team calls it, after a
+/* If each thread summed its own parts, adds their sums. Every thread of the team calls it, after a
    barrier. */
 void linear_join(const struct linear *linear, const struct parts *parts);
 

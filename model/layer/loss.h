@@ -21,7 +21,7 @@ void loss_cross_entropy(const struct loss *loss, size_t N, real *losses, real *d
                         real *logits, const int32_t *targets);
 
 /* correct (N) = 1 where no logit is larger than the target's, 0 elsewhere and where there is no
-   target. To be called before loss_cross_entropy(), which may overwrite the logits. */
+   target. Call it before loss_cross_entropy(), which may overwrite the logits. */
 void loss_correct(size_t N, size_t V, unsigned char *correct, const real *logits,
                   const int32_t *targets);
 

@@ -5,8 +5,8 @@
 #include "model/layer/dropout.h"
 #include "model/math/team.h"
 
-/* sum = a x + b drop(f), of some elements of the batch: their numbers are for dropout, and the
-   arrays start with the first of them. sum may be x. */
+/* sum = a x + b drop(f), for some elements of the batch. The arrays start with the first of them;
+   dropout needs their numbers in the batch. sum may be x. */
 void residual_forward(struct range elements, real *sum, real a, const real *x, real b,
                       const real *f, struct dropout drop);
 

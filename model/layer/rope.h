@@ -18,7 +18,7 @@ void rope_attach(struct rope *rope, size_t T, size_t HS, double theta, struct ar
 void rope_forward(const struct rope *rope, size_t T, struct range rows, size_t heads, real *x,
                   size_t x_row);
 
-/* The same for gradients: rotates back. */
+/* Rotates gradients back. */
 void rope_backward(const struct rope *rope, size_t T, struct range rows, size_t heads, real *dx,
                    size_t dx_row);
 

@@ -17,7 +17,7 @@ static inline void cache_fetch_rows(size_t rows, size_t columns, const real *x, 
         for (size_t i = 0; i < columns; i += LINE) (void)*(const volatile real *)(x + n * row + i);
 }
 
-/* The same for an array without gaps. */
+/* As cache_fetch_rows(), for an array without gaps. */
 static inline void cache_fetch(size_t count, const real *x) {
     cache_fetch_rows(1, count, x, count);
 }

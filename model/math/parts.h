@@ -45,7 +45,7 @@ struct parts {
     size_t bottom; // the slot at the bottom of its stack
 };
 
-/* Rows that are one part, or a piece of one. */
+/* The rows of one part, or of a piece of it. */
 struct parts_piece {
     struct range rows; // of the pass
     size_t slot;       // where the part is summed
@@ -59,7 +59,7 @@ static inline struct parts parts_one(size_t N) {
     return (struct parts){.rows = N, .all = N, .each = N};
 }
 
-/* The same with `times` rows for each row. */
+/* The same parts with `times` rows for each row, such as heads. */
 static inline struct parts parts_times(struct parts p, size_t times) {
     p.rows *= times, p.first *= times, p.all *= times, p.each *= times;
     return p;
@@ -138,7 +138,7 @@ static inline void parts_put(const struct param *param, size_t from, struct part
     }
 }
 
-/* After the piece's rows. */
+/* Completes the piece: call it after its rows have been added. */
 static inline void parts_end(const struct parts_piece *piece, const struct param *param,
                              struct range own) {
     parts_put(param, piece->slot, (struct parts_place){piece->slot, piece->merges}, own);
@@ -176,7 +176,7 @@ static inline size_t parts_stack(size_t count, size_t each) {
     return slots;
 }
 
-/* The parts of a thread's rows, as team_part() splits those of the pass. */
+/* The parts of the calling thread's rows, as team_part() splits the rows of the pass. */
 static inline struct range parts_run(const struct parts *p, size_t thread, size_t threads) {
     struct range rows = team_part_of(thread, threads, p->rows, ROWS);
     return (struct range){(p->first + rows.begin) / p->each,
@@ -191,8 +191,8 @@ static inline size_t parts_bottom(const struct parts *p, size_t thread, size_t t
            thread * parts_stack(run.end - run.begin, p->each);
 }
 
-/* Whether each thread's rows are whole parts and one subtree, all equally high, and there are slots
-   for them. */
+/* Whether each thread's rows form one subtree of whole parts, all subtrees have the same height,
+   and there are slots for them. */
 static inline bool parts_separate(const struct parts *p, size_t threads) {
     const size_t count = parts_count(p), end = p->first + p->rows;
     if (threads == 1 || (end % p->each && end < p->all)) return false;
@@ -207,7 +207,7 @@ static inline bool parts_separate(const struct parts *p, size_t threads) {
     return separate;
 }
 
-/* The same parts, as a thread sums those of its rows. */
+/* The parts of the pass, limited to the calling thread's rows. */
 static inline struct parts parts_alone(struct parts p, size_t thread, size_t threads) {
     if (thread > 0) {
         p.bottom = parts_bottom(&p, thread, threads);
@@ -217,7 +217,7 @@ static inline struct parts parts_alone(struct parts p, size_t thread, size_t thr
     return p;
 }
 
-/* Then puts the threads' sums, with the elements `own`, in the process's stack. */
+/* After all threads have summed: puts the elements `own` of their sums in the process's stack. */
 static inline void parts_join(const struct parts *p, size_t threads, const struct param *param,
                               struct range own) {
     for (size_t thread = 1; thread < threads; thread++)

@@ -15,26 +15,26 @@ enum { RANKS_MAX = 1024 };
 
 #ifdef MPI
 
-/* Before any other of these functions. Whoever dies from now on ends all ranks: with one line of
-   the first rank if all die at the same time, else with a line that names the rank. */
+/* Call it before any other of these functions. A rank that dies from now on ends all ranks: with
+   one line of the first rank if all die at the same time, else with a line that names the rank. */
 void ranks_start(int *argc, char ***argv);
 
 size_t ranks_count(void);
 size_t ranks_number(void); // of this process, from 0
 size_t ranks_here(void);   // on this machine
 
-/* The value of rank 0; and the largest value of any rank. */
+/* Return the value of rank 0, and the largest value of any rank. */
 int ranks_first(int value);
 int ranks_largest(int value);
 
-/* Numbers of rank 0, for all. */
+/* Replaces the numbers by those of rank 0. */
 void ranks_copy_first(real *numbers, size_t count);
 
 /* Dies with status 2, and names the rank, if a checksum is not that of rank 0. */
 void ranks_check(const char *what, uint32_t checksum);
 
-/* In values (count): rank r has written those from number ranks_cut(count, r).begin to before .end.
-   Afterwards every rank has all. */
+/* Rank r has written the elements of values (count) from ranks_cut(count, r).begin to before .end.
+   Afterwards every rank has all elements. */
 void ranks_share(double *values, size_t count);
 
 /* Returns the stacks of all ranks, (all subtrees,size) in the order of the parts, from this rank's

@@ -29,26 +29,26 @@ struct range {
     size_t begin, end;
 };
 
-/* What every thread of a team does, with the same argument. It ends with team_barrier(). */
+/* The work of a team: every thread calls it with the same argument. It ends with team_barrier(). */
 typedef void team_work(void *argument);
 
 /* Runs `work` in a team of `threads`. A team of one needs no parallel region, which would cost as
    much as a small model's step. */
 void team_run(int threads, team_work *work, void *argument);
 
-/* Where there are too few rows to split, one thread computes and helpers take parts of its large
-   operations: columns of a product, heads of attention. */
+/* If there are too few rows to split, one thread, the leader, computes, and helpers take parts of
+   its large operations: columns of a product, heads of attention. */
 
-/* Part number `part` of `parts` of an operation, by `thread`, whose number is less than that of the
+/* Computes part number `part` of the `parts` parts of an operation. `thread` is below the number of
    threads. Parts are independent. */
 typedef void team_job(void *argument, size_t part, size_t parts, size_t thread);
 
-/* Runs `work` in the calling thread, as in a team of one, with threads - 1 helpers. Not inside a
-   team. */
+/* Runs `work` in the calling thread, as in a team of one, with threads - 1 helpers. Do not call it
+   inside a team. */
 void team_lead(int threads, team_work *work, void *argument);
 
-/* All parts (at most 65535) of a job, by the leader and by helpers that are free; done when it
-   returns. Without helpers the job is one part. */
+/* Runs all parts (at most 65535) of a job in the leader and in helpers that are free, and returns
+   when they are done. Without helpers the job is one part. */
 void team_share(team_job *job, void *argument, size_t parts);
 
 /* Waits until all threads of the team have called it: use team_barrier(). */

@@ -83,7 +83,7 @@ struct norm_kind {
     void (*check)(const struct norm *norm);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
 
-    /* y (rows,C) = norm(x). NULL in the identity, which norm_forward() skips. */
+    /* Computes y (rows,C) = norm(x). NULL in the identity, which norm_forward() skips. */
     void (*forward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
                     real *y, const real *x);
     /* dx (rows,C) = gradient of the input; sum[i] += the block's part of parameter i's gradient.
@@ -91,13 +91,14 @@ struct norm_kind {
     void (*backward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
                      real *dx, const real *dy, const real *x, real *const *sum);
 
-    /* Of kinds that pool over tokens, else NULL: computes what forward or backward needs to know of
-       all of x (B,T,C) and dy before it can do the first block. Called between barriers. */
+    /* NULL unless the kind pools over tokens: computes the statistics of all of x (B,T,C), or the
+       sums over dy, that forward or backward of the first block needs. Called between barriers. */
     void (*statistics)(const struct norm *norm, const struct tokens *tokens, const real *x);
     void (*gradient_statistics)(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x);
 
-    /* Of kinds that add a penalty to the loss, else NULL: that of the last batch in training. */
+    /* NULL unless the kind adds a penalty to the loss: returns the penalty of the last batch in
+       training. */
     double (*penalty)(const struct norm *norm);
 };
 

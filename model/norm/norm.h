@@ -15,7 +15,7 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
 /* The number of reals of parameter i. */
 size_t norm_param_size(const struct norm *norm, int i);
 
-/* Whether it is another norm than the identity. */
+/* Whether the norm is not the identity. */
 static inline bool norm_present(const struct norm *norm) {
     return norm->kind->forward != NULL;
 }
@@ -29,9 +29,9 @@ void norm_statistics(const struct norm *norm, const struct tokens *tokens, const
 void norm_gradient_statistics(const struct norm *norm, const struct tokens *tokens, const real *dy,
                               const real *x);
 
-/* Computes y = norm(x) for some rows and returns y. x and y point to the first of them. The
-   identity writes nothing and returns x. x and y may not overlap. The same for backward, with dx
-   and dy; its rows are full row blocks. */
+/* norm_forward() computes y = norm(x) for some rows and returns y. x and y point to the first of
+   them, and may not overlap. The identity writes nothing and returns x. norm_backward() computes dx
+   from dy in the same way; its rows are full row blocks. */
 const real *norm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x);
 const real *norm_backward(const struct norm *norm, const struct tokens *tokens, struct range rows,

@@ -30,7 +30,8 @@ struct pool {
     real *blocks; // (row_blocks,2,C)
 };
 
-/* Reals that a pool for B sequences of T tokens needs, and the pool that is at `reals`. */
+/* The number of reals of a pool for B sequences of T tokens; and the pool that is stored at
+   `reals`. */
 size_t pool_size(size_t B, size_t T, size_t C);
 struct pool pool_at(real *reals, size_t C);
 
@@ -56,7 +57,7 @@ size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const 
 void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
                            real *running_mean, real *running_var, real momentum, real eps);
 
-/* The same in evaluation: those of the running statistics. */
+/* mean, rstd and factor of bn in evaluation: those of the running statistics. */
 void pool_running_statistics(const struct pool *pool, const real *running_mean,
                              const real *running_var, real eps);
 
@@ -65,8 +66,8 @@ void pool_running_statistics(const struct pool *pool, const real *running_mean,
 void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
                         const real *x);
 
-/* Whether this process adds what it pooled to its gradients: of ranks that pooled together one
-   does. */
+/* Whether this process adds the pooled sums to its gradients: only one of the ranks that pooled
+   together does. */
 static inline bool pool_leads(const struct tokens *tokens) {
     return tokens->parts.begin == 0 || tokens->local;
 }
@@ -75,8 +76,8 @@ static inline bool pool_leads(const struct tokens *tokens) {
 void pool_parameter_gradients(const struct pool *pool, const struct tokens *tokens,
                               const struct param *gamma, const struct param *beta);
 
-/* Then: multiplies the sums by gamma / N, which is what pool_backward() needs where mean and rstd
-   are the batch's. */
+/* After pool_parameter_gradients(): multiplies the sums by gamma / N. pool_backward() needs this if
+   mean and rstd are the batch's. */
 void pool_exact_backward(const struct pool *pool, const struct tokens *tokens, const real *gamma);
 
 /* A block of rows: y (rows,C) and dx (rows,C) by the formulas above. */

@@ -63,14 +63,15 @@ void qkv_norm_attach(struct qkv_norm *qkv, const struct qkv_norm_options *option
 bool qkv_norm_pools(const struct qkv_norm *qkv);
 bool qkv_norm_one_pools(const struct qkv_norm *qkv, enum qkv which);
 
-/* Every thread of the team calls the functions below. They do nothing for parts that do not
-   change. */
+/* Every thread of the team calls the functions below. They do nothing for q, k or v without a
+   norm. */
 
 /* Copies q, k and v of the tokens `rows` to raw[]. block (rows,E) points to the first of these
    tokens. */
 void qkv_norm_keep(const struct qkv_norm *qkv, struct range rows, const real *block);
 
-/* Computes what must be known of all tokens, after qkv_norm_keep() of all of them. */
+/* Computes the statistics of norms that pool over tokens. qkv_norm_keep() of all tokens comes
+   before. */
 void qkv_norm_statistics(const struct qkv_norm *qkv, const struct tokens *tokens);
 
 /* Replaces q, k and v of some rows, `block` (rows,E), by q^, k^ and v^. */
@@ -83,9 +84,8 @@ void qkv_norm_forward(const struct qkv_norm *qkv, const struct tokens *tokens, s
 const real *qkv_norm_one_forward(const struct qkv_norm *qkv, enum qkv which,
                                  const struct tokens *tokens, struct range rows, real *y);
 
-/* From all of dqkv (B,T,E), the gradients of q^, k^ and v^, for norms that pool over tokens: copies
-   their gradients to dnormed[which] (B,T,width) and computes what must be known of all of them.
-   Called between barriers. */
+/* For norms that pool over tokens: copies the gradients of q^, k^ and v^ from dqkv (B,T,E) to
+   dnormed[which] (B,T,width), and computes their sums over tokens. Called between barriers. */
 void qkv_norm_gradient_statistics(const struct qkv_norm *qkv, const struct tokens *tokens,
                                   real *const dnormed[QKV_COUNT], const real *dqkv);
 

@@ -26,7 +26,7 @@ struct optimizer_options {
 
 struct optimizer_kind;
 
-/* A kind at work, with its numbers of one update. */
+/* A kind with its settings, and with the numbers that it computes once per update. */
 struct optimizer_rule {
     const struct optimizer_kind *kind;
     union kind_value option[KIND_OPTIONS]; // in the order of kind->options

@@ -12,14 +12,14 @@ extern const struct optimizer_kind *const optimizer_kinds[];
    makes the list, before there are threads. */
 const struct kind_option *const *optimizer_option_list(void);
 
-/* The name of option i of those that matter to an optimizer of this kind, NULL after the last: its
-   own, and AdamW's if AdamW updates the tensors that it does not take. */
+/* The name of option i of an optimizer of this kind, NULL after the last. The options are its own,
+   and AdamW's if AdamW updates the tensors that it does not take. */
 const char *optimizer_option_name(const struct optimizer_kind *kind, size_t i);
 
 /* The value of an option of the list. */
 union kind_value *optimizer_value(struct optimizer_options *options, const char *name);
 
-/* The kind at work with these settings. */
+/* The rule of the chosen kind with these settings. */
 struct optimizer_rule optimizer_rule(const struct optimizer_kind *kind,
                                      const struct optimizer_options *options);
 

@@ -5,7 +5,7 @@
 #include "model/math/real.h"
 #include <stdint.h>
 
-/* The reals of `scratch` for a matrix of this shape. */
+/* The number of reals of `scratch` for a matrix of this shape. */
 size_t newton_schulz_scratch(size_t rows, size_t columns);
 
 /* Returns nearly U V^T of x (rows,columns) = U S V^T: singular values become 0.7 to 1.2 after five

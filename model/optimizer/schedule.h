@@ -35,7 +35,7 @@ double schedule_rate(const struct schedule *schedule, int64_t step);
 /* The first step that decays. */
 int64_t schedule_begin(const struct schedule *schedule);
 
-/* Whether the schedule has a stable phase, and has not left it before this step. */
+/* Whether the schedule has a constant phase that has not ended before this step. */
 bool schedule_is_stable(const struct schedule *schedule, int64_t step);
 
 #endif
