@@ -48,7 +48,17 @@ def comparisons_of(groups, names, wanted):
     return found
 
 
-# ---- the chart -----------------------------------------------------------------------------------
+# ---- what both pictures have --------------------------------------------------------------------
+
+def bounds_of(pairs, margin=0.0):
+    """The axis holds 0, the margin and all seeds; long intervals end in arrows. pairs: [(differences, interval or None)]"""
+    points = [0, *(value for differences, _ in pairs for value in differences.values())]
+    low, high = min(points), max(points)
+    reach = max(STRETCH * (high - low), 1.5 * margin)
+    ends = [end for _, interval in pairs if interval for end in interval[1:3] if math.isfinite(end)]
+    inside = [min(max(end, low - reach), high + reach) for end in ends]
+    return limits([low, high, -1.2 * margin, 1.2 * margin, *inside], math.inf, False)
+
 
 def draw_interval(axes, at, low, high, bounds):
     """Draws the interval within the axis, with an arrow at an end beyond it. Returns whether there is
@@ -63,38 +73,51 @@ def draw_interval(axes, at, low, high, bounds):
     return left > low or right < high
 
 
+def draw_row(axes, at, differences, interval, bounds, dot):
+    """Draws a dot for each seed, the interval and the mean. Returns what was drawn, by the names of notes_of()."""
+    for place, value in enumerate(differences.values()):
+        axes.plot([value], [seed_place(at, place, len(differences))], **dot)
+    used = {"seed"} if differences else set()
+    if interval is None or not math.isfinite(interval.low):
+        return used | {"few"}
+    axes.plot([interval.mean], [at], marker="D", markersize=4, color="black", zorder=4)
+    return used | {"interval"} | ({"on"} if draw_interval(axes, at, *interval[1:3], bounds) else set())
+
+
+def notes_of(used, dot, words, **more):
+    """The legend's entries of what was used; words: of the interval, at length and in brief."""
+    black = {"color": "black"}
+    entries = {"seed": note("one seed", **dot),
+               "interval": note(*words, marker="D", markersize=4, linewidth=1.2, **black),
+               "on": note("arrow: the interval continues", "interval continues", marker=">", markersize=5,
+                          linestyle="none", **black), **more}
+    return Legend([entries[name] for name in entries if name in used], 0, None)
+
+
+# ---- the chart of plot.py ------------------------------------------------------------------------
+
 def draw_differences(row, facets, options, table):
     """A row for each variant: a dot for each seed, the mean, its interval; the baseline is at 0."""
     (axes,), groups, names = row, facets[0].parts, options.differing
     wanted = wanted_of(groups, names, options.baseline)
     compared = comparisons_of(groups, names, wanted)
-    rows = [(group, one.differences if one else {}, one.interval if one and one.differences else None)
-            for group, one, _ in compared]
-    points = [value for _, differences, _ in rows for value in differences.values()]
-    low, high = min([0, *points]), max([0, *points])
-    reach = STRETCH * (high - low)
-    ends = [end for *_, mean in rows if mean for end in mean[:3] if math.isfinite(end)]
-    bounds = limits([low, high, *(min(max(end, low - reach), high + reach) for end in ends)],
-                    math.inf, False)
-    places, used = row_places([group for group, *_ in rows]), set()
+    pairs = [(one.differences, one.interval if one.differences else None) if one else ({}, None)
+             for _, one, _ in compared]
+    bounds, used = bounds_of(pairs), set()
+    places = row_places([group for group, *_ in compared])
     axes.axvline(0, linewidth=1, linestyle="--", zorder=1, **GREY)
-    for (group, differences, mean), at in zip(rows, places):
-        for place, (seed, value) in enumerate(differences.items()):
+    for (group, *_), (differences, interval), at in zip(compared, pairs, places):
+        used |= draw_row(axes, at, differences, interval, bounds, dot_of(group.look))
+        for seed, value in differences.items():
             table.add(CHART, group.label, "difference", Point(x=seed, y=value))
-            axes.plot([value], [seed_place(at, place, len(differences))], **dot_of(group.look))
         for run in group.runs:
             if run.status == "diverged":
                 used.add("diverged")
                 table.add(CHART, group.label, "diverged", Point(x=run.options.get("seed")))
                 axes.plot([BEYOND], [at], transform=axes.get_yaxis_transform(), clip_on=False,
                           **dot_of(group.look, **CROSS))
-        if mean:
-            table.add(CHART, group.label, "mean", Point("", *mean))
-        if mean and len(differences) > 1:
-            used |= {"interval", *(["on"] if draw_interval(axes, at, *mean[1:3], bounds) else [])}
-            axes.plot([mean[0]], [at], marker="D", markersize=4, color="black", zorder=4)
-        else:
-            used.add("few")
+        if interval:
+            table.add(CHART, group.label, "mean", Point("", *interval))
     label_rows(axes, places, [f"{group.label}\n({text.partition(':')[0] if options.size else text})"
                               for group, _, text in compared])
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
@@ -103,17 +126,13 @@ def draw_differences(row, facets, options, table):
                       for name, value in wanted.items())
     axes.set_xlabel(literal(f"final validation loss minus that of {whose} "
                             f"(nats per {unit_of(runs_of(groups))})"))
-    style = {"color": "black"}
-    entries = {"interval": note("mean, 99 % Student-t interval", "mean, 99 % t interval", marker="D", markersize=4,
-                                linewidth=1.2, **style),
-               "on": note("arrow: the interval continues", "interval continues", marker=">",
-                          markersize=5, linestyle="none", **style),
-               "few": note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds",
-                           linestyle="none"),
-               "diverged": note("diverged", linestyle="none", **CROSS)}
-    notes = [note("one seed", marker="o", linestyle="none", markersize=5)] if points else []
-    return Legend(notes + [entries[name] for name in entries if name in used], 0, None)
+    return notes_of(used, {"marker": "o", "linestyle": "none", "markersize": 5},
+                    ("mean, 99 % Student-t interval", "mean, 99 % t interval"),
+                    few=note("no interval with fewer than 2 common seeds", "no interval: < 2 seeds", linestyle="none"),
+                    diverged=note("diverged", linestyle="none", **CROSS))
 
+
+# ---- the forest plot of compare.py ---------------------------------------------------------------
 
 ROW, FRAME = 0.36, 1.1  # inches: of a row, and of the axis with its label
 WIDTH, LETTER = 4.6, 0.075  # inches: of the chart, and of a letter beside it
@@ -129,60 +148,19 @@ def labels_of(comparisons):
     return [f"{comparison.a.label} − {comparison.b.label}" for comparison in comparisons], None
 
 
-def bounds_of(comparisons, margin):
-    """The axis holds 0, the margin and all seeds; long intervals end in arrows."""
-    points = [0, *(value for comparison in comparisons for value in comparison.differences.values())]
-    low, high = min(points), max(points)
-    reach = max(STRETCH * (high - low), 1.5 * margin)
-    ends = [end for comparison in comparisons for end in comparison.interval[1:3] if math.isfinite(end)]
-    inside = [min(max(end, low - reach), high + reach) for end in ends]
-    return limits([low, high, -1.2 * margin, 1.2 * margin, *inside], math.inf, False)
-
-
-def draw_row(axes, at, comparison, bounds):
-    """Returns what was drawn, by the names of legend()."""
-    interval, count = comparison.interval, len(comparison.differences)
-    used = {"seed"} if count else set()
-    for place, value in enumerate(comparison.differences.values()):
-        axes.plot([value], [seed_place(at, place, count)], **dot_of(DOT, markersize=4, alpha=0.75))
-    if math.isfinite(interval.low):
-        used |= {"interval"} | ({"on"} if draw_interval(axes, at, *interval[1:3], bounds) else set())
-        axes.plot([interval.mean], [at], marker="D", markersize=4, color="black", zorder=4)
-    return used
-
-
-def legend(used, margin):
-    black = {"color": "black"}
-    entries = {"seed": note("one seed", **dot_of(DOT, markersize=4, alpha=0.75)),
-               "interval": note(f"mean, {100 * CONFIDENCE:.0f} % t interval", marker="D", markersize=4,
-                                linewidth=1.2, **black),
-               "on": note("arrow: the interval continues", marker=">", markersize=5, linestyle="none",
-                          **black),
-               "margin": note(f"margin: {margin:g} around 0", linewidth=6, color="0.88",
-                               solid_capstyle="butt")}
-    return [entries[name] for name in entries if name in used]
-
-
-class Entries:
-    """A legend as legends.put_below() takes it: notes only."""
-
-    def __init__(self, handles):
-        self.handles, self.lines, self.title = handles, 0, None
-
-
 def draw_forest(comparisons, texts, options, quantity):
     labels, other = labels_of(comparisons)
     set_font(None)
-    figure = new_figure(False)
+    figure, margin = new_figure(False), options.margin
     beside = max(map(len, labels)) + max(map(len, texts))
     figure.set_size_inches(WIDTH + LETTER * beside, FRAME + ROW * len(labels))
-    axes = figure.subplots()
-    bounds, used = bounds_of(comparisons, options.margin), {"margin"}
-    places = row_places([comparison.a for comparison in comparisons])
-    axes.axvspan(-options.margin, options.margin, color="0.88", linewidth=0, zorder=0)
+    axes, dot = figure.subplots(), dot_of(DOT, markersize=4, alpha=0.75)
+    pairs, used = [(one.differences, one.interval) for one in comparisons], {"margin"}
+    bounds, places = bounds_of(pairs, margin), row_places([comparison.a for comparison in comparisons])
+    axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
     axes.axvline(0, linewidth=1, linestyle="--", zorder=1, **GREY)
-    for comparison, at, text in zip(comparisons, places, texts):
-        used |= draw_row(axes, at, comparison, bounds)
+    for comparison, pair, at, text in zip(comparisons, pairs, places, texts):
+        used |= draw_row(axes, at, *pair, bounds, dot) - {"few"}
         axes.annotate(text, (1.02, at), xycoords=axes.get_yaxis_transform(), va="center",
                       annotation_clip=False, fontweight="bold" if comparison.verdict else "normal")
     label_rows(axes, places, labels)
@@ -192,5 +170,6 @@ def draw_forest(comparisons, texts, options, quantity):
     name = {"val_loss": "final validation loss"}.get(name, name)
     minus = f"{name} minus that of {other}" if other else f"difference of {name}"
     axes.set_xlabel(literal(minus + (f" ({unit})" if unit else "")))
-    put_below(figure, [Entries(legend(used, options.margin))], [], True)
+    band = note(f"margin: {margin:g} around 0", linewidth=6, color="0.88", solid_capstyle="butt")
+    put_below(figure, [notes_of(used, dot, (f"mean, {100 * CONFIDENCE:.0f} % t interval",), margin=band)], [], True)
     write_picture(figure, options.plot, DPI)
