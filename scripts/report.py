@@ -19,7 +19,7 @@ command_line.require("report", "report", "numpy", "scipy", "jinja2", "matplotlib
 
 from ablate.tuning import run_grid  # noqa: E402
 from common.command_line import Parser, write_whole  # noqa: E402
-from claims import claims, costs, summary, texts  # noqa: E402
+from claims import claims, summary, texts  # noqa: E402
 from claims.headlines import FindingError  # noqa: E402
 from claims.experiments import BY_ID, EXPERIMENTS  # noqa: E402
 from claims.fact_table import FactError, read_facts  # noqa: E402
@@ -27,7 +27,7 @@ from claims.facts import (ALONE_RUN, CANARY, Records, add_times, gather, is_miss
                           measure_alone, program_of, waiting_seeds)
 from claims.lab import RANDOM, TOY, Lab, LabError, labelled  # noqa: E402
 from claims.measures import ending  # noqa: E402
-from claims.plan import FULL_SIZES, Tuning, grid_line  # noqa: E402
+from claims.plan import FULL_SIZES, Supposed, Tuning, grid_line, words_of  # noqa: E402
 from claims.summary import FACTS, expect_published  # noqa: E402
 from pytorch.model_file import ModelError  # noqa: E402
 from common.runs import RunError  # noqa: E402
@@ -264,8 +264,8 @@ def run_everything(options, lab, labels, experiments):
     if options.other and not options.list:
         expect_same_numbers(options, lab, [*tried, *(run for _, _, _, run in planned)])
     if not options.page:
-        _, missing, _ = plan_all(lab, labels, experiments, options, options.sizes, costs.Supposed)
-        say(costs.words_of(missing.values(), options.jobs))
+        _, missing, _ = plan_all(lab, labels, experiments, options, options.sizes, Supposed)
+        say(words_of(missing.values(), options.jobs))
     sizes = dict.fromkeys(size.name for one in experiments
                           for size in one.sizes(options.level, options.sizes))
     stages = [[name] for name in sizes] if not options.list else [list(sizes)]
@@ -335,9 +335,15 @@ def take_folder(folder):
 
 def list_claims(options, lab, labels):
     """Prints what each claim costs, as if the folder were empty."""
-    for line in costs.lines(lambda experiments: plan_all(lab, labels, experiments, options, options.sizes,
-                                                         costs.Supposed)[1].values(), options.jobs):
-        print(line)
+    known = {}
+    for claim in claims.CLAIMS + claims.CANARIES:
+        names = tuple(claim.experiments())
+        if not names or not set(names) <= set(BY_ID):
+            continue
+        if names not in known:
+            _, missing, _ = plan_all(lab, labels, [BY_ID[name] for name in names], options, options.sizes, Supposed)
+            known[names] = words_of(missing.values(), options.jobs)
+        print(f"{claim.ids:16.16} {' '.join(names):10} {known[names]:44} {claim.text[:88]}")
     return 0
 
 

@@ -36,7 +36,8 @@ def margin_over(gain, gap, sign):
                     (*gain.needs, *gap.needs), compute, gain.unit)
 
 
-def measured(quantity, facts):
+def estimates(quantity, facts):
+    """{cell: Estimate} of the cells in which it was measured."""
     found = {cell: quantity.estimate(facts, cell) for cell in facts.cells(quantity.experiment)}
     return {cell: one for cell, one in found.items() if one is not None}
 
@@ -51,11 +52,11 @@ def bar_of(axes, x, y, estimate, colour, mark="o", upright=True):
 def over_sizes(facts, title, gaps):
     """Losses minus LayerNorm's over model size, a line for each norm and text."""
     figure, axes = titled(title, 3.2)
-    cells = sorted({cell for quantity in gaps.values() for cell in measured(quantity, facts)},
+    cells = sorted({cell for quantity in gaps.values() for cell in estimates(quantity, facts)},
                    key=lambda cell: (cell_order(cell), cell))
     texts, sizes = list(dict.fromkeys(cell[0] for cell in cells)), list(dict.fromkeys(cell[1] for cell in cells))
     for place, (name, quantity) in enumerate(gaps.items()):
-        known = measured(quantity, facts)
+        known = estimates(quantity, facts)
         for turn, text in enumerate(texts):
             points = [(sizes.index(size) + 0.06 * (place + turn * 0.4 - 1.2), one) for (other, size), one in known.items()
                       if other == text]
@@ -130,7 +131,7 @@ def over_batches(facts, title):
 def rows(facts, title, quantities, label, margin=None):
     """A row for each quantity in each text and size; margin: what counts as equal, or as little."""
     found = [(f"{name}, {' '.join(cell)}", KEYS[name], one) for name, quantity in quantities.items()
-             for cell, one in measured(quantity, facts).items()]
+             for cell, one in estimates(quantity, facts).items()]
     figure, axes = titled(title, 0.9 + 0.26 * len(found))
     for place, (_, key, one) in enumerate(found):
         bar_of(axes, one.value, place, one, colour_of(key), upright=False)
@@ -151,7 +152,7 @@ def by_optimizer(facts, title):
         labels = []
         for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm"):
             key = KEYS[norm]
-            found = measured(difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={key}"), facts)
+            found = estimates(difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={key}"), facts)
             for cell, one in found.items():
                 bar_of(axes, one.value, len(labels), one, colour_of(key), upright=False)
                 labels.append(f"{norm}, {' '.join(cell)}")

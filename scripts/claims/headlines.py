@@ -10,6 +10,7 @@ from typing import Callable
 
 from claims import inference, headline_pictures as pictures
 from claims.claims_a import DELTA, MUCH
+from claims.headline_pictures import estimates
 from claims.quantities import difference, rise, value
 from claims.rules import HOLDS, above, all_of, below, within
 from claims.verdicts import over_cells
@@ -60,12 +61,6 @@ def expect(finding, facts):
 
 
 # ---- numbers in sentences ------------------------------------------------------------------------
-
-def estimates(quantity, facts):
-    """{cell: Estimate} of the cells in which it was measured."""
-    found = {cell: quantity.estimate(facts, cell) for cell in facts.cells(quantity.experiment)}
-    return {cell: one for cell, one in found.items() if one is not None}
-
 
 def nats(number, sign=False):
     """A loss for a sentence: three digits below 0.1, else two."""

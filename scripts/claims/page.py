@@ -1,7 +1,7 @@
 """Facts, verdicts and pictures as one HTML file that needs nothing else: no script, no other file.
 
 What was found is substituted from facts; which sentence is said follows from the verdict. The template is
-page.html; other texts of the page are in words.py, what was looked into by hand in looked_into.py.
+page.html; other texts of the page are in words.py.
 """
 from collections import namedtuple
 import math
@@ -11,12 +11,12 @@ import subprocess
 
 import jinja2
 
-from claims import claims, costs, figures, findings, headlines, inference, registered, texts, words
+from claims import claims, figures, findings, headlines, inference, texts, words
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import older_runs
 from claims.findings import estimate_text, number
-from claims.plan import grid_line
+from claims.plan import duration, grid_line
 from claims.rules import FAILS, HOLDS, OPEN
 from claims.verdicts import (DECIDED, FALSE, MIXED, PARTLY, SIZE, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
 
@@ -202,7 +202,7 @@ def what_was_run(contents):
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for one in sizes.values() for name in one.planned)
-        rows.append(("Time", f"{costs.duration(seconds)} of runs, summed over runs side by side"))
+        rows.append(("Time", f"{duration(seconds)} of runs, summed over runs side by side"))
     rows.append(("Facts", f"{sum(1 for _ in facts.rows())} numbers"))
     if contents.recoded:
         rows.append(("Code that judges", f"changed after the first facts of {', '.join(contents.recoded)}"))
@@ -312,7 +312,7 @@ def make(contents, asked=None, published=False):
         unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
-        revisions=registered.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
+        revisions=claims.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
         younger=sorted(contents.younger), recoded=contents.recoded, objections=words.OBJECTIONS if contents.level == "full" else (),
         glossary=words.GLOSSARY, articles=words.ARTICLES,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers)

@@ -25,7 +25,6 @@ from claims.fact_table import FactError, facts_text
 from claims.lab import LabError
 from common.command_line import csv_text, write_whole
 from claims.plan import grid_line
-from claims.registered import CODE, code_checksum, judged_by_other_code, rule_is_younger
 from claims.verdicts import UNMEASURED, UNTESTED, VERDICTS, cell_name
 
 # ---- what a repository keeps ---------------------------------------------------------------------
@@ -93,7 +92,7 @@ def register(path, facts, other=None):
         registered = read_registered(os.path.join(os.path.dirname(other), RULES))
     known = {experiment for experiment, _ in registered}
     for experiment in facts.experiments() - known:
-        registered[experiment, CODE] = code_checksum()
+        registered[experiment, claims.CODE] = claims.code_checksum()
     for claim in claims.ALL:
         for experiment in claim.experiments():
             if experiment in facts.experiments() and experiment not in known:
@@ -144,10 +143,10 @@ def conclude(options, lab, facts, planned, tried):
     write_whole(os.path.join(folder, FACTS), facts_text(facts))
     registered = register(os.path.join(folder, RULES), facts, options.other)
     judged = claims.verdicts(facts)
-    younger = {claim.id for claim in claims.ALL if rule_is_younger(claim, registered)}
+    younger = {claim.id for claim in claims.ALL if claims.rule_is_younger(claim, registered)}
     write_whole(os.path.join(folder, "verdicts.csv"), verdicts_text(judged))
     path = os.path.join(folder, "report.html")
-    contents = page.Contents(facts, judged, younger, options.level, lab, planned, judged_by_other_code(registered))
+    contents = page.Contents(facts, judged, younger, options.level, lab, planned, claims.judged_by_other_code(registered))
     contents = page.with_pictures(contents)
     text = page.make(contents, options.claim and claims.find(options.claim))
     write_whole(path, text)

@@ -1,23 +1,31 @@
-"""FINDINGS.md, its pictures, README's "What we found" and the tables of tables.py: written from facts, so that no
-number in them is typed.
+"""FINDINGS.md, its pictures, README's "What we found" and tables of losses: written from facts, so that no number in them
+is typed.
 
     scripts/report.py --texts    from published/facts.csv.gz, and tables from the .csv files beside it
 
-README has a block between two marks, of which this is the text. A finding whose rule does not hold any more is an
-error that names it.
+README has a block between two marks, of which this is the text, and so have the files of BLOCKS, for tables of
+
+    recipe.csv      losses of --recipe=nanogpt and best, and of best with one choice replaced by the default: text, options, seed,
+                    val_loss, seconds (empty where other programs ran)
+    norms.csv       losses of each norm at its best recipes, as tune.py --csv writes them
+    placements.csv  the same of each placement
+
+A finding whose rule does not hold any more is an error that names it.
 """
+import csv
 import json
 import os
+from pathlib import Path
 import re
 import statistics
 
-from claims import claims, headlines, tables
+from claims import claims, headlines
 from claims.fact_table import read_facts
 from claims.facts import lines_of
 from claims.figures import svg_text
 from claims.findings import most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
-from claims.inference import MARGIN
+from claims.inference import CONFIDENCE, MARGIN, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
 from claims.findings import OURS
@@ -27,10 +35,12 @@ from common.command_line import markdown, write_whole
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PUBLISHED = os.path.join(HERE, "published")
-README = os.path.join(HERE, "..", "..", "README.md")
+TOP = Path(HERE).resolve().parents[1]
 MARKS = "<!-- findings: written by scripts/report.py --texts -->", "<!-- end of findings -->"
 README_FINDINGS = 6
-TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible"}
+TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible", "grammar": "the built-in grammar"}
+NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
+BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
 PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
 
 
@@ -136,6 +146,96 @@ def answers(facts):
     return "\n".join(lines)
 
 
+# ---- tables of losses ----------------------------------------------------------------------------
+
+def rows_of(name):
+    with open(os.path.join(PUBLISHED, name), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def mean_text(losses):
+    return f"{statistics.fmean(losses.values()):.3f}"
+
+
+def difference_text(losses, other):
+    """The mean of the paired differences with its interval; nothing of a single pair."""
+    seeds = [seed for seed in losses if seed in other]
+    if len(seeds) < 2:
+        return ""
+    mean, low, high, _ = t_interval([losses[seed] - other[seed] for seed in seeds])
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]".replace("-", "−")
+
+
+def recipe_losses(rows, text, column="val_loss"):
+    """{options: {seed: value}}, in the order of the file."""
+    found = {}
+    for row in rows:
+        if row["text"] == text and row[column]:
+            found.setdefault(row["options"], {})[row["seed"]] = float(row[column])
+    return found
+
+
+def choices_table():
+    """Of best with one choice replaced by the default."""
+    losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
+    best = losses[BEST_RECIPE]
+    first = [options for options in (BEST_RECIPE, NANOGPT) if options in losses]
+    others = sorted((options for options in losses if options not in first),
+                    key=lambda options: -statistics.fmean(losses[options].values()))
+    return "\n".join(markdown([["options of `./train`", "seeds", "loss", BESIDE.format("`best`")], *(
+        [f"`{options}`" if options in first else f"`{options.removeprefix(BEST_RECIPE + ' ')}`", str(len(losses[options])),
+         mean_text(losses[options]), "" if options == BEST_RECIPE else difference_text(losses[options], best)]
+        for options in (*first, *others))]))
+
+
+def recipes_table():
+    """Of both recipes on several texts."""
+    rows = rows_of("recipe.csv")
+    lines = [["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time relative to `nanogpt`"]]
+    for text in dict.fromkeys(row["text"] for row in rows):
+        losses, seconds = recipe_losses(rows, text), recipe_losses(rows, text, "seconds")
+        times = [statistics.median(seconds[recipe].values()) for recipe in (NANOGPT, BEST_RECIPE)]
+        lines.append([TEXTS[text], str(len(losses[BEST_RECIPE])), mean_text(losses[NANOGPT]), mean_text(losses[BEST_RECIPE]),
+                      difference_text(losses[BEST_RECIPE], losses[NANOGPT]), f"{times[1] / times[0]:.2f}"])
+    return "\n".join(markdown(lines))
+
+
+def recipe_line():
+    """Both recipes on tiny Shakespeare, as a sentence for README.md."""
+    losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
+    return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
+            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters, and the better model has fewer "
+            "parameters ([what each choice is worth](scripts/RESULTS.md)).")
+
+
+# ---- tuned variants ------------------------------------------------------------------------------
+
+def tuned_table(name, option, baseline):
+    """Of variants at their best initialization and learning rate, the lowest loss first."""
+    recipes, losses = {}, {}
+    for row in rows_of(name):
+        recipes[row[option], row["place"]] = row
+        losses.setdefault((row[option], row["place"]), {})[row["seed"]] = float(row["val_loss"])
+    best = sorted((key for key in losses if key[1] == "1"), key=lambda key: statistics.fmean(losses[key].values()))
+    lines = [[option, "initial std", "learning rate", "loss", "second recipe", BESIDE.format(f"`{baseline}`")]]
+    for key in best:
+        row, second = recipes[key], losses.get((key[0], "2"))
+        ends = row["at_end"].split()
+        values = [row[axis] + " (end)" * (axis in ends) for axis in ("init-std", "lr")]
+        lines.append([f"`{key[0]}`" + " (unstable)" * int(row["unstable"]), *values, mean_text(losses[key]),
+                      mean_text(second) if second else "",
+                      "" if key[0] == baseline else difference_text(losses[key], losses[baseline, "1"])])
+    return "\n".join(markdown(lines))
+
+
+# {file: {block: its table}}
+BLOCKS = {
+    "scripts/RESULTS.md": {"recipes": recipes_table, "choices": choices_table},
+    "model/norm/README.md": {"norms": lambda: tuned_table("norms.csv", "norm", "ln")},
+    "model/PLACEMENTS.md": {"placements": lambda: tuned_table("placements.csv", "placement", "pre")},
+}
+
+
 # ---- the texts -----------------------------------------------------------------------------------
 
 def opening(facts, runs):
@@ -213,7 +313,7 @@ def readme_text(facts, runs):
         MARKS[0],
         f"**What we found** in {runs} models on {len(texts)} texts, with losses in nats per character "
         "([pictures, intervals and commands](scripts/claims/FINDINGS.md)):", "",
-        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", tables.recipe_line(), MARKS[1]])
+        *(f"- {finding.short(facts)}" for finding in FINDINGS[:README_FINDINGS]), "", recipe_line(), MARKS[1]])
 
 
 def pictures_of(facts):
@@ -221,12 +321,27 @@ def pictures_of(facts):
     return {f"{one.id}.svg": svg_text(one.picture(facts, one.claim), one.id, one.claim) + "\n" for one in FINDINGS}
 
 
-def with_block(readme, block):
-    """README's text with this block in place of the one that is there."""
-    pattern = re.escape(MARKS[0]) + ".*?" + re.escape(MARKS[1])
-    if not re.search(pattern, readme, re.DOTALL):
-        raise FindingError(f"README.md: has no block from '{MARKS[0]}' to '{MARKS[1]}'")
-    return re.sub(pattern, lambda _: block, readme, count=1, flags=re.DOTALL)
+def with_block(name, text, marks, block):
+    """A file's text with this block in place of the one that is there, marks included."""
+    pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
+    if not re.search(pattern, text, re.DOTALL):
+        raise FindingError(f"{name}: has no block from '{marks[0]}' to '{marks[1]}'")
+    return re.sub(pattern, lambda _: block, text, count=1, flags=re.DOTALL)
+
+
+def with_tables(name, text, blocks):
+    """A file's text with these tables in place of those that are there."""
+    for block, table in blocks.items():
+        marks = f"<!-- table {block} -->", f"<!-- end of table {block} -->"
+        text = with_block(name, text, marks, f"{marks[0]}\n{table()}\n{marks[1]}")
+    return text
+
+
+def files_with_blocks(facts, runs):
+    """{path: text} of README.md and of the files of BLOCKS."""
+    changes = {"README.md": lambda text: with_block("README.md", text, MARKS, readme_text(facts, runs)),
+               **{name: lambda text, name=name: with_tables(name, text, BLOCKS[name]) for name in BLOCKS}}
+    return {str(TOP / name): change((TOP / name).read_text(encoding="utf-8")) for name, change in changes.items()}
 
 
 def published():
@@ -236,12 +351,9 @@ def published():
 
 def write(facts, runs):
     """Writes all of it; returns the paths."""
-    with open(README, encoding="utf-8") as file:
-        readme = with_block(file.read(), readme_text(facts, runs))
-    files = {os.path.join(HERE, "FINDINGS.md"): findings_text(facts, runs), os.path.normpath(README): readme}
+    files = {os.path.join(HERE, "FINDINGS.md"): findings_text(facts, runs), **files_with_blocks(facts, runs)}
     for name, text in pictures_of(facts).items():
         files[os.path.join(PUBLISHED, "figures", name)] = text
-    files |= tables.texts()
     for path, text in files.items():
         write_whole(path, text)
     return [os.path.relpath(path) for path in files]

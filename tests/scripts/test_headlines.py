@@ -9,7 +9,7 @@ pytest.importorskip("numpy")
 pytest.importorskip("scipy")
 pytest.importorskip("matplotlib")
 
-from claims import headlines, tables, texts
+from claims import headlines, texts
 from claims.fact_table import Facts
 from claims.headlines import FINDINGS, FindingError
 
@@ -114,11 +114,14 @@ def test_pictures_have_the_finding_as_title():
 def test_readme_has_a_block_between_marks():
     block = texts.readme_text(planted(), 1000)
     assert sum(line.startswith("- ") for line in block.splitlines()) == 6
+
+    def with_block(text):
+        return texts.with_block("README.md", text, texts.MARKS, block)
     readme = f"before\n{texts.MARKS[0]}\nold\n{texts.MARKS[1]}\nafter\n"
-    assert texts.with_block(readme, block) == f"before\n{block}\nafter\n"
-    assert texts.with_block(texts.with_block(readme, block), block) == texts.with_block(readme, block)
+    assert with_block(readme) == f"before\n{block}\nafter\n"
+    assert with_block(with_block(readme)) == with_block(readme)
     with pytest.raises(FindingError, match="has no block"):
-        texts.with_block("nothing", block)
+        with_block("nothing")
 
 
 @pytest.mark.parametrize("word", ["less that", "cells", "so many", "anew", "ends above", "likewise", "goes on"])
@@ -168,15 +171,14 @@ def test_committed_texts_follow_from_the_published_facts():
     facts, runs = texts.published()
     claims = Path(texts.HERE)
     assert (claims / "FINDINGS.md").read_text() == texts.findings_text(facts, runs)
-    assert texts.readme_text(facts, runs) in Path(texts.README).read_text()
     assert {path.name for path in (claims / "published/figures").iterdir()} == {f"{one.id}.svg" for one in FINDINGS}
-    for path, text in tables.texts().items():
-        assert Path(path).read_text() == text, f"{path}: scripts/report.py --texts writes its tables"
+    for path, text in texts.files_with_blocks(facts, runs).items():
+        assert Path(path).read_text() == text, f"{path}: scripts/report.py --texts writes its blocks"
 
 
 def test_a_table_without_its_marks_is_refused():
-    with pytest.raises(ValueError, match="<!-- table norms -->"):
-        tables.with_tables("nothing", {"norms": lambda: ""})
+    with pytest.raises(FindingError, match="<!-- table norms -->"):
+        texts.with_tables("README.md", "nothing", {"norms": lambda: ""})
 
 
 def test_tables_come_from_the_rows(monkeypatch):
@@ -184,12 +186,12 @@ def test_tables_come_from_the_rows(monkeypatch):
     planted = [dict(zip(head, row)) for norm, loss in (("ln", 2.0), ("bn", 1.9)) for place in ("1", "2")
                for row in ([norm, "0.08", "0.01", place, "lr" if norm == "bn" else "", "0", str(seed),
                             str(loss + 0.1 * (place == "2") + 0.01 * seed)] for seed in (1, 2, 3))]
-    monkeypatch.setattr(tables, "rows_of", lambda name: planted)
-    lines = tables.tuned_table("norms.csv", "norm", "ln").splitlines()[2:]
+    monkeypatch.setattr(texts, "rows_of", lambda name: planted)
+    lines = texts.tuned_table("norms.csv", "norm", "ln").splitlines()[2:]
     assert lines == ["| `bn` | 0.08 | 0.01 (end) | 1.920 | 2.020 | −0.100 [−0.100, −0.100] |",
                      "| `ln` | 0.08 | 0.01 | 2.020 | 2.120 |  |"]
     recipes = [{"text": "kjv", "options": recipe, "seed": str(seed), "val_loss": str(loss + 0.01 * seed), "seconds": time}
                for recipe, loss, time in (("--recipe=nanogpt", 1.9, "50"), ("--recipe=best", 1.5, "80")) for seed in (1, 2)]
-    monkeypatch.setattr(tables, "rows_of", lambda name: recipes)
-    assert tables.recipes_table().splitlines()[2:] == \
+    monkeypatch.setattr(texts, "rows_of", lambda name: recipes)
+    assert texts.recipes_table().splitlines()[2:] == \
         ["| the King James Bible | 2 | 1.915 | 1.515 | −0.400 [−0.400, −0.400] | 1.60 |"]

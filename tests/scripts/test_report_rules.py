@@ -13,7 +13,7 @@ from planted import check
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
 
-from claims import claims, experiments, facts as facts_module, headlines, plan, quantities, registered
+from claims import claims, experiments, facts as facts_module, headlines, plan, quantities
 from claims.exact import normalized_by_hand, one_pass, two_pass, welford
 from claims.fact_table import SIZES, FactError, Facts, facts_text, read_facts
 from claims.probes import ridge_r2
@@ -265,13 +265,13 @@ def test_tables():
     asked |= {leaf.quantity.experiment for finding in headlines.FINDINGS for leaf in finding.rule.leaves()}
     told = {name for claim in claims.CLAIMS for name in re.findall(r"\bE\d+\b", claim.out)}
     check(asked | told == set(experiments.BY_ID), "nobody asks for", set(experiments.BY_ID) - asked - told)
-    first = registered.first_rules()
+    first = claims.first_rules()
     for claim in claims.ALL:
-        check(registered.is_changed(claim, first) == bool(claim.revised), claim.id,
+        check(claims.is_changed(claim, first) == bool(claim.revised), claim.id,
               "has another rule than in registered.csv and does not say why, or the reverse")
-    check([row["id"] for row in registered.revisions([claims.find("F9"), claims.find("A14")])] == ["A14"],
+    check([row["id"] for row in claims.revisions([claims.find("F9"), claims.find("A14")])] == ["A14"],
           "revised rules")
     younger = {("E11", "F9"): "00000000"}
-    check(registered.rule_is_younger(claims.find("F9"), younger), "a changed rule")
-    check(not registered.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
+    check(claims.rule_is_younger(claims.find("F9"), younger), "a changed rule")
+    check(not claims.rule_is_younger(claims.find("F9"), {("E11", "F9"): claims.find("F9").checksum()}),
           "an old rule")

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 
-from claims import costs, lab as labs, outliers, plan, recipes
+from claims import lab as labs, outliers, plan, recipes
 from claims.lab import UNTRAINED
 
 
@@ -19,7 +19,7 @@ from claims.lab import UNTRAINED
                                            (60, "1 minute"), (150, "2 minutes"), (3600, "1 hour"),
                                            (9000, "2.5 hours")])
 def test_durations_have_one_or_many(seconds, text):
-    assert costs.duration(seconds) == text
+    assert plan.duration(seconds) == text
 
 
 def test_each_claim_is_listed_with_its_cost(run):

@@ -7,7 +7,7 @@ import pytest
 np = pytest.importorskip("numpy")
 stats = pytest.importorskip("scipy.stats")
 
-from claims import claims, inference, registered, summary, verdicts
+from claims import claims, inference, summary, verdicts
 from claims.fact_table import Facts, read_facts
 from claims.quantities import difference, ratio
 from claims.rules import FAILS, HOLDS, OPEN, above, in_some_cell, within
@@ -191,17 +191,17 @@ def test_contrast_is_welchs():
 
 def test_code_that_judges_is_remembered(tmp_path, monkeypatch):
     facts, path = planted({CELLS[0]: 0.1}), tmp_path / "rules.csv"
-    assert registered.judged_by_other_code(summary.register(str(path), facts)) == []
-    assert f"E20,code,{registered.code_checksum()}" in path.read_text().splitlines()
-    monkeypatch.setattr(registered, "code_of", lambda module: f"another {module}")
-    assert registered.judged_by_other_code(summary.register(str(path), facts)) == ["E20"]
+    assert claims.judged_by_other_code(summary.register(str(path), facts)) == []
+    assert f"E20,code,{claims.code_checksum()}" in path.read_text().splitlines()
+    monkeypatch.setattr(claims, "code_of", lambda module: f"another {module}")
+    assert claims.judged_by_other_code(summary.register(str(path), facts)) == ["E20"]
     (tmp_path / "new").mkdir()
     taken = summary.register(str(tmp_path / "new/rules.csv"), facts, str(tmp_path / "measured.jsonl.gz"))
-    assert registered.judged_by_other_code(taken) == ["E20"]
+    assert claims.judged_by_other_code(taken) == ["E20"]
 
 
 def test_every_part_of_the_judging_code_counts():
-    assert {module.__name__ for module in registered.JUDGING} == {
+    assert {module.__name__ for module in claims.JUDGING} == {
         f"claims.{name}" for name in ("rules", "verdicts", "quantities", "inference")}
 
 
