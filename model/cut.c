@@ -1,7 +1,7 @@
 /* How a batch is cut: into parts (parts.h), which threads and ranks share, and into micro-batches,
    one after another. Both consist of full sequences. A part has at most SUM_ROWS tokens, or a
-   multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens after
-   the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
+   multiple of SUM_ROWS. A micro-batch ends where a part does, or a multiple of SUM_ROWS tokens
+   after the start of one. So sums over tokens are split at the same rows (linear_sum_rows()). */
 #include "model/math/ranks.h"
 #include "model/model.h"
 

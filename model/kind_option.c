@@ -2,7 +2,7 @@
 #include "data/die.h"
 #include <string.h>
 
-/* Inserts the option after those of the same or a lower rank, unless it is there already. */
+/* Inserts the option after those of the same or a lower rank, unless the list has it. */
 static void insert(const struct kind_option **list, const struct kind_option *option) {
     size_t count = 0, at = 0;
     for (; list[count]; count++) {

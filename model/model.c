@@ -121,7 +121,7 @@ static struct initial initial_of(const struct model_config *config) {
     return (struct initial){&initial_rules[config->init], config->init_std, config->init_embd_std};
 }
 
-/* What the sub-layers have in common. */
+/* Options that all sub-layers share. */
 static struct sublayer_options common_options(const struct model *m) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = {
@@ -215,7 +215,7 @@ static void lay_out_embedding(struct model *m, const struct layout *layout) {
     }
 }
 
-/* What is different in each: of layer l, attention or the MLP. */
+/* Options of one sub-layer: attention or the MLP of layer l. */
 static struct sublayer_options sublayer_options_of(const struct model *m, int site, size_t l) {
     const struct model_config *config = &m->config;
     struct sublayer_options options = common_options(m);
@@ -228,8 +228,8 @@ static struct sublayer_options sublayer_options_of(const struct model *m, int si
     return options;
 }
 
-/* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two halves;
-   and the projection. */
+/* The matrices in a sub-layer's weights: queries, keys, values and gates, or a gated MLP's two
+   halves; and the projection. */
 static void declare_hidden(const struct sublayer *s, struct tensor_list *params) {
     const size_t of_kv = s->heads ? (s->E - s->C - s->gate.G) / 2 : 0;
     const size_t qkv[TENSOR_MATRICES] = {s->C, of_kv, of_kv, s->gate.G},

@@ -57,7 +57,7 @@ int model_team_size(const struct model *m, size_t N) {
 }
 
 /* A token reads each weight once and computes little with it, so its time is that of reading. A
-   thread with less than two million weights of its own does not pay. */
+   further thread makes it faster only if each thread has at least two million weights. */
 int model_extend_threads(const struct model *m) {
     const size_t weights_min = 2000000;
     size_t threads = matrix_weights(m) / weights_min;
@@ -90,7 +90,7 @@ static struct pass pass_of(const struct model *m, const struct batch *batch,
     return pass;
 }
 
-/* The same in model_gradient(), where ranks may share the batch. */
+/* The parts of a pass in model_gradient(), where ranks may share the batch. */
 static struct pass gradient_pass(const struct model *m, const struct batch *batch,
                                  const struct batch *all, uint64_t step) {
     struct pass pass = pass_of(m, batch, all, true, step);
@@ -131,7 +131,7 @@ static void prepare(const struct model *m) {
     team_barrier();
 }
 
-/* What a team works on. */
+/* The work of a team. */
 struct work {
     struct model *m;
     const struct batch *batch;
@@ -207,7 +207,8 @@ static void share_gradient(const struct model *m, const struct parts *parts,
     if (parts->shared) ranks_sum_start(parts, list->grad, list->stride, elements);
 }
 
-/* What is before the layers, after them, and the embedding's part of a tied weight. */
+/* Adds the gradients of the operations before and after the layers, and the embedding's
+   contribution to a tied weight. */
 static void share_rest(const struct model *m, const struct parts *parts) {
     const struct param *tied = &m->wte_embedding;
     struct range before = {0, m->layer[0].tensors.begin};
@@ -262,7 +263,8 @@ static void tied_work(void *argument) {
     team_barrier();
 }
 
-/* Of a micro-batch, where each valid target of the full batch has this weight in the gradient. */
+/* Backward of a micro-batch; each valid target of the full batch has this weight in the
+   gradient. */
 static void backward(struct model *m, const struct batch *batch, struct pass *pass, double scale,
                      size_t valid, bool last) {
     pass->tokens.scale = scale;
@@ -273,7 +275,7 @@ static void backward(struct model *m, const struct batch *batch, struct pass *pa
     team_run(model_team_size(m, batch->B * batch->T), backward_work, &work);
 }
 
-/* After backward of all of this rank's parts. */
+/* Completes the gradients after backward of all of this rank's parts. */
 static void end_batch(struct model *m) {
     ranks_sum_finish();
     // as PyTorch's DistributedDataParallel: running statistics are those of the first rank
@@ -281,7 +283,8 @@ static void end_batch(struct model *m) {
     if (m->wte_embedding.grad != m->wte.grad) team_run(model_team(m), tied_work, m);
 }
 
-/* After backward of a batch with targets: the sum of the losses over the number of targets. */
+/* After backward of a batch with targets: returns the sum of the losses divided by the number of
+   targets. */
 static double mean_loss(const struct model *m, const struct batch *own, const struct parts *parts,
                         size_t valid) {
     double of_part[PARTS_MAX] = {0}, sum[PARTS_HEIGHT] = {0};

@@ -1,6 +1,6 @@
-/* The operations outside the layers. Between the embedding and the first layer: the embeddings' scale and
-   EMBEDDING. Between the last layer and the head: READ and FINAL. Then the head, from its input to the
-   losses and back. See the table of model_pass.c.
+/* The operations outside the layers. Between the embedding and the first layer: the embeddings'
+   scale and EMBEDDING. Between the last layer and the head: READ and FINAL. Then the head, from its
+   input to the losses and back. See the table of model_pass.c.
 
    Logits are never stored for all tokens. The head's backward takes HEAD_ROWS tokens from logits to
    dlogits to its gradients, then the next; in evaluation a thread has the logits of ROWS tokens. */
@@ -73,7 +73,7 @@ size_t outer_end_backward(const struct model *m, const struct pass *pass) {
     return now;
 }
 
-/* d (B,T,C) += the gradient that the embeddings get beside that of stream_in. */
+/* Adds to d (B,T,C) the gradient that reaches the embeddings by other ways than stream_in. */
 static void add_dembedded(const struct model *m, const struct pass *pass, real *d) {
     struct range own = team_part_rows(pass->rows);
     size_t at = own.begin * m->C, count = (own.end - own.begin) * m->C;
@@ -110,8 +110,8 @@ void outer_gradient(const struct model *m, const struct parts *parts) {
 
 /* ---- the head ---- */
 
-/* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling thread's
-   buffer. */
+/* z (M,V) of M <= ROWS tokens from `begin` on, with row stride vec_padded(V), in the calling
+   thread's buffer. */
 static real *head_forward(const struct model *m, size_t begin, size_t M) {
     size_t row = vec_padded(m->V), buffers = gain_present(&m->logit_gain) ? 2 : 1;
     real *z = m->logits + (size_t)omp_get_thread_num() * buffers * ROWS * row;
@@ -121,8 +121,8 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     return z;
 }
 
-/* The logits (M,V) from z, like it in the calling thread's buffer: z itself where nothing else needs
-   it, or the rows after it. */
+/* The logits (M,V) from z, like it in the calling thread's buffer: z itself where nothing else
+   needs it, or the rows after it. */
 static real *logits_forward(const struct model *m, size_t M, real *z) {
     size_t row = vec_padded(m->V);
     real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;
@@ -147,7 +147,7 @@ const real *model_logits(struct model *m, size_t n) {
     return logits_forward(m, 1, z);
 }
 
-/* What a team measures. */
+/* The work of a team that measures the loss. */
 struct measured {
     struct model *m;
     const struct batch *batch;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What the two kinds of sub-layer are called in a state dict, after "transformer.h.0.". */
+/* The names of the two kinds of sub-layer in a state dict, after "transformer.h.0.". */
 struct sublayer_names {
     const char *norm, *in, *proj;
 };

@@ -21,14 +21,14 @@
    The stages from one such wait to the next are a segment. If attention is inside a segment, a
    thread takes its rows sequence by sequence, and each sequence sweep by sweep.
 
-   Backward takes each segment slab by slab. After a slab's stages its part is added to the gradients
-   of the weight matrices, from values that are still in the cache. Where each thread has parts of its
-   own (parts.h), a slab is one thread's, which adds it without waiting. Else all threads share the
-   rows of a slab, and wait before they share the gradient's elements. */
+   Backward takes each segment slab by slab. After a slab's stages its part is added to the
+   gradients of the weight matrices, from values that are still in the cache. Where each thread has
+   parts of its own (parts.h), a slab is one thread's, which adds it without waiting. Else all
+   threads share the rows of a slab, and wait before they share the gradient's elements. */
 #include "model/math/cache.h"
 #include "model/sublayer_stages.h"
 
-/* The norm that a stage starts at, what it reads, and in backward the gradient of its output. INNER
+/* The norm at the start of a stage, its input, and in backward the gradient of its output. INNER
    has several: see qkv_norm.h. */
 struct stage_norm {
     const struct norm *norm;
@@ -56,7 +56,8 @@ static bool threads_wait(const struct sublayer_call *c, enum stage stage, bool w
     return norm_pools(norm_of(c, stage).norm);
 }
 
-/* What all threads do together before the first stage of a segment. */
+/* The work that all threads share before the first stage of a segment: attention, and statistics of
+   norms that pool over tokens. */
 static void synchronize_forward(const struct sublayer_call *c, enum stage stage) {
     const struct sublayer *s = c->s;
     const struct tokens *tokens = &c->pass->tokens;

@@ -71,7 +71,7 @@ static void put_roff(FILE *file, const char *text) {
     }
 }
 
-/* An option or an entry of a list, and what it is; in `roff` for the man page. */
+/* Prints an option or an entry of a list with its description; with `roff` for the man page. */
 static void put_row(FILE *file, bool roff, const char *form, const char *text, size_t indent) {
     if (roff) {
         const char *value = strchr(form, '=');

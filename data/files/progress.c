@@ -68,8 +68,9 @@ static void measure_window(size_t *columns, size_t *rows) {
     *rows = known && window.ws_row ? window.ws_row : number_of("LINES", 24);
 }
 
-/* The same, once the window is not being resized. A window that is dragged gets many widths, and a
-   terminal may wrap lines before it tells the width: where the block is, is known only at the end. */
+/* As above, once the window is not being resized. A window that is dragged gets many widths, and a
+   terminal may wrap lines before it reports the width. So the place of the block is known only at
+   the end. */
 static void settle(const struct progress *p, size_t *columns, size_t *rows) {
     size_t before = p->columns;
     for (measure_window(columns, rows); p->lines && *columns != before;) {
@@ -79,8 +80,8 @@ static void settle(const struct progress *p, size_t *columns, size_t *rows) {
     }
 }
 
-/* The bytes of the first line of `text` that fit in `columns`. *width is the columns that they take;
-   colours take none. */
+/* The bytes of the first line of `text` that fit in `columns`. *width is the columns that they
+   take; colours take none. */
 static size_t fit(const char *text, size_t columns, size_t *width) {
     const size_t bytes = strcspn(text, "\n");
     size_t at = 0;
@@ -125,7 +126,7 @@ static void put_block(struct progress *p, size_t columns) {
     fflush(p->screen);
 }
 
-/* Of a window with `rows` rows the chart takes at most half. */
+/* The chart takes at most half of a window with `rows` rows. */
 static void draw_chart(struct progress *progress, size_t columns, size_t rows) {
     if (!progress->chart) return;
     rewind(progress->pen);

@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The files of a run. The options go first when a run is replaced: after a kill in between, --resume
-   then finds none to restart that run with. The next END_FILES are written at the end of a run. */
+/* The files of a run. The options go first when a run is replaced: after a kill in between,
+   --resume then finds none to restart that run with. The next END_FILES are written at the end of a
+   run. */
 static const char *const run_files[] = {"config.ini",       "summary.json",
                                         "sample.txt",       "model.safetensors",
                                         "best.safetensors", "checkpoint.safetensors",

@@ -212,7 +212,7 @@ static int by_place(const void *one, const void *other) {
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Of pointers to texts or arrays, both of which start with their name. */
+/* Compares pointers to texts or arrays, both of which start with their name. */
 static int by_name(const void *one, const void *other) {
     const char *const *const *a = one, *const *const *b = other;
     return strcmp(**a, **b);

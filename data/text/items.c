@@ -20,9 +20,9 @@ struct pick {
     size_t place;
 };
 
-/* What a corpus of items keeps, as corpus->own. A pool is consecutive items of a part: those of one
-   batch, or with `bucket` of several batches, sorted. It is filled when one of its batches is asked
-   for, and serves the others of them too. */
+/* The state of a corpus of items, corpus->own. A pool has consecutive items of a split: those of
+   one batch, or with `bucket` of several batches, sorted by length. It is filled when the first of
+   its batches is needed, and serves the others too. */
 struct items {
     struct item *item; // (corpus->units) shuffled
     bool sorted, pad_to_block;
@@ -207,7 +207,7 @@ static size_t tokens_in(const struct item *item, size_t T) {
     return item->tokens < T ? item->tokens : T;
 }
 
-/* How long a batch of these items is, at most T. */
+/* The length of a batch of these items, at most T. */
 static size_t length_of(const struct corpus *corpus, struct choice choice, size_t T) {
     const struct items *items = corpus->own;
     size_t longest = 0;

@@ -1,5 +1,6 @@
-/* Attention residuals: each sub-layer, and the head, reads a mixture of the outputs of all sub-layers
-   before it. v_0 is x before the first sub-layer, and v_l = sum = b drop(f) of sub-layer l.
+/* Attention residuals: each sub-layer, and the head, reads a mixture of the outputs of all
+   sub-layers before it. v_0 is x before the first sub-layer, and v_l = sum = b drop(f) of sub-layer
+   l.
 
      r_i = 1 / sqrt(mean_c v_i^2 + eps)
      s_i = r_i sum_c w v_i
@@ -13,8 +14,8 @@
      dv_i += alpha_i du + ds_i r_i (w - r_i s_i v_i / C)
    dv_i is complete, and is the dx of sub-layer i + 1, when that one has added its part.
 
-   Kimi Team 2026, Attention Residuals (arXiv:2603.15031), the full form: w is the paper's query, and
-   the gain of the paper's RMSNorm is in it, as only their product matters. The factor a is not
+   Kimi Team 2026, Attention Residuals (arXiv:2603.15031), the full form: w is the paper's query,
+   and the gain of the paper's RMSNorm is in it, as only their product matters. The factor a is not
    used: there is no x in the sum. */
 #include "model/connection/connection.h"
 #include "model/layer/residual.h"
@@ -24,7 +25,7 @@
 enum { SAVED, DX }; // (B,T) sources, and (B,T,C) the gradient of x from later sub-layers
 static const real eps = (real)1e-6;
 
-/* What forward keeps of a token and of each v_i, i = 0 .. site. */
+/* Values that forward keeps for each token and each v_i, i = 0 .. site. */
 struct source {
     real r, s, alpha;
     real d; // backward's

@@ -12,7 +12,8 @@
      beta_i = 1 + p_i + s_beta tanh(z_i,S+1)
 
    start is the identity of i and k, and 1 of k = 0 for one stream i, another one in each sub-layer;
-   p and W are initially 0. So u is initially the same as with one stream. In `hyper-static` there is no W.
+   p and W are initially 0. So u is initially the same as with one stream. In `hyper-static` there
+   is no W.
 
    Backward, with dH' from the sub-layer above:
      df = drop(b sum_j beta_j dH'_j),  dbeta_j = sum_c b drop(f) dH'_j
@@ -36,7 +37,7 @@ enum { ALPHA, BETA, SCALE, W }; // parameters: p of alpha (S,S+1) and beta (S), 
 enum { H, DH, SAVED, MEAN_W };  // buffers: (B,T,S,C) twice, DH of all sub-layers, (B,T), (K)
 static const real eps = (real)1e-5;
 
-/* What forward keeps of a token, and backward between its two halves. */
+/* Values that forward keeps for each token, and backward between its two halves. */
 struct kept_token {
     real mean[S], rstd[S], z[S][K], dbeta[S];
 };

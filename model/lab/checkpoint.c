@@ -25,8 +25,8 @@ static void key_text(int i, const struct config *config, char text[TEXT_SIZE]) {
              (unsigned long long)random_bits(random_key(config->seed, random_streams[i], 0), 0));
 }
 
-/* What is before a tensor's name in that of the optimizer's state i of it; false if its kind has no
-   such state. */
+/* The prefix of a tensor's name for state i of the optimizer; false if the optimizer of this tensor
+   has no such state. */
 static bool state_prefix(const struct optimizer *optimizer, const struct tensor *tensor, int i,
                          char prefix[PREFIX_SIZE]) {
     const char *name = optimizer_of(optimizer, tensor)->state[i];

@@ -49,8 +49,8 @@ static bool has_columns(const struct stored *array, size_t columns) {
     return array && array->dimensions == 2 && array->shape[0] && array->shape[1] == columns;
 }
 
-/* The number of layers. The number of channels is checked against the matrices of attention, each of
-   up to 4 C^2 numbers: queries, keys, values and gates. */
+/* The number of layers. The number of channels is checked against the matrices of attention, each
+   of up to 4 C^2 numbers: queries, keys, values and gates. */
 static size_t count_layers(const struct checkpoint *c, size_t C) {
     const struct stored *array;
     size_t layers = 0;

@@ -35,7 +35,8 @@ static const char *activation_choice(int64_t i) {
     return activations[i].name;
 }
 
-/* ---- --preset and --recipe: settings of several options, as words of the form option=value ---- */
+/* ---- --preset and --recipe: settings of several options, as words of the form option=value
+   ---- */
 
 /* Sizes, grouped queries and initial weights are not part of a preset.
 

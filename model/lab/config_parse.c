@@ -46,8 +46,8 @@ static void resolve_auto(struct config *config) {
 }
 
 /* Dies if --placement-attn or --placement-ffn mixes a placement that concerns all sub-layers with
-   another one. Such a placement's connection has streams of its own, to which all sub-layers add, or
-   it keeps all weights, embeddings included, at unit length. */
+   another one. Such a placement has a second stream, to which all sub-layers add, or keeps all
+   weights, embeddings included, at unit length. */
 static void check_whole_rows(const struct model_config *model) {
     const struct placement *whole = &placements[model->placement];
     for (int site = SITE_ATTENTION; site <= SITE_FFN; site++) {

@@ -1,12 +1,13 @@
 /* Which options have an effect in a configuration.
 
-   The row of an option has its condition, `needs`: clauses that must all hold, such as
-   "items=on, norms=bn|pn". A clause is NAME, NAME=VALUE|VALUE, or either of them after a "!"; NAME is
-   an option, which has a value or one of these, or a fact of the table below.
+   The row of an option has its condition, `needs`: clauses that must all hold, such as "items=on,
+   norms=bn|pn". A clause is NAME, NAME=VALUE|VALUE, or either of them after a "!"; NAME is an
+   option, which has a value or one of these, or a fact of the table below.
 
-   The row's own text is in the table of options. A heading's text holds for all rows of its topic. A
-   norm, a placement, a connection or an optimizer lists the options that it uses in its own row
-   (norm/kind.h, placement.h, connection.h, optimizer/kind.h): config_needs() adds a clause for them. */
+   The row's own text is in the table of options. A heading's text holds for all rows of its topic.
+   A norm, a placement, a connection or an optimizer lists the options that it uses in its own row
+   (norm/kind.h, placement.h, connection.h, optimizer/kind.h): config_needs() adds a clause for
+   them. */
 #include "data/die.h"
 #include "model/lab/config.h"
 #include <stdlib.h>

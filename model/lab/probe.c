@@ -29,7 +29,7 @@ void probe_keep(struct probe *probe, const struct model *model) {
     memcpy(probe->weights, model->lists.param.value, model->lists.param.size * sizeof(real));
 }
 
-/* What all rows of one probe share. */
+/* Values that all rows of one probe share. */
 struct probed {
     const struct model *model;
     const struct tokens *tokens;

@@ -72,8 +72,8 @@ static void copy(const struct tensor_list *to, const struct tensor_list *from) {
     if (from->size) memcpy(to->value, from->value, from->size * sizeof(real));
 }
 
-/* Notes the row's evaluation if its loss is the lowest so far. Keeps the model too with --keep-best,
-   for which all of its numbers must be finite. */
+/* Notes the row's evaluation if its loss is the lowest so far. Keeps the model too with
+   --keep-best, for which all of its numbers must be finite. */
 static void keep_if_best(struct record *r, const struct log_row *row) {
     struct outcome *outcome = &r->outcome;
     const struct tensor_lists *lists = &r->model->lists;
@@ -165,9 +165,9 @@ void log_write(struct record *r, struct log_row *row, enum ending_reason ending)
 
 /* ---- numbers that are not finite ---- */
 
-/* The first tensor that holds NaN or infinity, and what it is a tensor of: "" (the model's weights
-   and running statistics), "moment of ", or with `gradients` also "gradient of ". `tensor` is NULL
-   if all numbers are finite. */
+/* The first tensor that holds NaN or infinity, and the prefix of its name in messages: "" for
+   weights and running statistics, "moment of ", or with `gradients` also "gradient of ". `tensor`
+   is NULL if all numbers are finite. */
 struct bad_tensor {
     const struct tensor *tensor;
     const char *of;

@@ -20,8 +20,9 @@ static size_t next_index(size_t V, const real *logits, size_t last) {
     return next;
 }
 
-/* Which indices may be sampled: up to `last` in the order of falling logits (V: all), and with at
-   least `weight_min`. An index's weight is its probability over that of the likeliest. */
+/* The indices that may be sampled: the first ones up to `last` in the order of falling logits (V:
+   all), with a weight of at least `weight_min`. An index's weight is its probability divided by
+   that of the likeliest. */
 struct choice {
     const real *logits;
     size_t V, likeliest, last;

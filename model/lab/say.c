@@ -61,7 +61,7 @@ static void say_formulas(struct progress *progress, const struct model_config *m
                      attention->formula, mlp->formula);
 }
 
-/* What several ranks should know, if anything. */
+/* Messages about how ranks share the work, if there are several. */
 static void say_ranks(struct progress *progress, const struct record *r) {
     const struct config *config = r->config;
     const struct batch batch = {.B = (size_t)config->batch_size,

@@ -29,7 +29,7 @@ void session_join(struct config *config, struct run *run) {
     }
 }
 
-/* Of the program's file, or 0 where the system does not show it. */
+/* The checksum of the program's file, or 0 if the system does not show it. */
 static uint32_t checksum_of_program(void) {
     static char buffer[1 << 16];
     uint32_t crc = 0;
@@ -40,7 +40,7 @@ static uint32_t checksum_of_program(void) {
     return crc;
 }
 
-/* Without what may differ from machine to machine. */
+/* The checksum of the options, without those that may differ between machines. */
 static uint32_t checksum_of_options(const struct config *config) {
     struct config common = *config;
     char *text = NULL;
@@ -124,8 +124,8 @@ static void note_differences(const struct checkpoint *file, const struct config 
     }
 }
 
-/* --start. Before the corpus is read: opens the file, and reads its vocabulary. The stream of `file`
-   stays NULL if no weights are to be read, since `from`, of a run that resumes, has them. */
+/* --start. Before the corpus is read: opens the file, and reads its vocabulary. The stream of
+   `file` stays NULL if no weights are to be read, since `from`, of a run that resumes, has them. */
 static void open_start(struct checkpoint *file, const struct checkpoint *from,
                        const struct config *config, struct vocabulary *known) {
     *file = (struct checkpoint){0};

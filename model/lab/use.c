@@ -333,7 +333,7 @@ void use_evaluate(const struct config *config, const struct checkpoint *checkpoi
 
 enum { CHARACTERS = 72 };
 
-/* What is sampled, by a leader and its helpers. */
+/* A job of sampling for a leader and its helpers. */
 struct line {
     struct sampler sampler;
     int32_t start, end; // the character before the line; the one that ends it, or -1

@@ -16,8 +16,8 @@
      silu        f(x)  = x s(x)                   s(x) = 1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2
                  f'(x) = s(x) (1 + x (1 - s(x)))
 
-   With a gate there are twice as many hidden units, a token's row being [x, u], and y = f(x) u. With
-   du and dx their gradients:
+   With a gate there are twice as many hidden units, a token's row being [x, u], and y = f(x) u.
+   With du and dx their gradients:
 
                  du = dy f(x),  dx = (dy u) f'(x)
 

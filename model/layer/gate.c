@@ -4,9 +4,9 @@
    Backward, from dout: da_c = s(z_g) dout_c
      dz_g = (1 - s(z_g)) sum_{c of g} dout_c out_c,  since s' = s (1 - s): it needs no a
 
-   With one gate for each head or for each channel. z is a linear function of what the sub-layer reads:
-   further columns of c_attn. Qiu et al. 2025 (arXiv:2505.06708), the gate G1, headwise and elementwise,
-   and the authors' code, where the gates are columns of the weight of q too. */
+   With one gate for each head or for each channel. z is a linear function of what the sub-layer
+   reads: further columns of c_attn. Qiu et al. 2025 (arXiv:2505.06708), the gate G1, headwise and
+   elementwise, and the authors' code, where the gates are columns of the weight of q too. */
 #include "model/layer/gate.h"
 #include "model/math/profile.h"
 #include "model/math/reduce.h"

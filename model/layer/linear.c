@@ -133,8 +133,8 @@ void linear_backward(const struct linear *linear, size_t block, size_t M, real *
 
 /* The calling thread's region of dW: all of it if the thread has parts of its own. Otherwise the
    threads form a grid, whose largest region is as small as it can be; of such grids it is the one
-   whose largest region reads the least of dy and x per token. Threads that do not fill the grid have
-   no rows. */
+   whose largest region reads the least of dy and x per token. Threads that do not fill the grid
+   have no rows. */
 struct region {
     struct range o, i; // rows, columns
 };
@@ -159,8 +159,8 @@ static struct region own_region(const struct linear *linear, const struct parts 
                            team_part_of(thread / down, across, linear->in, PANEL)};
 }
 
-/* The piece's slot of dW += A x in the region `at`, for A (rows of the region,rows of the piece) and
-   x (rows of the piece,columns of the region). */
+/* The piece's slot of dW += A x in the region `at`, for A (rows of the region,rows of the piece)
+   and x (rows of the piece,columns of the region). */
 static void add_product(const struct linear *linear, const struct parts_piece *piece,
                         struct region at, struct matrix a, struct matrix x) {
     const bool below = parts_adds_below(piece);
@@ -170,7 +170,7 @@ static void add_product(const struct linear *linear, const struct parts_piece *p
            dw, piece->from_zero && !below ? matrix_zeros() : dw);
 }
 
-/* After the products of a piece. */
+/* Completes a piece after its products. */
 static void end_piece(const struct linear *linear, struct parts_piece piece, struct region own) {
     if (parts_adds_below(&piece)) piece.slot--, piece.merges--;
     for (size_t o = own.o.begin; piece.merges && o < own.o.end; o++)

@@ -15,8 +15,8 @@
 #include "model/math/vecmath.h"
 #include <string.h>
 
-/* The same for one row block. Each loop is a pass over all its tokens, so that the processor works
-   on many tokens at once: done token by token, each step would wait for the one before. */
+/* The loss of one row block. Each loop is a pass over all its tokens, so that the processor works
+   on many tokens at once: token by token, each step would wait for the previous one. */
 static void block_cross_entropy(const struct loss *loss, size_t N, real *losses, real *dlogits,
                                 real *logits, const int32_t *targets) {
     size_t V = loss->V, row = vec_padded(V);

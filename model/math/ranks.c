@@ -1,7 +1,7 @@
-/* See ranks.h; part of the program with MPI=1 only. A sum over all ranks is made in two steps: each rank
-   gets a share of the elements of all stacks and adds them in the tree's order; then every rank gets all
-   shares. So the work of adding is shared, and a rank with one subtree sends and receives about twice
-   the size of the model.
+/* See ranks.h; part of the program with MPI=1 only. A sum over all ranks is made in two steps: each
+   rank gets a share of the elements of all stacks and adds them in the tree's order; then every
+   rank gets all shares. So the work of adding is shared, and a rank with one subtree sends and
+   receives about twice the size of the model.
 
    MPI continues what was started only inside its own functions. So each start of an exchange also
    advances those before it. */
@@ -45,8 +45,8 @@ size_t ranks_here(void) {
     return (size_t)here;
 }
 
-/* Whether all ranks die within two seconds: of a wrong option, or a loss that is NaN. Then the first
-   one's line stands for all. */
+/* Whether all ranks die within two seconds: of a wrong option, or a loss that is NaN. Then the
+   first one's line stands for all. */
 static bool all_die(void) {
     MPI_Request request;
     int done = 0;
@@ -190,7 +190,8 @@ static struct range share_of(const struct exchange *e, int rank) {
     return (struct range){e->elements.begin + share.begin, e->elements.begin + share.end};
 }
 
-/* Memory for what a rank receives, and for as many requests as it makes; kept for the next update. */
+/* Memory for what a rank receives, and for as many requests as it makes; kept for the next
+   update. */
 static void make_room(struct exchange *e, size_t reals, size_t requests) {
     if (e->received_size < reals) {
         e->received = memory_grow(e->received, reals, sizeof(real), "what ranks exchange");

@@ -176,7 +176,7 @@ static void batchnorm_backward(const struct norm *norm, const struct tokens *tok
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
 
-/* With --bn-axis=batch. */
+/* The kind that replaces bn with --bn-axis=batch. */
 static const struct norm_kind by_position = {
     .name = "bn",
     .formula =
@@ -194,7 +194,7 @@ static const struct norm_kind by_position = {
     .gradient_statistics = sets_gradient_statistics,
 };
 
-/* With --bn-shards. */
+/* The kind that replaces bn with --bn-shards. */
 static const struct norm_kind by_shard = {
     .name = "bn",
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a shard of the batch",

@@ -25,7 +25,7 @@
 enum { EPS, LAMBDA_START, KAPPA }; // options
 enum { GAMMA, LAMBDA };            // parameters
 
-/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
+/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd;
     real *h_along; // backward's mean_c(h xhat)

@@ -13,8 +13,9 @@
      dgamma += sum over tokens of dn xhat
      dx = rstd (gamma dn - xhat mean_c(gamma dn xhat))
 
-   Qiu et al. 2026 (arXiv:2601.22966), GatedNorm, which takes R = 16. Its text does not say how D and
-   U start: here as GPT-2's matrices. U has the shape of D, so that every loop is over channels. */
+   Qiu et al. 2026 (arXiv:2601.22966), GatedNorm, which takes R = 16. Its text does not say how D
+   and U start: here as GPT-2's matrices. U has the shape of D, so that every loop is over
+   channels. */
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
@@ -22,7 +23,7 @@
 enum { EPS, RANK };       // options
 enum { GAMMA, DOWN, UP }; // parameters
 
-/* What is saved of a block of M tokens. */
+/* The saved values of a block of M tokens. */
 struct saved {
     real *rstd; // (M)
     real *h;    // (M,R)

@@ -21,7 +21,7 @@ enum { GAMMA, BETA }; // parameters
    A token's result waits for a long chain of dependent operations, from its first sum to its last
    product. The processor overlaps the chains of different tokens within one pass. */
 
-/* What is saved of a block, each (M). */
+/* The saved values of a block, each (M). */
 struct saved {
     real *mean, *rstd;
     real *g_mean, *g_along; // backward's mean_c(g), mean_c(g xhat)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What is saved of each token, each (G). SHIFT and SLOPE hold mu and sigma^2 in forward; in
+/* The saved values of each token, each (G). SHIFT and SLOPE hold mu and sigma^2 in forward; in
    backward first sum_c g and sum_c g xhat, then P and Q. */
 enum { MEAN, VAR, RSTD, SHIFT, SLOPE, VECTORS };
 

@@ -168,7 +168,7 @@ static bool scales_groups(const struct norm *norm) {
     return norm->option[GROUP_SCALING].integer;
 }
 
-/* With group scaling: the channels of a head. */
+/* The number of channels that group scaling normalizes together: those of a head. */
 static size_t group_size(const struct norm *norm) {
     return norm->C / norm->heads;
 }

@@ -21,7 +21,7 @@
 enum { EPS };                // options
 enum { GAMMA, ALPHA, BETA }; // parameters
 
-/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
+/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd, *t;
     real *slope;       // tanh'

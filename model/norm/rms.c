@@ -18,7 +18,7 @@
 enum { EPS, FRACTION }; // options
 enum { GAMMA };         // parameters
 
-/* What is saved of a block, each (M). The loops pass over the block as in layer.c. */
+/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
 struct saved {
     real *rstd;
     real *g_along; // backward's a
@@ -92,7 +92,8 @@ static const struct kind_option rms_fraction = {
     .of_model = true,
 };
 
-/* The same norm without `over`: probes know statistics over all channels only. */
+/* `rms` over a fraction of the channels, without `over`: probes know statistics over all channels
+   only. */
 static const struct norm_kind norm_rms_partial = {
     .name = "rms",
     .formula = "y = gamma x / sqrt(mean_{c < K} x^2 + eps), K = ceil(p C)",

@@ -1,15 +1,15 @@
-/* Muon: momentum, orthogonalized by Newton-Schulz. For each matrix (rows,columns) of a hidden layer,
-   with g the clipped gradient:
+/* Muon: momentum, orthogonalized by Newton-Schulz. For each matrix (rows,columns) of a hidden
+   layer, with g the clipped gradient:
 
      m = momentum m + g
      u = g + momentum m                     Nesterov; without it u = m
      o = U V^T of u = U S V^T               nearly: newton_schulz.c
      w = w - lr decay w - lr 0.2 sqrt(max(rows, columns)) o
 
-   The last factor gives an element of the update a root mean square near that of AdamW's updates, so
-   that AdamW's learning rate and weight decay carry over. Queries, keys and values are orthogonalized
-   as three matrices, a gated MLP's two halves as two. Embeddings, the head, biases, norms and other
-   vectors are AdamW's.
+   The last factor gives an element of the update a root mean square near that of AdamW's updates,
+   so that AdamW's learning rate and weight decay carry over. Queries, keys and values are
+   orthogonalized as three matrices, a gated MLP's two halves as two. Embeddings, the head, biases,
+   norms and other vectors are AdamW's.
 
    Jordan et al. 2024 (kellerjordan.github.io/posts/muon, github.com/KellerJordan/Muon); the factor:
    Liu et al. 2025, Moonlight, section 2.2 (arXiv:2502.16982). */

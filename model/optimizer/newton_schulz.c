@@ -3,10 +3,10 @@
      A = X^T X
      X = X (a I + b A + c A^2)
 
-   With X = U S V^T this is U p(S) V^T with p(s) = a s + b s^3 + c s^5, whose repetition moves every s
-   in (0, 1] close to 1: to between 0.7 and 1.2, which is as good for training as exactly 1 and takes
-   fewer steps. X is kept tall: a wide matrix is transposed, so that A is the smaller of both squares.
-   The products A and A^2 are symmetric: one half is computed, the other is copied.
+   With X = U S V^T this is U p(S) V^T with p(s) = a s + b s^3 + c s^5, whose repetition moves every
+   s in (0, 1] close to 1: to between 0.7 and 1.2, which is as good for training as exactly 1 and
+   takes fewer steps. X is kept tall: a wide matrix is transposed, so that A is the smaller of both
+   squares. The products A and A^2 are symmetric: one half is computed, the other is copied.
 
    Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"
    (kellerjordan.github.io/posts/muon). */

@@ -104,8 +104,8 @@ struct optimizer_pass {
     atomic_size_t next; // matrix of step_work()
 };
 
-/* Passes go tensor by tensor. A thread has the same share of a tensor in all of them; it is near the
-   share of the gradient that the thread wrote in the backward pass. */
+/* Passes go tensor by tensor. A thread has the same share of a tensor in all of them; it is near
+   the share of the gradient that the thread wrote in the backward pass. */
 
 static void norm_work(void *argument) {
     const struct optimizer_pass *pass = argument;

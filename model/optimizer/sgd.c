@@ -1,4 +1,5 @@
-/* Stochastic gradient descent with momentum and decoupled weight decay. With g the clipped gradient:
+/* Stochastic gradient descent with momentum and decoupled weight decay. With g the clipped
+   gradient:
 
      m = momentum m + g
      u = g + momentum m                     Nesterov; without it u = m
