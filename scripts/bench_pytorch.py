@@ -52,7 +52,7 @@ from pytorch.bench_model import NORMS, PLACEMENTS, SIZES, Variant, check, train 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 def gflop(sizes):
-    """Of a step: 6 per token and matrix parameter (the head's included), 12 L C T for attention."""
+    """GFLOP of a step: 6 per token and matrix parameter (the head's included), and 12 L C T for attention."""
     L, _, C, T, B, V = sizes
     return 1e-9 * B * T * (6 * (12 * L * C * C + V * C) + 12 * L * C * T)
 
@@ -131,7 +131,7 @@ def last_line(text):
 
 
 def pytorch_turn(configuration, variant, options):
-    """What train() returns in a process with the variant's environment."""
+    """The result of train() in a process with the variant's environment."""
     done = subprocess.run([sys.executable, __file__, *sys.argv[1:], f"--train={json.dumps([configuration, *variant])}"],
                           env=make_environment(variant, options.threads, options.avx2), capture_output=True, text=True,
                           check=False)

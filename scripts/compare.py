@@ -62,7 +62,7 @@ def print_table(rows):
 
 
 def side_text(label, side):
-    """How the runs of a variant ended."""
+    """A variant's numbers of runs that trained and that did not, with the median."""
     count = side.trained + sum(side.other.values())
     others = "".join(f", {number} {status}" for status, number in side.other.items())
     median = f", median {side.median:.4f}" if math.isfinite(side.median) else ""
@@ -78,7 +78,7 @@ def unit_of(outcomes, metric):
 
 
 def print_notes(comparisons):
-    """What a reader must know to read the table."""
+    """Prints the notes that a reader of the table needs."""
     notes = list(dict.fromkeys(side_text(variant.label, side) for comparison in comparisons
                                if any(side.other for side in comparison.sides)
                                for variant, side in zip((comparison.a, comparison.b), comparison.sides)))

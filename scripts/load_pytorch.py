@@ -81,7 +81,7 @@ def measure_text(model, texts, text):
 
 
 def validation_split(ids, texts):
-    """What ./train --evaluate measures of the corpus that a model was trained on."""
+    """The text that ./train --evaluate measures of the corpus of a model."""
     train = int(len(ids) * (1 - number_of(texts, "val-fraction", 0.1)))
     held_out = number_of(texts, "hold-out", 0.0)
     return ids[int(train * (1 - held_out)):train] if held_out else ids[train:]

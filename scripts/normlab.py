@@ -68,7 +68,7 @@ class Config(types.SimpleNamespace):
 
 # ---- norms --------------------------------------------------------------------------------------
 class Norm(nn.Module):
-    """What norms of C channels share. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
+    """The common base of norms of C channels. gamma is `weight` (C), beta `bias` (C): PyTorch's names."""
     learns, keeps = ("weight", "bias"), ()
 
     def __init__(self, C, config):

@@ -58,7 +58,7 @@ def run_row(run, label):
 
 
 def headline(groups, unit):
-    """What the losses show, in a sentence."""
+    """The result of the losses in a sentence."""
     losses = sorted((run.losses()[-1], group.label) for group in groups for run in group.runs
                     if run.losses() and run.status != "diverged")
     if not losses:

@@ -184,7 +184,7 @@ def interval_text(values, form=".4f"):
 
 
 def difference_text(losses, other):
-    """Of two {seed: loss}; what did not train has no difference."""
+    """The difference of two {seed: loss}; runs that did not train have none."""
     return interval_text([losses[seed] - other[seed] if math.isfinite(max(losses[seed], other[seed])) else math.inf
                           for seed in losses], "+.4f")
 

@@ -229,7 +229,7 @@ def pairs_of(found, names, options):
 # ---- runs that may be compared -------------------------------------------------------------------
 
 def build_of(summary):
-    """What trained the run, in words; None if its summary does not say."""
+    """The build that trained the run, in words; None if its summary does not say."""
     if "compiler" not in summary:
         return None
     return (f"{summary.get('version', '')} {summary['compiler']}, vectors of "

@@ -63,7 +63,7 @@ class Axis:
         self.closed = [self.ordered and self.values[0] <= 0, False]  # 0 has nothing below
 
     def middle(self):
-        """Where a search begins: the middle number, or the first word."""
+        """The start of a search: the middle number, or the first word."""
         return self.values[(len(self.values) - 1) // 2 if self.ordered else 0]
 
     def beyond(self, side):

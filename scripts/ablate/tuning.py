@@ -179,7 +179,7 @@ class Search:
         return list(itertools.product(*values))
 
     def on_grid(self, variant, base, searched):
-        """What is measured of these cells."""
+        """The measurements of these cells."""
         return {cell: self.measured[variant][cell] for cell in self.cells_of(base, searched)
                 if cell in self.measured[variant]}
 

@@ -107,7 +107,7 @@ def rule_is_younger(claim, registered):
 
 
 def code_checksum():
-    """Of the code that judges, without comments and layout."""
+    """The checksum of the code that judges, without comments and layout."""
     return f"{zlib.crc32(''.join(map(code_of, JUDGING)).encode()):08x}"
 
 

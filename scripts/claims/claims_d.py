@@ -15,7 +15,7 @@ LATER = "It was added after the first edition, before the runs of its experiment
 
 
 def own_gain(norm):
-    """By how much a recipe of its own lowers a norm's loss."""
+    """The difference between a norm's loss with the common recipe and with its own recipe."""
     return difference("E25", "val_loss", "own=off", "own=both", at=f"norm={norm}")
 
 

@@ -61,7 +61,7 @@ def normalized(lab, norm, vectors):
 
 
 def properties(y):
-    """Of a normalized vector."""
+    """Properties of a normalized vector."""
     squares = y ** 2
     return {"mean": y.mean(), "variance": y.var(), "deviation": y.std(),
             "mean_square": squares.mean(), "length": math.sqrt(squares.sum()),
@@ -121,7 +121,7 @@ def tokens(lab, generator):
 
 
 def suppression(lab, generator):
-    """How much narrower the other channels get when one is multiplied by 100."""
+    """The factor by which the other channels become narrower when one is multiplied by 100."""
     x = generator.standard_normal(16)
     large = x.copy()
     large[0] = 100

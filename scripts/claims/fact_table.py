@@ -21,7 +21,7 @@ SIZES = ("mini", "XS", "S", "S (220 steps)", "S (400 steps)", "M")
 
 
 class FactError(Exception):
-    """What is wrong with a file of facts, as one line for the user."""
+    """A fault of a file of facts, as one line for the user."""
 
 
 def variant_text(options):
@@ -68,7 +68,7 @@ class Facts:
                             f"two values, {old:g} and {float(value):g}")
 
     def with_recipe(self, recipe):
-        """The same facts, read at another learning rate."""
+        """These facts, read at another learning rate."""
         other = Facts(recipe=recipe)
         other.index, other.asked = self.index, self.asked
         return other

@@ -72,7 +72,7 @@ def program_of(train):
 
 
 def alone_name(lab, experiment):
-    """What stands for the run of measurements that need none: they are valid for this program only."""
+    """The name that replaces a run for measurements that need none: they are valid for this program only."""
     return f"{ALONE_RUN}{experiment.id}-{program_of(lab.train)}"
 
 

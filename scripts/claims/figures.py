@@ -46,7 +46,7 @@ def shows(spec, experiment, needs):
 
 
 def needs_of(outcome):
-    """What the quantity of an outcome reads."""
+    """The facts that the quantity of an outcome reads."""
     quantity = outcome.reading.quantity
     return {(quantity.experiment, metric, variant_text(variant)) for metric, variant in quantity.needs}
 
@@ -72,7 +72,7 @@ LOGARITHMIC = ("stream_growth_start", "gradient_ratio_start")  # axes
 
 
 def colour_of(value):
-    """The same colour for the same norm in every picture."""
+    """The norm's colour, the same in every picture."""
     return COLOURS[NORMS.index(value)] if value in NORMS else PLACES.get(value, COLOURS[-2])
 
 

@@ -96,7 +96,7 @@ def distance(outcome):
 
 
 def failing(claim, verdict):
-    """What keeps a claim from being true as stated: what fails, else what is open."""
+    """The outcome that keeps a claim from being true as stated: one that fails, else one that is open."""
     return first_with(FAILS, claim.says, verdict.said) or first_with(OPEN, claim.says, verdict.said)
 
 
@@ -136,7 +136,7 @@ def variant_words(options):
 
 
 def plain(quantity):
-    """What a quantity is, in words. The second of two terms says only what is different."""
+    """A quantity in words. The second of two terms names only the differences."""
     before = []
 
     def term(match):
@@ -157,7 +157,7 @@ def plain(quantity):
 
 
 def against(outcome):
-    """How the value lies to what the reading asks for: "above 0.1", "not above 0.1"."""
+    """The relation of the value to the rule: "above 0.1", "not above 0.1"."""
     leaf = outcome.reading
     low, high = threshold(leaf.low), threshold(leaf.high)
     asked = {"above": f"above {low}", "below": f"below {high}", "within": f"within ±{high}"}.get(leaf.form)
@@ -168,7 +168,7 @@ def against(outcome):
 
 
 def measured(outcome):
-    """What was measured, how much it is, and of which text and size."""
+    """The measured quantity, its value, and its text and size."""
     size = f", {cell_name(outcome.cell)}" if outcome.cell[1] != "-" else ""
     return f"{plain(outcome.reading.quantity)}: {estimate_text(outcome)}{size}"
 
@@ -178,13 +178,13 @@ def sentence(text):
 
 
 def at_default(outcome, verdict):
-    """What the same reading gave at the default recipe, to be added."""
+    """The value of the same reading at the default recipe, to be appended."""
     return "".join(f"; at ./train's defaults {estimate_text(one)}" for one in verdict.default
                    if (one.reading.text(), one.cell) == (outcome.reading.text(), outcome.cell))
 
 
 def found(claim, verdict):
-    """What was found, after a verdict: for what is partly true, what holds and what does not."""
+    """The finding after a verdict; for a claim that is partly true, what holds and what does not."""
     outcome, failed = telling(claim, verdict), failing(claim, verdict)
     if verdict.word in (SIZE, RECIPE):
         return sentence(f"{verdict.why.rstrip('.')} ({measured(outcome)}{at_default(outcome, verdict)})") \
@@ -201,7 +201,7 @@ def found(claim, verdict):
 
 
 def comparison(estimate):
-    """What an interval of a difference of losses says."""
+    """The verdict of an interval of a difference of losses."""
     word = decision(estimate)
     return {"equal": f"equal within {MARGIN:g}", None: "open"}.get(word, word)
 
@@ -212,7 +212,7 @@ def signed(value):
 
 
 def answer(estimate):
-    """What a difference of losses is, in a cell of a table."""
+    """A difference of losses, as a cell of a table."""
     if estimate is None:
         return ""
     return (f"{comparison(estimate)}: {'median ' * (estimate.kind == 'median')}{signed(estimate.value)} "

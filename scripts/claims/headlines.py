@@ -86,7 +86,7 @@ def places(quantity, facts):
 
 
 def gap(norm, other="ln", recipe=BEST):
-    """Of losses, each at its best initialization and learning rate."""
+    """The difference of two norms' losses, each at its best initialization and learning rate."""
     return difference(NORMS_AT, "val_loss", f"norm={norm}", f"norm={other}", at=recipe)
 
 
@@ -137,7 +137,7 @@ def none_evidence(facts):
 
 
 def spans(quantities, facts, sign=True):
-    """Of several quantities, over all texts and sizes."""
+    """The range of several quantities over all texts and sizes."""
     return span([one.value for quantity in quantities for one in estimates(quantity, facts).values()], sign)
 
 

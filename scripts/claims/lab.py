@@ -29,7 +29,7 @@ UNTRAINED = 1000  # added to the loss of a run that did not train
 
 
 class LabError(RuntimeError):
-    """What went wrong, as one line for the user."""
+    """A failure, as one line for the user."""
 
 
 def read_corpus(path):
@@ -156,7 +156,7 @@ class Lab:
     # ---- runs ------------------------------------------------------------------------------------
 
     def checksum(self, label):
-        """Of a text; 0 for ./train's own."""
+        """The checksum of a text; 0 for ./train's own."""
         if label not in self.checksums:
             self.checksums[label] = zlib.crc32(self.text(label).encode()) if label in self.paths else 0
         return self.checksums[label]
@@ -198,7 +198,7 @@ class Lab:
                                "(move it away)")
 
     def seconds(self, names):
-        """How long the runs of these names took that were run here, in sum."""
+        """The sum of the times of those of these runs that were run here."""
         return sum(self.summary_of(name).get("seconds") or 0 for name in names)
 
     def summary_of(self, name):
@@ -247,7 +247,7 @@ class Lab:
     # ---- ./train ---------------------------------------------------------------------------------
 
     def call(self, *words):
-        """What ./train prints."""
+        """The output of ./train."""
         done = subprocess.run([self.train, *words], capture_output=True, text=True, check=False,
                               stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
         if done.returncode:

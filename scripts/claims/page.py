@@ -220,7 +220,7 @@ def taken_over(contents):
 
 
 def older_text(lab, planned):
-    """How many runs are from another program; empty if none is."""
+    """A note on the number of runs from another program; empty if there are none."""
     names, older = {lab.name_of(run) for _, _, _, run in planned}, older_runs(lab, planned)
     return words.OLDER.format(len(older), len(names)) if older else ""
 

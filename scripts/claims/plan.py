@@ -190,7 +190,7 @@ class Rate(float):
 
 
 def deciding(run):
-    """The options that change what is learned, except for the rate."""
+    """The options that change the result, except for the learning rate."""
     return {name: value for name, value in run.options.items()
             if name not in WATCHING and name not in ("learning-rate", "hold-out")}
 
@@ -207,7 +207,7 @@ class Tuning:
         self.label, self.lab, self.wanted, self.found = label, lab, [], {}
 
     def on(self, label):
-        """The same on another text."""
+        """A tuning of the same kind for another text."""
         return type(self)(label, self.lab)
 
     def run(self, size, rate, seed, **options):

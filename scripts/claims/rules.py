@@ -135,7 +135,7 @@ class Leaf(Reading):
         return at_most([needed.of_leaf(self.form, self.low, self.high, one.estimate) for one in estimates])
 
     def thresholds(self):
-        """What the quantity is tested against: nothing where every value must be in a range."""
+        """The thresholds that the quantity is compared with; none if every value must be in a range."""
         return [m for m in (self.low, self.high) if self.form != "exact" and math.isfinite(m)]
 
     def value_from(self, known, cell):

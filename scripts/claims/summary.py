@@ -52,7 +52,7 @@ def lists_of_runs(lab, planned, tried):
 
 
 def compressed(text):
-    """The same text gives the same bytes."""
+    """The compressed text; the same text gives the same bytes."""
     return gzip.compress(text.encode(), mtime=0)
 
 

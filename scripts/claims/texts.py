@@ -139,7 +139,7 @@ def terminal_table(rows):
 
 
 def answers(facts):
-    """What --quick prints: the recipe of each model size, and the differences of norms and placements."""
+    """The output of --quick: the recipe of each model size, and the differences of norms and placements."""
     lines = terminal_table(recommended_rows(facts))
     for title, table in most_asked(facts):
         lines += ["", title, *terminal_table(table)]
@@ -176,7 +176,7 @@ def recipe_losses(rows, text, column="val_loss"):
 
 
 def choices_table():
-    """Of best with one choice replaced by the default."""
+    """The table of the best recipe with one choice replaced by the default."""
     losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
     best = losses[BEST_RECIPE]
     first = [options for options in (BEST_RECIPE, NANOGPT) if options in losses]
@@ -189,7 +189,7 @@ def choices_table():
 
 
 def recipes_table():
-    """Of both recipes on several texts."""
+    """The table of both recipes on several texts."""
     rows = rows_of("recipe.csv")
     lines = [["text", "seeds", "`nanogpt`", "`best`", BESIDE.format("`nanogpt`"), "time relative to `nanogpt`"]]
     for text in dict.fromkeys(row["text"] for row in rows):
@@ -211,7 +211,7 @@ def recipe_line():
 # ---- tuned variants ------------------------------------------------------------------------------
 
 def tuned_table(name, option, baseline):
-    """Of variants at their best initialization and learning rate, the lowest loss first."""
+    """The table of variants at their best initialization and learning rate, the lowest loss first."""
     recipes, losses = {}, {}
     for row in rows_of(name):
         recipes[row[option], row["place"]] = row

@@ -60,7 +60,7 @@ class Claim:
         return self.ids.split()[0]
 
     def checksum(self):
-        """Of the rule: what must not change after the facts are known."""
+        """The checksum of the rule, which must not change after the facts are known."""
         text = " | ".join(reading.text() if reading else "-" for reading in (self.says, self.meant))
         return f"{zlib.crc32(text.encode()):08x}"
 
@@ -94,7 +94,7 @@ class Verdict:
 
 
 def over_cells(value, cells):
-    """What a reading comes out as over its cells; `value` where it has none."""
+    """The value of a reading over its cells; `value` if it has none."""
     values = set(cells.values()) or {value}
     if None in values:
         return None
@@ -199,7 +199,7 @@ def judge(claim, facts):
 
 
 def outcomes_at_default(claim, facts):
-    """Of the leaves of both readings that read tuned rates, each once."""
+    """The outcomes of those leaves of both readings that read tuned rates, each once."""
     return list({(one.reading.text(), one.cell): one for reading in (claim.says, claim.meant) if reading
                  for one in reading.outcomes(facts)
                  if any(tuned in need[2] for need in one.reading.needs() for tuned in AT_BEST)}.values())

@@ -38,7 +38,7 @@ PICTURES = (".png", ".svg", ".pdf")  # the ends of their names
 
 
 class UsageError(Exception):
-    """What is wrong with the command, as one line for the user."""
+    """A fault of the command, as one line for the user."""
 
 
 class Parser(argparse.ArgumentParser):

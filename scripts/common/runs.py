@@ -54,7 +54,7 @@ INACTIVE = ""  # in a key: the option has no effect in this variant
 
 
 class RunError(Exception):
-    """What is wrong with a run's folder, as one line for the user."""
+    """A fault of a run's folder, as one line for the user."""
 
 
 class NotStarted(RunError):

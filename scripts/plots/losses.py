@@ -90,7 +90,7 @@ def line_notes(groups, options, single):
 
 
 def explanations(drawing, groups, single):
-    """What the title of the legend and the axis do not say. A single panel's title names the seeds."""
+    """Explanations that the title of the legend and the axis lack. A single panel's title names the seeds."""
     options, seeds, notes = drawing.options, seeds_of(groups), []
     runs, bold = runs_of(groups), {"linewidth": 1.8 * scale()}
     if "val" in options.lines and seeds:

@@ -65,7 +65,7 @@ def column_of(run, column):
 
 
 def hover_of(axes, series):
-    """What page.html needs to show values: the axes' box in the picture, its steps, and the curves."""
+    """The data with which page.html shows values: the axes' box in the picture, its steps, and the curves."""
     figure = axes.figure
     figure.set_dpi(DOTS)
     figure.canvas.draw()

@@ -107,7 +107,7 @@ def sinusoids(T, C, rms):
 
 
 class FixedPositions(nn.Module):
-    """What wpe is without learned positions: sinusoids as large as ./train's initial learned ones, or
+    """The replacement of wpe without learned positions: sinusoids as large as ./train's initial learned ones, or
     zeros."""
     def __init__(self, config):
         super().__init__()

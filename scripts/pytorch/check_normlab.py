@@ -153,7 +153,7 @@ def run(folder, number, options):
 
 
 def normlab_losses(out, path):
-    """The same two losses, computed by normlab.py."""
+    """The losses of run(), computed by normlab.py."""
     with open(path, newline="") as file:
         text = file.read()
     # The changes make training mode what --stats=own is; in evaluation mode they have no effect.

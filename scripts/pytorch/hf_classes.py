@@ -224,7 +224,7 @@ def resolve(texts):
 
 
 def misfits(row, texts, options):
-    """What the class needs and the model has not, a phrase for each option."""
+    """Requirements of the class that the model does not meet, a phrase for each option."""
     wrong = []
     for name, values in row.needs.items():
         allowed = [value.format(**options) for value in values]

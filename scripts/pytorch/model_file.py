@@ -69,7 +69,7 @@ def numbers_of(data, dtype):
 
 
 def read_package(path):
-    """The same as PyTorch tensors, with the safetensors package."""
+    """The arrays of the file as PyTorch tensors, read with the safetensors package."""
     from safetensors import safe_open
     with safe_open(path, framework="pt") as file:
         return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}

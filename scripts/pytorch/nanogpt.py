@@ -36,8 +36,8 @@ def is_mask(name, array):
 
 
 def sizes_of(path, arrays, texts, n_head):
-    """What nanoGPT's GPTConfig takes, from the shapes of the arrays and the texts. `n_head` is used
-    if the texts do not say it; 0: unknown."""
+    """The arguments of nanoGPT's GPTConfig, from the shapes of the arrays and the texts. `n_head` is used if the texts
+    do not say it; 0: unknown."""
     learned = texts.get("position", "learned") == "learned"
     if WTE not in arrays or arrays[WTE].ndim != 2 or (
             learned and (WPE not in arrays or arrays[WPE].ndim != 2)):

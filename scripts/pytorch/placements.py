@@ -58,7 +58,7 @@ class Plain:
 
     @staticmethod
     def head(model, x, r, N, second):
-        """What the head reads; N is the norm before it, `second` one more if the class names one."""
+        """The input of the head; N is the norm before it, `second` one more if the class names one."""
         return N(x)
 
 
@@ -146,7 +146,7 @@ class Hyper(Plain):
 
     @property
     def number(self):
-        """Of the sub-layer, from 0 on."""
+        """The number of the sub-layer, from 0 on."""
         return 2 * (self.layer.depth[1] - 1) + (self.site != "attn")
 
     @property
@@ -284,7 +284,7 @@ def connection_of(config, place):
 
 
 def norm_suffixes(config, place):
-    """After ln_1 or ln_2: of the placement's norms, and of the connection's."""
+    """The suffixes after ln_1 or ln_2 of the placement's norms, and of the connection's."""
     suffixes, own = PLACEMENTS[place].suffixes, connection_of(config, place).norm
     return [*suffixes, "_" + own if suffixes else ""] if own else suffixes
 

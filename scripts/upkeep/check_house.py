@@ -97,7 +97,7 @@ def python_functions(text):
 
 
 def long_errors():
-    """What is longer than the house allows."""
+    """Files and functions that are longer than the house allows."""
     names = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.py", "*.sh"],
                            capture_output=True, text=True, check=True).stdout.split()
     for path in filter(Path.exists, map(Path, names)):
