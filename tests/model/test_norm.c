@@ -1,71 +1,13 @@
-/* What the theory of each norm promises, on a norm alone. Tests that hold for every kind iterate
-   the list. */
+/* What the theory of each norm promises, on a norm alone. Tests that hold for every kind iterate the
+   list. Batch Renormalization: which constants its backward has. Outputs and gradients of all norms are
+   compared with PyTorch for six channels (test_golden_norms.c), gradients of larger shapes with
+   differences (test_gradient_norm.c). Here shapes have several row blocks and vectors. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void expect_unchanged(const char *name, const char *how, const real *x, const real *moved) {
-    real y[COUNT], z[COUNT];
-    struct lone_norm a = theory_apply(name, y, x), b = theory_apply(name, z, moved);
-    expect_close(how, COUNT, z, y, 10 * theory_tolerance());
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-}
-
-Test(norm, layer_ignores_shift_and_scale_of_a_token) {
-    real *x = random_reals(COUNT, 1), moved[COUNT];
-    for (size_t i = 0; i < COUNT; i++) moved[i] = (x[i] - 3) * (real)(100 + i / C) + (real)(i / C);
-    for (size_t i = 0; i < COUNT; i++) x[i] *= 100; // so that eps does not matter
-    expect_unchanged("ln", "shifted and scaled", x, moved);
-    free(x);
-}
-
-Test(norm, rms_ignores_scale_but_not_shift) {
-    real *x = random_reals(COUNT, 1), moved[COUNT], y[COUNT], z[COUNT];
-    for (size_t i = 0; i < COUNT; i++) x[i] *= 100;
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(2 + i / C);
-    expect_unchanged("rms", "scaled", x, moved);
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] + 50;
-    struct lone_norm a = theory_apply("rms", y, x), b = theory_apply("rms", z, moved);
-    cr_expect(difference(COUNT, y, z) > 0.1);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
-}
-
-Test(norm, instance_ignores_shift_and_scale_of_a_channel_of_a_sequence) {
-    real *x = random_reals(COUNT, 1), moved[COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
-        size_t line = i / (T * C) * C + i % C;
-        moved[i] = x[i] * (real)(100 + line) + (real)(3 * line);
-    }
-    for (size_t i = 0; i < COUNT; i++) x[i] *= 100;
-    expect_unchanged("in", "shifted and scaled", x, moved);
-    free(x);
-}
-
-Test(norm, batch_ignores_shift_and_scale_of_a_channel) {
-    real *x = random_reals(COUNT, 1), moved[COUNT];
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(100 + i % C) + (real)(3 * (i % C));
-    for (size_t i = 0; i < COUNT; i++) x[i] *= 100;
-    expect_unchanged("bn", "shifted and scaled", x, moved);
-    free(x);
-}
-
-Test(norm, power_ignores_scale_of_a_channel_but_not_shift) {
-    real *x = random_reals(COUNT, 1), moved[COUNT], y[COUNT], z[COUNT];
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(2 + i % C);
-    expect_unchanged("pn-v", "scaled", x, moved);
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] + 50;
-    struct lone_norm a = theory_apply("pn-v", y, x), b = theory_apply("pn-v", z, moved);
-    cr_expect(difference(COUNT, y, z) > 0.1);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
-}
 
 Test(norm, outputs_have_the_promised_moments) {
     real *x = random_reals(COUNT, 1), y[COUNT];
@@ -169,8 +111,6 @@ Test(norm, derf_squashes_each_number_alone) {
 Test(norm, scale_gives_every_token_one_length) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), moved[COUNT], y[COUNT];
     real z[COUNT], dx[COUNT];
-    for (size_t i = 0; i < COUNT; i++) moved[i] = x[i] * (real)(2 + i / C);
-    expect_unchanged("scale", "scaled", x, moved);
     struct lone_norm scale = theory_apply("scale", y, x), rms = theory_apply("rms", z, x);
     expect_close("rms", COUNT, y, z, theory_tolerance());
     lone_norm_free(&scale);
@@ -247,4 +187,79 @@ Test(norm, none_passes_its_input_by) {
     cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
     cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
     lone_norm_free(&lone);
+}
+
+/* brn with these limits from the first batch on, gamma and beta that are not 1 and 0, and running
+   statistics that are not at their start. */
+static struct lone_norm renorm_with(double r_max, double d_max) {
+    struct norm_options options = small_norms;
+    norms_set(&options, "brn-r-max", r_max);
+    norms_set(&options, "brn-d-max", d_max);
+    norms_set(&options, "brn-warmup", 0);
+    norms_set(&options, "brn-relax", 0);
+    struct lone_norm lone;
+    lone_norm_init_with(&lone, norm_find("brn"), &options, B, T, C);
+    for (size_t c = 0; c < C; c++) {
+        lone.norm.param[0].value[c] = (real)(1 + 0.1 * (double)c);
+        lone.norm.param[1].value[c] = (real)(0.3 * (double)c - 1);
+        lone.norm.state[0][c] = (real)(0.5 - 0.1 * (double)c);
+        lone.norm.state[1][c] = (real)(0.25 + 0.5 * (double)c);
+    }
+    return lone;
+}
+
+/* bn with the same parameters and running statistics. */
+static struct lone_norm batch_like(const struct lone_norm *renorm) {
+    struct lone_norm bn;
+    lone_norm_init(&bn, norm_find("bn"), B, T, C);
+    memcpy(bn.lists.param.value, renorm->lists.param.value, bn.lists.param.size * sizeof(real));
+    memcpy(bn.lists.state.value, renorm->lists.state.value, bn.lists.state.size * sizeof(real));
+    return bn;
+}
+
+/* r and d of a channel, by their definition. */
+static void correction(const struct lone_norm *brn, size_t c, const real *x, double *r, double *d) {
+    double mean, square, r_max = norm_get(&brn->norm, "brn-r-max"),
+                         d_max = norm_get(&brn->norm, "brn-d-max");
+    theory_moments(x + c, N, C, &mean, &square);
+    double sigma = sqrt(square - mean * mean + 1e-5);
+    double run_sigma = sqrt((double)brn->norm.state[1][c] + 1e-5);
+    *r = fmin(fmax(sigma / run_sigma, 1 / r_max), r_max);
+    *d = fmin(fmax((mean - (double)brn->norm.state[0][c]) / run_sigma, -d_max), d_max);
+}
+
+/* r and d are constants in backward: brn is bn with gamma r for gamma and gamma d + beta for
+   beta. */
+Test(norm, renorm_is_batch_with_another_gamma_and_beta) {
+    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real y[COUNT], z[COUNT], dx[COUNT], dz[COUNT], dgamma[C];
+    struct lone_norm brn = renorm_with(1.5, 0.2), bn = batch_like(&brn);
+    double r[C], d[C];
+    int inside[2] = {0}, clipped[2] = {0};
+    for (size_t c = 0; c < C; c++) {
+        double gamma = (double)brn.norm.param[0].value[c];
+        correction(&brn, c, x, &r[c], &d[c]);
+        inside[0] += fabs(log(r[c])) < 0.4;
+        clipped[0] += r[c] == 1.5 || r[c] == 1 / 1.5;
+        inside[1] += fabs(d[c]) < 0.2;
+        clipped[1] += fabs(d[c]) == 0.2;
+        bn.norm.param[0].value[c] = (real)(gamma * r[c]);
+        bn.norm.param[1].value[c] += (real)(gamma * d[c]);
+    }
+    cr_assert(inside[0] > 2 && inside[1] > 2 && clipped[0] > 2 && clipped[1] > 2);
+    lone_norm_forward(&brn, y, x);
+    lone_norm_forward(&bn, z, x);
+    lone_norm_backward(&brn, dx, dy, x);
+    lone_norm_backward(&bn, dz, dy, x);
+    for (size_t c = 0; c < C; c++) // dy / dgamma = xhat r + d
+        dgamma[c] = (real)(r[c] * (double)bn.norm.param[0].grad[c] +
+                           d[c] * (double)bn.norm.param[1].grad[c]);
+    expect_close("y", COUNT, y, z, theory_tolerance());
+    expect_close("dx", COUNT, dx, dz, theory_tolerance());
+    expect_close("dgamma", C, brn.norm.param[0].grad, dgamma, theory_tolerance());
+    expect_close("dbeta", C, brn.norm.param[1].grad, bn.norm.param[1].grad, theory_tolerance());
+    lone_norm_free(&brn);
+    lone_norm_free(&bn);
+    free(x);
+    free(dy);
 }

@@ -1,4 +1,5 @@
-/* Norms over the past (past.h): what a token sees, and what it does not see. */
+/* Norms over the past (past.h): their definition, pads, heads, precision. What a token sees:
+   test_measure.c and test_model_causality.c. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
@@ -34,84 +35,6 @@ Test(cumulative, equals_its_definition) {
             want[n * C + c] = (real)((x[n * C + c] - mean) / sqrt(var + 1e-5) * gamma[c] + beta[c]);
     }
     expect_close("y", COUNT, y, want, in_double() ? 1e-13 : 1e-6);
-    lone_norm_free(&lone);
-    free(x);
-}
-
-Test(cumulative, the_first_token_is_layer_normalized) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
-    struct lone_norm cumulative = random_norm("cln", 1, C), layer = random_norm("ln", 1, C);
-    lone_norm_forward(&cumulative, y, x);
-    lone_norm_forward(&layer, want, x);
-    lone_norm_backward(&cumulative, dx, dy, x);
-    lone_norm_backward(&layer, dwant, dy, x);
-    expect_close("y", B * C, y, want, in_double() ? 1e-14 : 1e-6);
-    expect_close("dx", B * C, dx, dwant, in_double() ? 1e-14 : 1e-6);
-    expect_close("gradients", 2 * C, cumulative.lists.param.grad, layer.lists.param.grad,
-                 in_double() ? 1e-14 : 1e-6);
-    lone_norm_free(&cumulative);
-    lone_norm_free(&layer);
-    free(x);
-    free(dy);
-}
-
-/* Later tokens and other sequences change no bit of y. A later dy changes dx, an earlier one does
-   not. */
-Test(cumulative, a_token_sees_only_earlier_tokens_of_its_sequence) {
-    enum { SEQUENCE = 4, TOKEN = 3, AT = (SEQUENCE * T + TOKEN) * C };
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), *other = random_reals(COUNT, 3);
-    real y[COUNT], dx[COUNT], moved[COUNT];
-    struct lone_norm lone = random_norm("cln", T, C);
-    lone_norm_forward(&lone, y, x);
-    lone_norm_backward(&lone, dx, dy, x);
-    memcpy(x + AT, other, C * sizeof(real));
-    lone_norm_forward(&lone, moved, x);
-    for (size_t n = 0; n < N; n++) {
-        bool sees = n / T == SEQUENCE && n % T >= TOKEN;
-        cr_expect((difference(C, y + n * C, moved + n * C) > 0) == sees, "token %zu", n);
-    }
-    memcpy(x, other, COUNT * sizeof(real));
-    lone_norm_forward(&lone, y, x);
-    lone_norm_backward(&lone, dx, dy, x);
-    for (size_t c = 0; c < C; c++) dy[AT + c] += 1 + (real)c;
-    lone_norm_backward(&lone, moved, dy, x);
-    for (size_t n = 0; n < N; n++) {
-        bool seen = n / T == SEQUENCE && n % T <= TOKEN;
-        cr_expect((difference(C, dx + n * C, moved + n * C) > 0) == seen, "dx of token %zu", n);
-    }
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
-    free(other);
-}
-
-Test(cumulative, training_and_evaluation_are_the_same) {
-    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
-    struct lone_norm lone = random_norm("cln", T, C);
-    lone_norm_forward(&lone, y, x);
-    lone.tokens.training = false;
-    lone_norm_forward(&lone, z, x);
-    cr_expect(difference(COUNT, y, z) == 0 && lone.lists.state.count == 0);
-    lone_norm_free(&lone);
-    free(x);
-}
-
-/* Rows before `first` may hold anything: their statistics are known. */
-Test(cumulative, a_text_that_grows_has_the_bits_of_the_whole) {
-    enum { LENGTH = T, SIZE = LENGTH * C };
-    real *x = random_reals(SIZE, 1), y[SIZE], z[SIZE];
-    struct lone_norm lone = random_norm("cln", LENGTH, C);
-    lone.tokens.B = 1;
-    lone_norm_forward(&lone, y, x);
-    for (size_t end = 1, first = 0; end <= LENGTH; first = end, end += 2) {
-        lone.tokens.T = end;
-        lone.tokens.first = first;
-        lone_norm_forward(&lone, z, x);
-        for (size_t i = first * C; i < end * C; i++)
-            cr_expect(z[i] == y[i], "%zu: %g, not %g", i, z[i], y[i]);
-        for (size_t i = 0; i < end * C; i++) x[i] = (real)NAN;
-    }
     lone_norm_free(&lone);
     free(x);
 }
@@ -219,28 +142,4 @@ Test(cumulative, timestep_of_one_group_without_a_prior_is_cumulative) {
     lone_norm_free(&ts);
     free(x);
     free(dy);
-}
-
-/* Tokens whose mean and variance are those of the prior leave the statistics as they are. A large
-   prior holds them whatever the tokens are. */
-Test(cumulative, the_prior_is_tokens_before_the_first_one) {
-    real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
-    struct lone_norm lone, ln;
-    lone_norm_init(&lone, norm_find("ts"), B, T, C);
-    lone_norm_init(&ln, norm_find("ln"), B, T, C);
-    lone_norm_forward(&ln, y, x); // mean 0, variance 1
-    lone.norm.param[2].value[0] = (real)-2;
-    lone.norm.param[3].value[0] = (real)log(9);
-    for (size_t i = 0; i < COUNT; i++) x[i] = 3 * y[i] - 2;
-    lone_norm_forward(&lone, y, x);
-    for (size_t i = 0; i < COUNT; i++) z[i] = (x[i] + 2) / 3;
-    expect_close("as the prior", COUNT, y, z, 1e-4);
-    norm_set(&lone.norm, "ts-prior-count", 1000000);
-    for (size_t i = 0; i < COUNT; i++) x[i] = 5 * x[i] + 7;
-    lone_norm_forward(&lone, y, x);
-    for (size_t i = 0; i < COUNT; i++) z[i] = (x[i] + 2) / 3;
-    expect_close("held", COUNT, y, z, 1e-3);
-    lone_norm_free(&lone);
-    lone_norm_free(&ln);
-    free(x);
 }

@@ -48,57 +48,6 @@ Test(partial_rms, pools_over_the_first_channels_and_at_least_one) {
     expect_partial(1 - 1e-6, C);
 }
 
-/* The other channels change neither y nor dx of the first ones by themselves; as y ignores the
-   scale of a token, dx has no part along x. */
-Test(partial_rms, other_channels_are_scaled_only) {
-    enum { K = 7 };
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], moved[COUNT];
-    struct lone_norm lone = partial_rms((double)K / C);
-    lone_norm_forward(&lone, y, x);
-    lone_norm_backward(&lone, dx, dy, x);
-    for (size_t n = 0; n < N; n++) {
-        double along = 0, size = 0;
-        for (size_t i = n * C; i < (n + 1) * C; i++) {
-            along += (double)(dx[i] * x[i]);
-            size += fabs((double)(dx[i] * x[i]));
-        }
-        cr_expect(size > 0 && fabs(along) < theory_tolerance() * size, "x dx = %g", along);
-    }
-    for (size_t n = 0; n < N; n++)
-        for (size_t c = K; c < C; c++) x[n * C + c] *= 3;
-    lone_norm_forward(&lone, moved, x);
-    for (size_t i = 0; i < COUNT; i++)
-        cr_expect(fabs((double)(moved[i] - y[i] * (i % C < K ? 1 : 3))) <= theory_tolerance());
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
-}
-
-/* With beta 0, where it starts, SeeDNorm is RMSNorm to the bit; alpha has no gradient, beta has. */
-Test(seednorm, starts_as_rms) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
-    real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
-    struct lone_norm seed, rms;
-    lone_norm_init(&seed, norm_find("seednorm"), B, T, C);
-    lone_norm_init(&rms, norm_find("rms"), B, T, C);
-    randomize(&seed.norm, 0), randomize(&rms.norm, 0);
-    randomize(&seed.norm, 1);
-    lone_norm_forward(&seed, y, x);
-    lone_norm_forward(&rms, want, x);
-    lone_norm_backward(&seed, dx, dy, x);
-    lone_norm_backward(&rms, dwant, dy, x);
-    cr_expect(difference(COUNT, y, want) == 0);
-    expect_close("dx without beta", COUNT, dx, dwant, theory_tolerance() * 100);
-    expect_close("dgamma", C, seed.norm.param[0].grad, rms.norm.param[0].grad, theory_tolerance());
-    cr_expect(largest(C, seed.norm.param[1].grad) == 0);
-    cr_expect(largest(C, seed.norm.param[2].grad) > 1);
-    lone_norm_free(&seed);
-    lone_norm_free(&rms);
-    free(x);
-    free(dy);
-}
-
 /* y(x) + y(-x) = 2 tanh(x beta) alpha xhat: the part that tells how large x is. A large x saturates
    it at gamma + alpha or gamma - alpha. */
 Test(seednorm, keeps_the_size_of_its_input) {
@@ -194,32 +143,6 @@ Test(bhyt, is_dyt_of_rms) {
     lone_norm_free(&dyt);
     free(x);
     free(dy);
-}
-
-/* As no channel of xhat exceeds sqrt(C), no |y| exceeds tanh(lambda / kappa sqrt(C)), which a token
-   of one channel reaches; a large kappa leaves RMSNorm times lambda / kappa. */
-Test(bhyt, is_bounded_and_with_a_large_kappa_linear) {
-    real *x = random_reals(COUNT, 1), y[COUNT], want[COUNT];
-    struct norm_options options = small_norms;
-    struct lone_norm bhyt, rms;
-    for (size_t c = 1; c < C; c++) x[c] = 0;
-    x[0] = 1000;
-    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
-    lone_norm_forward(&bhyt, y, x);
-    const double bound = tanh(2.0 / 2 * sqrt(C));
-    cr_expect(fabs((double)y[0] - bound) < theory_tolerance() && y[1] == 0);
-    cr_expect((double)largest(COUNT, y) <= bound + theory_tolerance());
-    lone_norm_free(&bhyt);
-    norms_set(&options, "bhyt-kappa", 1e6);
-    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
-    lone_norm_init_with(&rms, norm_find("rms"), &options, B, T, C);
-    lone_norm_forward(&bhyt, y, x);
-    lone_norm_forward(&rms, want, x);
-    for (size_t i = 0; i < COUNT; i++) y[i] *= (real)(1e6 / 2);
-    expect_close("linear", COUNT, y, want, in_double() ? 1e-10 : 2e-5);
-    lone_norm_free(&bhyt);
-    lone_norm_free(&rms);
-    free(x);
 }
 
 /* While one of GatedNorm's two matrices is 0 every gate is 1/2, so y and dx are half of RMSNorm's to

@@ -23,21 +23,6 @@ Test(norm, batch_variance_survives_a_large_offset) {
     free(x);
 }
 
-Test(norm, batch_running_statistics_move_by_momentum_with_unbiased_variance) {
-    real *x = random_reals(COUNT, 1), y[COUNT];
-    struct lone_norm bn = theory_apply("bn", y, x);
-    for (size_t c = 0; c < C; c++) {
-        double mean, square;
-        theory_moments(x + c, N, C, &mean, &square);
-        double unbiased = (square - mean * mean) * N / (N - 1);
-        cr_expect(fabs((double)bn.norm.state[0][c] - 0.1 * mean) < 1e-6);
-        cr_expect(fabs((double)bn.norm.state[1][c] - (0.9 + 0.1 * unbiased)) < 1e-6);
-    }
-    cr_expect(*bn.norm.batches == 1);
-    lone_norm_free(&bn);
-    free(x);
-}
-
 Test(norm, instance_running_statistics_are_means_over_sequences) {
     real *x = random_reals(COUNT, 1), y[COUNT], dx[COUNT], dy[COUNT];
     const size_t length[B] = {7, 3, 1, 0, 2, 7,
