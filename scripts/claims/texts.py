@@ -244,7 +244,7 @@ def opening(facts, runs):
     judged = claims.verdicts(facts)
     theirs = [claim for claim in claims.CLAIMS if not claim.where.startswith(OURS)]
     counts = {word: sum(judged[claim.id].word == word for claim in theirs) for word in VERDICTS}
-    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    told = ", ".join(f"{word} ({count})" for word, count in counts.items() if count)
     return ["# What normalization does in small Transformers", "",
             f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
             f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats per "
@@ -252,9 +252,9 @@ def opening(facts, runs):
             "A recipe is an initial standard deviation and a learning rate. The best recipe of a norm is the one with the "
             "lowest loss, and nanoGPT's is the default of `./train`. The command below a finding repeats its runs, which takes "
             "hours; `scripts/report.py --full --list-claims` estimates the time.", "",
-            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. A claim is open if the "
-            "intervals do not decide it. It is not tested if this program cannot, and not measured if runs are missing. [The "
-            "page](published/README.md) has each claim with its rule, intervals and command. `scripts/report.py --texts` writes "
+            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open means that "
+            "the intervals do not decide, not tested that this program cannot test the claim, and not measured that runs are "
+            "missing. [The page](published/README.md) has each claim with its rule, intervals and command. `scripts/report.py --texts` writes "
             "this file.", ""]
 
 
