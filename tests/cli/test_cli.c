@@ -153,16 +153,6 @@ Test(cli, a_run_s_config_makes_the_run_again) {
     expect_member("c", "corpus", "other.txt");
 }
 
-Test(cli, a_run_is_kept_unless_forced) {
-    run("--out=out text.txt");
-    char *log = file_text("out/log.csv", NULL);
-    train_refuses(STATUS_USAGE, "out: already contains a run (--resume=out",
-                  TINY "--quiet --out=out/ text.txt");
-    cr_expect_str_eq(file_text("out/log.csv", NULL), log);
-    run("--max-iters=2 --force --out=out text.txt");
-    expect_member("out", "steps", "2");
-}
-
 Test(cli, a_folder_by_name) {
     run("text.txt");
     run("text.txt");
