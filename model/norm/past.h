@@ -29,8 +29,8 @@
 
    A pad has y = beta and dx = 0. It changes no statistics.
 
-   Of queries and keys a step is a token: all of its heads share statistics over their n NH K
-   numbers. Statistics over rows would let the first head see less than the last one.
+   In norms of queries and keys, all heads of a token share statistics over their n NH K numbers.
+   Statistics over rows would let the first head see less than the last one.
 
    Threads split the tokens for mu, sigma and the sums over channels, and the sequences for the
    scans. */

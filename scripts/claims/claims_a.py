@@ -124,8 +124,8 @@ CLAIMS_A = [
     Claim("A19", "Normalization makes a model resist noise in its input", "A, claim 19", "open",
           says=all_of(*[above(resisted(strength), DELTA) for strength in (5, 10, 20)]),
           meant=above(resisted(20), DELTA),
-          note="How much less noise costs LayerNorm than a model without a norm, with 5, 10 and 20 % of the characters "
-          "replaced; in the weak sense with 20 %.",
+          note="The rule compares how much wrong characters raise the loss of LayerNorm and of a model without a norm, "
+          "with 5, 10 and 20 % of the characters replaced; in the weak sense with 20 %.",
           revised="Initially 5 % of the characters were replaced, the weak sense compared with 0, and initial weights were "
           "GPT-2's. Now 1 to 20 % are replaced, at the same places for all models, and each model has its best recipe. A "
           f"difference below the margin counts as none. {AGAIN}"),
@@ -165,13 +165,13 @@ CLAIMS_A = [
     Claim("A22", "A BatchNorm after the residual addition may break the residual flow; a LayerNorm does "
           "not", "A, claim 22", "open",
           says=in_some_cell(above(PLACED, MUCH)), meant=in_some_cell(above(PLACED, DELTA)),
-          note="How much more BatchNorm loses than LayerNorm, from Pre-LN to Post-LN.",
+          note="The rule compares how much the losses of BatchNorm and of LayerNorm rise from Pre-LN to Post-LN.",
           revised=f"The article says \"may\", so one text and size is enough. {RECIPE} {AGAIN}"),
     Claim("A23 C13", "BatchNorm does not fit self-attention: attention then depends on the batch",
           "A, claim 23; C, claim 13", "open",
           says=exact(value("E6", "weight_change_running", "norm=bn"), low=TINY),
           meant=above(geometric("E6", "weight_change_own", "norm=bn"), 0.01), revised=SEEDS,
-          note="In the strict sense in evaluation too, by running statistics; in the weak one in training."),
+          note="The strict sense asks for it in evaluation too, with running statistics; the weak one only in training."),
     Claim("A25", "RMSNorm normalizes the variance only", "A, claim 25", "imprecise",
           says=exact(value("E11", "variance", "norm=rms vector=article"), 0.999, 1.001),
           meant=exact(value("E11", "mean_square", "norm=rms vector=article"), 0.999, 1.001),
@@ -197,7 +197,7 @@ CLAIMS_A = [
     Claim("N2", "BatchNorm does badly on sequences above all when their length varies",
           "A, second answer, table", "open",
           says=above(rise("E5", "val_loss", ("norm=bn", "norm=ln"), "spread=29", "spread=0"), DELTA),
-          note="Lines of 32 characters on average: of 3 to 61, against 32 each. Statistics leave pads out.",
+          note="Lines have 32 characters on average: from 3 to 61, compared with exactly 32. Statistics exclude pads.",
           revised="Initially padded lines were compared with running text, from which they differ in more than length. Now the "
           f"same text is cut into lines of the same mean length, and each norm has its best recipe. {AGAIN}"),
     Claim("N3", "The Transformer's paper says that its norms raised speed and quality markedly",

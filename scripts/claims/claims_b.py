@@ -107,7 +107,7 @@ CLAIMS_B = [
           says=all_of(above(difference("E20", "accuracy", "norm=ln", "norm=none", at=BEST), 0.01),
                       below(difference("E20", "accuracy", "norm=ln", "norm=none", at=BEST), 0.03)),
           meant=above(difference("E20", "accuracy", "norm=ln", "norm=none", at=BEST), 0),
-          note="The article names no task that the 1 to 3 % are of.", revised=RECIPE),
+          note="The article does not say for which task the 1 to 3 % hold.", revised=RECIPE),
     Claim("N6", "LayerNorm shortens training time", "B, results", "open",
           says=all_of(below(steps_to("E21", "norm=ln", "norm=none"), 0.9),
                       below(value("E12", "norm_share", "norm=ln width=128 length=64"), 0.1)),
@@ -133,9 +133,9 @@ CLAIMS_B = [
           says=any_of(no(within(value("E2", "own_gap", "norm=bn"), MUCH)),
                       no(exact(value("E2", "reread_errors", "norm=bn"), 0, 0))),
           meant=no(within(value("E2", "own_gap", "norm=bn"), DELTA)),
-          note="A gap within the margin contradicts it. Generation by running statistics computes what "
-          "the whole forward pass does. In batches of 12 sequences: batches of a single one, accumulated, are "
-          "in the numbers of E19 (parts=12)."),
+          note="A gap within the margin contradicts it. Generation with running statistics computes the same as the full "
+          "forward pass. Batches have 12 sequences; E19 has batches of one sequence with accumulated gradients "
+          "(parts=12)."),
     Claim("C12 F16 F18", "Attention is very sensitive to scale: a saturated softmax kills the gradient",
           "C, claim 12; F, claims 16 and 18", "true",
           says=all_of(above(value("E9", "saturated_outlier", "norm=none"), 0.1),

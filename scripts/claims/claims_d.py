@@ -33,7 +33,7 @@ CLAIMS_D = [
     Claim("D10", "Under LayerNorm tokens do not disturb each other, so no information is lost between them",
           "D, claim 10", "false",
           says=exact(value("E11", "other_token_change", "norm=ln vectors=tokens"), 0, 0),
-          note="Of each token by itself something is lost: LN(a x + b) = LN(x), so its mean and its norm are gone.",
+          note="Each token loses something: LN(a x + b) = LN(x), so its mean and its norm are gone.",
           revised="It was paraphrased as \"LayerNorm loses no information\". The article says it of tokens that do not "
           "disturb each other."),
     Claim("D11 D12", "LayerNorm puts every token on the unit sphere", "D, claims 11 and 12", "false",
@@ -106,7 +106,7 @@ CLAIMS_D = [
     Claim("N13", "BatchNorm lessens the need for dropout", "F, BatchNorm", "open",
           says=above(rise("E14", "best_loss", ("dropout=0.2", "dropout=0"), "norm=bn characters=20000",
                           "norm=ln characters=20000"), DELTA),
-          note="How much more dropout costs BatchNorm than LayerNorm, or how much less it gains.",
+          note="The rule compares the cost of dropout for BatchNorm and for LayerNorm; a gain is a negative cost.",
           revised=f"{SMALL_TEXT} {AGAIN}"),
     Claim("X1", "(in none of the articles) In training BatchNorm lets a causal model see the future",
           "normlab", "open",
