@@ -338,25 +338,6 @@ Test(cli_effects, rates_left_to_auto_end_at_a_tenth_with_the_last_update) {
     cr_expect_float_eq(cell("a", 10, LR), 0.001, 1e-9);
 }
 
-Test(cli_effects, accumulation_takes_the_mean_of_the_next_batches) {
-    run("--learning-rate=0 --max-iters=2 --out=one");
-    run("--learning-rate=0 --max-iters=1 --grad-accum=2 --out=two");
-    double mean = (cell("one", 0, TRAIN_LOSS) + cell("one", 1, TRAIN_LOSS)) / 2;
-    double norms = (cell("one", 0, GRAD_NORM) + cell("one", 1, GRAD_NORM)) / 2;
-    cr_expect(cell("one", 0, TRAIN_LOSS) != cell("one", 1, TRAIN_LOSS));
-    cr_expect_float_eq(cell("two", 0, TRAIN_LOSS), mean, 1e-6);
-    cr_expect(cell("two", 0, GRAD_NORM) <= norms * 1.00001, "the norm of a mean is the larger");
-    cr_expect(cell("two", 0, GRAD_NORM) > norms / 4);
-}
-
-Test(cli_effects, one_of_the_likeliest_is_the_likeliest) {
-    char *likeliest = traces("--temperature=0 --max-iters=20 text.txt");
-    char *only = traces("--temperature=3 --top-k=1 --max-iters=20 text.txt");
-    cr_expect_str_eq(likeliest, only);
-    free(likeliest);
-    free(only);
-}
-
 Test(cli_effects, closed_streams_keep_messages_out_of_files) {
     char command[512];
     snprintf(command, sizeof command, "%s " TINY "--sample=20 --out=closed text.txt >&- 2>&-",

@@ -1,7 +1,10 @@
-"""Shared by the Python tests: the program, the scripts, a way to run them, and a run to read."""
+"""Shared by the Python tests: the program, the scripts, a way to run them, and a run to read; folders of runs that are
+written by hand; ablations whose runs are counted, and held until the test releases them, without clocks."""
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,14 +74,6 @@ def tiny_run(tmp_path_factory):
 
 
 @pytest.fixture
-def ablate(tmp_path, monkeypatch):
-    """An Ablation: scripts/ablate.sh, whose runs a test can count and hold."""
-    from ablation import Ablation
-    monkeypatch.chdir(tmp_path)
-    return Ablation(monkeypatch)
-
-
-@pytest.fixture
 def draw(run):
     """Runs plot.py, which must succeed without a word on standard error; returns the table's lines and the SVG's text."""
     def drawn(*words, picture="a.svg"):
@@ -86,3 +81,141 @@ def draw(run):
         assert (ending.status, ending.err, ending.out) == (0, "", f"{picture}\n"), ending
         return Path("a.csv").read_text().splitlines(), Path(picture).read_text()
     return drawn
+
+
+# ---- runs written by hand ----
+
+HEADER = "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second\n"
+
+
+def put_log(folder, rows):
+    """log.csv with rows of (step, training loss, validation loss), where None is an empty cell."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = ["" if value is None else f"{value:.9g}" for row in rows for value in row[1:]]
+    text = "".join(f"{step},{step / 10:g},{step * 96},0.01,{train},{val},1,960\n"
+                   for (step, *_), train, val in zip(rows, cells[::2], cells[1::2]))
+    (folder / "log.csv").write_text(HEADER + text)
+
+
+def put_summary(folder, reason, loss, seed, **options):
+    """summary.json of a run on the built-in grammar."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    (folder / "summary.json").write_text(json.dumps({
+        "exit_reason": reason, "grammar_entropy": 0.527, "val_loss": loss, "best_val_loss": loss, "seconds": 2,
+        "options": {"corpus": None, **options, "seed": seed, "sample": seed * 10}}) + "\n")
+
+
+def put_run(folder, loss, seed=1, reason="done", **options):
+    """A run that has ended: validation losses 4 at step 0 and `loss` at step 10. Its options are in Python's
+    spelling: norm="ln", learning_rate=0.01."""
+    put_log(folder, [(0, 4, 4), (5, 3, None), (10, None, loss)])
+    put_summary(folder, reason, loss, seed, **{"norm": "ln", **options})
+
+
+def check(holds, *words):
+    """Fails with these words unless it holds."""
+    assert holds, " ".join(map(str, words))
+
+
+# ---- ablations ----
+
+RUN = (*TINY, "--eval-interval=250", "text.txt")
+EACH = [word for word in TINY if not word.startswith(("--batch-size", "--log-interval"))]
+
+# Records every run of the grid in `begun` (name, process, and whether by --out or --resume) and waits for a file `go`.
+# Trials, whose folders are elsewhere, are not held, but recorded in `tried`.
+HELD = f"""#!/bin/bash
+all=$*
+case $all in *=a/runs/*)
+    name=${{all#*=a/runs/}} how=${{all%%=a/runs/*}}
+    echo "${{name%% *}} $$ ${{how##* }}" >>begun
+    for ((i = 0; i < 600; i++)); do [ ! -e go ] || break; sleep 0.05; done ;;
+*--config=* | *--help=*) ;;
+*) echo "$4 $5" >>tried ;;
+esac
+exec '{TRAIN}' "$@"
+"""
+
+
+class Ablation:
+    """scripts/ablate.sh in the test's folder, which has text.txt."""
+    def __init__(self, monkeypatch):
+        self.monkeypatch, self.env = monkeypatch, {"TRAIN": str(TRAIN)}
+        put_text("text.txt", 2000)
+
+    def put(self, name, text):
+        """An executable program in the folder; one of bin/ is found before all others."""
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+        if name.startswith("bin/"):
+            self.monkeypatch.setenv("PATH", str(path.parent.resolve()), prepend=":")
+
+    def hide_gnu_parallel(self):
+        """Behind a program like that of Debian's moreutils."""
+        self.put("bin/parallel", "#!/bin/sh\necho \"parallel: invalid option -- '-'\" >&2\nexit 1\n")
+
+    def hold(self):
+        """From here on runs are counted, and held until release()."""
+        self.put("held", HELD)
+        self.env["TRAIN"] = str(Path("held").resolve())
+
+    def release(self):
+        Path("go").touch()
+
+    def count(self):
+        """From here on runs and trials are counted."""
+        self.release()
+        self.hold()
+
+    def __call__(self, *words, status=0, script="ablate.sh"):
+        """Runs the script, which must end with this status."""
+        ending = command("bash", SCRIPTS / script, *words, cwd=".", env=self.env)
+        assert ending.status == status, f"{ending.out}{ending.err}"
+        return ending
+
+    def start(self, *words):
+        with open("out", "w", encoding="utf-8") as out, open("err", "w", encoding="utf-8") as err:
+            return subprocess.Popen([str(SCRIPTS / "ablate.sh"), *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                    env={**os.environ, **self.env})
+
+    def end(self, process, status, number=0):
+        """Waits for the end of a script, after sending it a signal if there is a number."""
+        if number:
+            process.send_signal(number)
+        assert process.wait(300) == status, Path("err").read_text()
+        return SimpleNamespace(out=Path("out").read_text(), err=Path("err").read_text())
+
+
+def put_text(name, characters):
+    line = "the cat sees a dog, and the dog sees the cat.\n"
+    Path(name).write_text((line * (characters // len(line) + 1))[:characters])
+
+
+def lines(name):
+    return Path(name).read_text().splitlines() if Path(name).exists() else []
+
+
+def wait_until(holds):
+    for _ in range(1500):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("never came to be")
+
+
+def reason(run):
+    """Why a run of the folder a/ ended."""
+    text = Path(f"a/runs/{run}/summary.json").read_text()
+    return text.split('"exit_reason": "')[1].split('"')[0]
+
+
+@pytest.fixture
+def ablate(tmp_path, monkeypatch):
+    """An Ablation: scripts/ablate.sh, whose runs a test can count and hold."""
+    monkeypatch.chdir(tmp_path)
+    return Ablation(monkeypatch)

@@ -6,7 +6,7 @@ import re
 
 from claims import claims, experiments, lab, plan
 from claims.fact_table import read_facts
-from planted import check
+from conftest import check
 
 
 class Page(html.parser.HTMLParser):

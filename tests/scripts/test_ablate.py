@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ablation import EACH, RUN, lines, put_text, reason
-from conftest import SCRIPTS, TRAIN
+from conftest import EACH, RUN, SCRIPTS, TRAIN, lines, put_text, reason
 
 
 def test_the_grid(ablate):

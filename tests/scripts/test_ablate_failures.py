@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ablation import RUN, lines, reason, wait_until
-from conftest import TINY, TRAIN
+from conftest import RUN, TINY, TRAIN, lines, reason, wait_until
 
 FOUR = ("--norm=ln,rms", "--seeds=2", "--placement=pre", "--jobs=2", "--out=a", "--", *RUN)
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from planted import put_run
+from conftest import put_run
 
 pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 LN = ("--baseline", "norm=ln")

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from planted import check
+from conftest import check
 
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")

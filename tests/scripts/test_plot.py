@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ablation import wait_until
-from conftest import SCRIPTS, TINY
-from planted import HEADER, put_log, put_run, put_summary
+from conftest import HEADER, SCRIPTS, TINY, put_log, put_run, put_summary, wait_until
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 

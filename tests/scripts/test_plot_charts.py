@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TINY, command
-from planted import put_run
+from conftest import TINY, command, put_run
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 

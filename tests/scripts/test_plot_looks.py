@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import ROOT
-from planted import HEADER, put_run
+from conftest import HEADER, ROOT, put_run
 
 pytest.importorskip("matplotlib", reason="scripts/deps.sh plot installs it")
 

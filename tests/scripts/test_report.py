@@ -15,8 +15,7 @@ pytest.importorskip("scipy", reason="scripts/deps.sh report installs it")
 pytest.importorskip("jinja2", reason="scripts/deps.sh report installs it")
 
 import reports
-from ablation import wait_until
-from conftest import SCRIPTS, command
+from conftest import SCRIPTS, command, wait_until
 
 HEADER = "experiment,corpus,size,variant,seed,metric,value\n"
 MINI = ("report.py", "--size=mini")

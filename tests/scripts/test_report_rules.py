@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planted import check
+from conftest import check
 
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")

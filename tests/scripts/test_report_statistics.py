@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from planted import check
+from conftest import check
 
 pytest.importorskip("scipy")
 pytest.importorskip("jinja2")
