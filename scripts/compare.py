@@ -6,10 +6,10 @@ and a verdict.
 
   lower, higher           the interval excludes 0
   equal                   the interval is within --margin of 0, even if it excludes 0
-  not decided             neither; and how many more seeds would probably decide
+  not decided             neither; then an estimate of how many more seeds would decide follows
   trains less/more often  some runs diverged, failed or are stuck (the loss did not fall): then the fractions
                           of runs that trained decide (99 % Clopper-Pearson intervals that do not overlap);
-                          the interval is of the seeds whose two runs have a final loss
+                          the interval uses the seeds whose two runs have a final loss
 
 Runs of one seed start from the same weights and see the same batches, so only they are paired.
 """
@@ -147,7 +147,7 @@ def read_command(arguments):
         "that has these values and agrees in all other options")
     add("--metric", default="val_loss", help="number of summary.json to compare (default: val_loss)")
     add("--margin", type=positive, help="differences below it do not matter (default: "
-        f"{MARGIN:g} nats; needed with a metric that is no loss)")
+        f"{MARGIN:g} nats; required with a metric other than a loss)")
     add("--tuned", type=words, metavar="NAME,...", help="compare each variant at its best value of these options, "
         "chosen on tuning seeds (--tuned alone: learning-rate)")
     add("--tuning-seeds", type=whole_numbers, metavar="N,...",

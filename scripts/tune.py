@@ -10,8 +10,8 @@ best two recipes of each variant on the full validation split.
             other seeds. --search=axes: one axis after another, the others at their best values so far
   numbers   are in order and have ends. A value at an end wins only if it beats its neighbour by a standard
             error of the paired difference; then the grid grows there, at most twice. Words are plain choices
-  unstable  is a value at which a seed diverges, gets stuck, or ends 0.1 nats above the median of the others: it
-            does not win
+  unstable  values do not win: a seed diverges, gets stuck, or has a final loss more than 0.1 nats above the
+            median of the others
 
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """

@@ -129,7 +129,7 @@ class Leaf(Reading):
         return FORMS[self.form](estimate, self.low, self.high)
 
     def seeds(self, facts, cell):
-        """That would probably decide an open cell."""
+        """The number of seeds that would probably decide an open cell."""
         found = self.measured(facts)
         estimates = [found[cell]] if cell in found else [one for one in found.values() if one.value == OPEN]
         return at_most([needed.of_leaf(self.form, self.low, self.high, one.estimate) for one in estimates])

@@ -23,7 +23,7 @@ INSTEAD = {  # a phrase, as a regular expression: what to write instead
     "such an? model's": "a model's",
     "(?:validation|training) part": "split",
     "cannot be told(?: from| apart)": "no measurable difference",
-    "end(?:s|ed)? (?:above|below|higher|lower)": "has a higher (lower) final loss",
+    "end(?:s|ed)?(?: more than)?(?: [\\d.]+ nats)? (?:above|below|higher|lower)": "has a higher (lower) final loss",
     "character embedding": "token embedding",
     "from nothing": "from scratch",
     "the whole of": "the full",
