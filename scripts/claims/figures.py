@@ -14,8 +14,8 @@ import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
 
-from claims import words
 from claims.fact_table import variant_options, variant_text
+from claims.findings import METRICS
 from claims.inference import BOOTSTRAP_LEAST, MARGIN, bootstrap_interval
 from claims.quantities import LOSSES, RATIOS, exponential, over_seeds
 from plots.looks import COLOURS, literal
@@ -287,7 +287,7 @@ WORDS = {"val_loss": "validation loss (nats per character)", "best_loss": "best 
 
 
 def words_of(metric):
-    return WORDS.get(metric) or words.METRICS.get(metric, metric.replace("_", " "))
+    return WORDS.get(metric) or METRICS.get(metric, metric.replace("_", " "))
 
 
 KINDS = {"dots": dots, "lines": lines, "course": course}

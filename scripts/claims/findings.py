@@ -9,12 +9,11 @@ A verdict rests on one outcome: an interval or exact values of a reading. tellin
     false                 a reading that fails, of `meant` if there is one
     open                  a reading that is open, of `says` if that is open, else of `meant`
 
-A reading below a "not" counts with the opposite sign. Names of metrics and options in words: words.py.
+A reading below a "not" counts with the opposite sign.
 """
 import math
 import re
 
-from claims import words
 from claims.fact_table import RECIPES, cell_order, variant_options
 from claims.inference import MARGIN, decision
 from claims.quantities import difference
@@ -24,6 +23,61 @@ from claims.verdicts import FALSE, MIXED, PARTLY, RECIPE, SIZE, TRUE, UNDECIDED,
 OURS = "normlab"  # where a claim is from that none of the articles makes
 OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 
+# Words of sentences that are made from readings.
+NORMS = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "gn": "GroupNorm", "none": "no norm"}
+UNSAID = {("rate", "tuned"), ("depth", "base"), ("block", "full"), ("recipe", "best"), ("time", "start"),
+          ("vector", "article"), ("variant", "plain")}
+METRICS = {
+    "val_loss": "validation loss", "best_loss": "best validation loss", "trained": "runs that trained",
+    "learned": "nats learned beyond character frequencies",
+    "own_gap": "loss with the batch's own statistics minus loss with running ones",
+    "single_gap": "loss with each sequence's statistics minus loss with running ones",
+    "learned_leak": "nats gained on random text from later characters",
+    "logit_change_running": "change of logits when the rest of the batch changes, in evaluation",
+    "logit_change_own": "change of logits when the rest of the batch changes, with batch statistics",
+    "weight_change_running": "change of attention weights when the rest of the batch changes, in evaluation",
+    "weight_change_own": "change of attention weights when the rest of the batch changes, with batch statistics",
+    "gradient_error_1": "error of the gradient with synchronized statistics",
+    "gradient_error_4": "error of the gradient from four shards of a batch",
+    "position_loss": "R² of a token's position lost by the norm",
+    "norm_loss": "R² of a token's norm lost by the norm", "mean_loss": "R² of a token's mean lost by the norm",
+    "noise_cost": "loss that 5 % wrong characters cost", "noise_cost_5": "loss that 5 % wrong characters cost",
+    "noise_cost_10": "loss that 10 % wrong characters cost", "noise_cost_20": "loss that 20 % wrong characters cost",
+    "stream_kurtosis": "excess kurtosis of the residual stream",
+    "stream_peak": "largest value of the residual stream over its root mean square",
+    "first_share_ratio": "attention to the first token over an equal share",
+    "weights_4_cost": "loss that rounding weights to 4 bits costs",
+    "activations_4_cost": "loss that rounding activations to 4 bits costs",
+    "pad_change": "change of logits when pads change",
+    "movement": "movement of running means in the last fifth of a run, in standard deviations",
+    "saturated": "fraction of saturated queries",
+    "saturated_outlier": "fraction of saturated queries with an outlier channel",
+    "tid_mean": "fluctuation of batch means", "tid_var": "fluctuation of batch standard deviations",
+    "gradient_cv": "variation of gradient norms", "radius_cv": "variation of token norms",
+    "above_frequencies": "loss above the entropy of character frequencies",
+    "convexity_excess": "excess of attention's outputs over the range of its values",
+    "largest_logit": "largest attention logit", "within_two": "fraction of values between −2 and 2",
+    "log2_linear": "log2 of the time of matrix products in ms",
+    "log2_norm": "log2 of the time of norms in ms",
+    "log2_attention": "log2 of the time of attention in ms", "norm_ms": "time of norms",
+    "milliseconds": "time of an update", "rerun_bytes": "bytes that differ after a rerun",
+    "threads_bytes": "bytes that differ with the number of threads",
+    "stream_growth_start": "growth of the residual stream over the layers, untrained",
+    "gradient_ratio_start": "gradient of the first layer divided by that of the last, untrained",
+    "gradient_ratio_end": "gradient of the first layer divided by that of the last, at the end",
+    "range_growth": "range of attention's outputs divided by that of its values",
+    "jacobian_ratio": "trace of the softmax's Jacobian with an outlier channel divided by that without",
+    "output_range": "range of attention's outputs", "drift_mean": "drift of means between checkpoints",
+    "gradient_cosine": "cosine of the gradients before and after an update",
+    "leak_training": "change of logits when later characters change, in training",
+    "gap_at_equal_fit": "validation loss minus training loss, at the same training loss (nats)",
+    "similarity_gain": "gain in similarity between characters of similar use",
+}
+
+# Above the tables of what is asked most.
+ASKED_SAYS = ("Validation loss of the first model minus that of the second, in nats, with 99 % intervals. Each model has "
+              "its own best initialization and learning rate.",
+              "The same models with nanoGPT's recipe: initial standard deviation 0.02, learning rate 0.001.")
 # What is asked most, whether it is decided or not: differences of losses, each model at its best recipe.
 ASKED = [(name, difference("E20", "val_loss", a, b, at="recipe=best")) for name, a, b in (
     ("RMSNorm − LayerNorm", "norm=rms", "norm=ln"), ("BatchNorm − LayerNorm", "norm=bn", "norm=ln"),
@@ -129,9 +183,9 @@ def is_surprise(claim, verdict):
 
 def variant_words(options):
     """"BatchNorm, batch 4": the words of a variant's options; tuned rates are not mentioned."""
-    parts = [words.NORMS.get(options["norm"], options["norm"])] if "norm" in options else []
+    parts = [NORMS.get(options["norm"], options["norm"])] if "norm" in options else []
     parts += [f"{name} {value}" for name, value in options.items()
-              if name != "norm" and (name, value) not in words.UNSAID]
+              if name != "norm" and (name, value) not in UNSAID]
     return ", ".join(parts)
 
 
@@ -141,7 +195,7 @@ def plain(quantity):
 
     def term(match):
         metric, options = match.group(1), variant_options(match.group(2))
-        name, shown = words.METRICS.get(metric, metric.replace("_", " ")), options
+        name, shown = METRICS.get(metric, metric.replace("_", " ")), options
         if before and before[0] == metric:
             name, shown = "that", {key: value for key, value in options.items()
                                    if before[1].get(key) != value}
@@ -152,7 +206,7 @@ def plain(quantity):
     text = re.sub(rf"{OPTION}(?: {OPTION})*", lambda match: variant_words(variant_options(match.group())),
                   text)
     text = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b",
-                  lambda match: words.METRICS.get(match.group(), match.group().replace("_", " ")), text)
+                  lambda match: METRICS.get(match.group(), match.group().replace("_", " ")), text)
     return text.replace(" - ", " minus ").replace(" / ", " over ")
 
 
@@ -224,7 +278,7 @@ def most_asked(facts):
     for each text and size. Empty if nothing is measured."""
     cells = sorted({cell for _, quantity in ASKED for cell in facts.cells(quantity.experiment)}, key=cell_order)
     found = []
-    for title, known in zip(words.ASKED_SAYS, (facts, facts.with_recipe(RECIPES[1]))):
+    for title, known in zip(ASKED_SAYS, (facts, facts.with_recipe(RECIPES[1]))):
         rows = [[cell_name(cell), *(answer(quantity.estimate(known, cell)) for _, quantity in ASKED)] for cell in cells]
         rows = [row for row in rows if any(row[1:])]
         found += [(title, [["text, size", *(name for name, _ in ASKED)], *rows])] if rows else []

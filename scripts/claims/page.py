@@ -1,7 +1,7 @@
 """Facts, verdicts and pictures as one HTML file that needs nothing else: no script, no other file.
 
-What was found is substituted from facts; which sentence is said follows from the verdict. The template is
-page.html; other texts of the page are in words.py.
+What was found is substituted from facts; which sentence is said follows from the verdict. The template,
+page.html, has the other texts.
 """
 from collections import namedtuple
 import math
@@ -11,7 +11,7 @@ import subprocess
 
 import jinja2
 
-from claims import claims, figures, findings, headlines, inference, texts, words
+from claims import claims, figures, findings, headlines, inference, texts
 from claims.experiments import EXPERIMENTS
 from claims.fact_table import cell_order
 from claims.facts import older_runs
@@ -28,6 +28,10 @@ Contents = namedtuple("Contents", "facts judged younger level lab planned recode
 SHAPES = {"true": "●", "true in a weaker sense": "◐", "depends on size": "↕", "depends on the recipe": "⚙", "false": "✕",
           "open": "?", "not measured": "–", "not tested": "·"}
 TABLE_ROWS = 90
+LEVELS = {"mini": "mini: a trial of the report itself. Its verdicts mean nothing",
+          "quick": "quick: small models, few seeds. Many verdicts need the full report",
+          "text": "one text: which norm, where, which learning rate and initialization suit it, in minutes",
+          "full": "full"}
 AGAIN = {"mini": "scripts/report.py --size=mini", "quick": "scripts/report.py", "full": "scripts/report.py --full",
          "text": "scripts/report.py --quick --corpus=FILE"}
 
@@ -184,7 +188,7 @@ def texts_of(facts):
 def what_was_run(contents):
     """[(name, text)]"""
     facts, lab, sizes = contents.facts, contents.lab, coverage(contents)
-    rows = [("Level", words.LEVELS[contents.level])]
+    rows = [("Level", LEVELS[contents.level])]
     for name, one in sizes.items():
         options = ", ".join(f"{key} {value}" for key, value in one.size.options.items())
         rows.append((f"Size {name}", f"{len(one.planned)} runs planned, {len(one.done)} measured"
@@ -198,7 +202,7 @@ def what_was_run(contents):
     older = older_text(lab, contents.planned)
     rows += [("Older runs", older)] if older else []
     taken = len(taken_over(contents))
-    rows += [("Taken over", words.TAKEN_OVER.format(taken))] if taken else []
+    rows += [("Taken over", f"{taken} runs were measured by another report (--continue)")] if taken else []
     rows.append(("Machine", machine()))
     if contents.level != "mini" and contents.planned:
         seconds = lab.seconds(name for one in sizes.values() for name in one.planned)
@@ -222,7 +226,8 @@ def taken_over(contents):
 def older_text(lab, planned):
     """A note on the number of runs from another program; empty if there are none."""
     names, older = {lab.name_of(run) for _, _, _, run in planned}, older_runs(lab, planned)
-    return words.OLDER.format(len(older), len(names)) if older else ""
+    return (f"{len(older)} of {len(names)} runs were trained by an earlier version of the program, and measured again with this "
+            "one. Use another --out to train them again.") if older else ""
 
 
 def without_values(empty):
@@ -312,7 +317,6 @@ def make(contents, asked=None, published=False):
         unknown=[claim.id for claim in claims.unmeasured_canaries(judged)],
         out=[claim_row(claim, contents) for claim in claims.OUT],
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
-        revisions=claims.revisions(claims.CLAIMS), revised_in_general=words.REVISIONS,
-        younger=sorted(contents.younger), recoded=contents.recoded, objections=words.OBJECTIONS if contents.level == "full" else (),
-        glossary=words.GLOSSARY, articles=words.ARTICLES,
+        revisions=claims.revisions(claims.CLAIMS),
+        younger=sorted(contents.younger), recoded=contents.recoded,
         experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers)

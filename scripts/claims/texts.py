@@ -23,14 +23,12 @@ from claims import claims, headlines
 from claims.fact_table import read_facts
 from claims.facts import lines_of
 from claims.figures import svg_text
-from claims.findings import most_asked
+from claims.findings import NORMS, OURS, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
 from claims.inference import CONFIDENCE, MARGIN, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
-from claims.findings import OURS
 from claims.verdicts import VERDICTS
-from claims.words import NORMS
 from common.command_line import markdown, write_whole
 
 HERE = os.path.dirname(os.path.abspath(__file__))
