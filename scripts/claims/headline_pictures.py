@@ -130,38 +130,33 @@ def over_batches(facts, title):
 
 def rows(facts, title, quantities, label, margin=None):
     """A row for each quantity in each text and size; margin: what counts as equal, or as little."""
+    figure, axes = titled(title, 0.9 + 0.26 * sum(len(estimates(quantity, facts)) for quantity in quantities.values()))
+    draw_rows(axes, facts, quantities, label, 6)
+    if margin:
+        axes.axvspan(-margin, margin, color="0.92", zorder=0)
+    return figure
+
+
+def draw_rows(axes, facts, quantities, label, ticks):
     found = [(f"{name}, {' '.join(cell)}", KEYS[name], one) for name, quantity in quantities.items()
              for cell, one in estimates(quantity, facts).items()]
-    figure, axes = titled(title, 0.9 + 0.26 * len(found))
     for place, (_, key, one) in enumerate(found):
         bar_of(axes, one.value, place, one, colour_of(key), upright=False)
     axes.set_yticks(range(len(found)), [name for name, _, _ in found])
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.axvline(0, color="0.3", linewidth=0.8)
-    if margin:
-        axes.axvspan(-margin, margin, color="0.92", zorder=0)
-    axes.locator_params(axis="x", nbins=6)
+    axes.locator_params(axis="x", nbins=ticks)
     axes.set_xlabel(label)
-    return figure
 
 
 def by_optimizer(facts, title):
     """Losses minus AdamW's with Muon and with SGD, a row for each norm, text and size."""
     figure, panels = titled(title, 0.9 + 0.2 * 4 * len(facts.cells("E22")), 2, sharey=True)
     for axes, (name, optimizer) in zip(panels, (("Muon", "muon"), ("SGD with momentum", "sgd"))):
-        labels = []
-        for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm"):
-            key = KEYS[norm]
-            found = estimates(difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={key}"), facts)
-            for cell, one in found.items():
-                bar_of(axes, one.value, len(labels), one, colour_of(key), upright=False)
-                labels.append(f"{norm}, {' '.join(cell)}")
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_ylim(len(labels) - 0.5, -0.5)
-        axes.axvline(0, color="0.3", linewidth=0.8)
+        draw_rows(axes, facts, {
+            norm: difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={KEYS[norm]}")
+            for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm")}, "loss minus AdamW's (nats)", 5)
         axes.set_title(name, fontsize=9)
-        axes.set_xlabel("loss minus AdamW's (nats)")
-        axes.locator_params(axis="x", nbins=5)
     return figure
 
 

@@ -74,15 +74,13 @@ def claim_row(claim, contents):
     verdict, holm = contents.judged[claim.id], contents.holm or {}
     outcome = findings.telling(claim, verdict)
     pictures = figures.of_claim(claim, outcome, contents.pictures)
-    return {"id": claim.id, "ids": claim.ids, "text": claim.text, "where": claim.where,
-            "word": verdict.word, "partly": verdict.word in PARTLY, "shape": SHAPES[verdict.word], "slug": verdict.word.replace(" ", "-"),
-            "why": verdict.why, "note": claim.note, "expected": claim.expected, "out": claim.out,
+    return {**vars(claim), **vars(verdict), "id": claim.id, "partly": verdict.word in PARTLY, "shape": SHAPES[verdict.word],
+            "slug": verdict.word.replace(" ", "-"),
             "says": claim.says.text() if claim.says else "",
             "meant": claim.meant.text() if claim.meant else "",
             "says_word": reading_word(verdict.says), "meant_word": reading_word(verdict.meant),
             "said": outcome_rows(verdict.said, holm), "intended": outcome_rows(verdict.intended, holm),
             "experiments": claim.experiments(), "younger": claim.id in contents.younger,
-            "revised": claim.revised, "caveats": verdict.caveats,
             "default": outcome_rows(verdict.default, {}),
             "pictures": [{"id": one["id"], "name": one["name"]} for one in pictures],
             "found": findings.found(claim, verdict) if verdict.word in (*DECIDED, UNDECIDED) else "",

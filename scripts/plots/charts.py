@@ -6,8 +6,7 @@ seeds or one run. The chart writes what it draws into a table and returns its le
 from collections import namedtuple
 
 from plots.differences import draw_differences
-from plots.legends import put_above, put_below, put_beside, put_inside
-from plots.looks import fit_labels, set_font
+from plots.looks import fit_labels, put_above, put_below, put_beside, put_inside, set_font
 from plots.losses import draw_curves, draw_dots, draw_sweep
 
 # `width` in inches; `rows`: whether it has a row for each group.

@@ -18,8 +18,7 @@ from claims.inference import CONFIDENCE
 from common import command_line
 from common.runs import ENDED, FIRST, RunError, value_text
 from plots.groups import BEYOND, Point, label_rows, limits, row_places, runs_of, seed_place
-from plots.legends import Legend, put_below
-from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Look, dot_of, literal, new_figure, note,
+from plots.looks import (COLOURS, CROSS, GREY, MARKERS, Legend, Look, dot_of, literal, new_figure, note, put_below,
                          set_font, unit_of, write_picture)
 
 CHART = "differences"  # in the table

@@ -11,8 +11,7 @@ from common.runs import ENDED, number_text
 from plots.groups import (BANDS, BEYOND, Curve, Point, STORY, curve_of, draw_line,
                           draw_near_entropies, final_runs, label_rows, limits, loss_cap, middle,
                           row_places, runs_of, seed_place, seeds_of, sound)
-from plots.legends import Legend
-from plots.looks import (CROSS, GREY, PALE, X_LABELS, dot_of, line_of, literal, loss_ticks, note,
+from plots.looks import (CROSS, GREY, PALE, X_LABELS, Legend, dot_of, line_of, literal, loss_ticks, note,
                          option_label, scale, status_of, unit_of)
 
 # ---- curves --------------------------------------------------------------------------------------

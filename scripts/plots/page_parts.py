@@ -17,6 +17,7 @@ from matplotlib import ticker
 import matplotlib
 import numpy as np
 
+from common import run_options
 from common.runs import RunError, number_text, read_text, varying, without_copies
 from plot import compose, groups_of
 from plots.groups import Table, limits, loss_cap, smooth
@@ -234,7 +235,7 @@ def model_of(run):
 
 
 def train(*words):
-    program = os.environ.get("TRAIN") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "train")
+    program = run_options.train()
     try:
         ended = subprocess.run([program, *words], capture_output=True, timeout=WAIT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

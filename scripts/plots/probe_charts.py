@@ -13,9 +13,8 @@ from matplotlib import ticker
 from matplotlib.patches import Patch
 
 from plots.groups import BANDS, Point, draw_line, runs_of, seeds_of, sound
-from plots.legends import Legend, put_below
-from plots.looks import (COLOURS, GREY, LINES, PALE, fit_labels, line_of, literal, looks, note, set_font, shade,
-                   status_of, step_ticks)
+from plots.looks import (COLOURS, GREY, LINES, PALE, Legend, fit_labels, line_of, literal, looks, note, put_below,
+                         set_font, shade, status_of, step_ticks)
 from plots.probes import STREAM, head_map, lines_over_layers, lines_over_steps
 from common.runs import RunError
 
