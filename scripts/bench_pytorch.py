@@ -232,13 +232,8 @@ def print_table(header, rows):
 
 # ---- the command ---------------------------------------------------------------------------------
 
-def number(kind, low):
-    def parse(text):
-        value = kind(text)
-        if not value >= low:
-            raise argparse.ArgumentTypeError(f"{text} is less than {low}")
-        return value
-    return parse
+def least(kind, low):
+    return command_line.number(kind, lambda value: value >= low, f"a number from {low} on")
 
 
 def configurations(text):
@@ -255,9 +250,9 @@ def read_command():
     add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
     add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")
     add("--dtype", choices=("float32",), default="float32", help="number type of normlab")
-    add("--threads", type=number(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
-    add("--repeat", type=number(int, 1), default=3, help="number of alternations (default 3)")
-    add("--seconds", type=number(float, 0), default=2,
+    add("--threads", type=least(int, 1), default=os.cpu_count(), help="number of threads (default: all cores)")
+    add("--repeat", type=least(int, 1), default=3, help="number of alternations (default 3)")
+    add("--seconds", type=least(float, 0), default=2,
         help="length of a turn of PyTorch in seconds; it finishes its last step (default 2)")
     add("--as-installed", action="store_true", help="do not change PyTorch's environment")
     add("--mkl", choices=("avx512", "own"), default="avx512",

@@ -123,14 +123,7 @@ def csv_rows(comparisons, margin):
 
 # ---- the command ---------------------------------------------------------------------------------
 
-def positive(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return value
+positive = command_line.number(float, lambda value: 0 < value < math.inf, "a number above 0")
 
 
 def read_command(arguments):

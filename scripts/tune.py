@@ -28,7 +28,7 @@ from common import command_line
 if __name__ == "__main__":
     command_line.require("tune", "report", "numpy", "scipy.stats")
 
-from common.command_line import Parser, UsageError, csv_text, run, words, write_whole
+from common.command_line import Parser, UsageError, csv_text, number, run, words, write_whole
 from common.run_options import expect_train
 from claims.inference import CONFIDENCE, t_interval
 from common.runs import RunError
@@ -42,20 +42,8 @@ OF_TUNING = ("seed", "hold-out", "out", "force", "resume", "generate", "evaluate
 
 # ---- the command ---------------------------------------------------------------------------------
 
-def count(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
-    return int(text)
-
-
-def fraction(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number between 0 and 1")
-    return value
+count = number(int, lambda value: value >= 1, "a whole number from 1 on")
+fraction = number(float, lambda value: 0 < value < 1, "a number between 0 and 1")
 
 
 def lists_of(given):

@@ -9,6 +9,7 @@ import argparse
 import csv
 import importlib
 import io
+import math
 import os
 import signal
 import sys
@@ -70,6 +71,32 @@ def settings(text):
     if not all(name and equals and value for name, equals, value in pairs):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE,...")
     return {name: value for name, _, value in pairs}
+
+
+def number(kind, fits, what):
+    """A parser of an int or a float for which fits(value) holds; what: it, in words."""
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not fits(value):
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what}")
+        return value
+    return parse
+
+
+def pair(separator, fits, what):
+    """A parser of two numbers for which fits(one, other) holds."""
+    def parse(text):
+        try:
+            one, other = map(float, text.split(separator))
+        except ValueError:
+            one = other = math.nan
+        if not fits(one, other):
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what}")
+        return one, other
+    return parse
 
 
 # ---- the program ---------------------------------------------------------------------------------

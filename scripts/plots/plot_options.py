@@ -3,7 +3,7 @@ import argparse
 import math
 import os
 
-from common.command_line import PICTURES, Parser, UsageError, settings, whole_numbers, words
+from common.command_line import PICTURES, Parser, UsageError, number, pair, settings, whole_numbers, words
 from plots.charts import CHARTS
 from plots.probe_charts import KINDS
 
@@ -21,31 +21,9 @@ def some_of(*names):
     return parse
 
 
-def span(text):
-    try:
-        low, high = map(float, text.split(":"))
-    except ValueError:
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise argparse.ArgumentTypeError(f"'{text}' is not LOW:HIGH")
-    return low, high
-
-
-def odd(text):
-    width = int(text) if text.isdigit() else 0
-    if width % 2 == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not an odd number of values")
-    return width
-
-
-def size(text):
-    try:
-        width, height = map(float, text.split("x"))
-    except ValueError:
-        width = height = 0
-    if not (1 <= width <= 100 and 1 <= height <= 100):
-        raise argparse.ArgumentTypeError(f"'{text}' is not WIDTHxHEIGHT in inches")
-    return width, height
+span = pair(":", lambda low, high: -math.inf < low < high < math.inf, "LOW:HIGH")
+odd = number(int, lambda value: value > 0 and value % 2 == 1, "an odd number of values")
+size = pair("x", lambda width, height: 1 <= width <= 100 and 1 <= height <= 100, "WIDTHxHEIGHT in inches")
 
 
 def check_probes(options, parser):
