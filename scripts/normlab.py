@@ -26,10 +26,8 @@ import torch
 from torch import nn
 
 from pytorch import model_file, nanogpt, placements
-from pytorch.block import MLP, Attention, FixedPositions, softcap
-from pytorch.norms import in_groups, moments, over_rms, past_moments, standardize
-from pytorch.norms import PowerDivide, Renormalizing, Sharded
-from pytorch.norms import make_classes, over_partial_rms
+from pytorch.block import (MLP, Attention, FixedPositions, PowerDivide, Renormalizing, Sharded, in_groups, make_classes,
+                           moments, over_partial_rms, over_rms, past_moments, softcap, standardize)
 
 OPTIONS = dict(  # the options of ./train, with _ for -, and their defaults
     n_layer=4, n_head=4, n_kv_head=0, n_embd=128, block_size=64, position="learned", rope_theta=1e4,
