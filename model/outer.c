@@ -9,7 +9,6 @@
 #include "model/layer/residual.h"
 #include "model/layer/softcap.h"
 #include "model/math/matmul.h"
-#include "model/math/reduce.h"
 #include "model/math/simd.h"
 
 /* y (B,T,C) = norm(x), for a norm outside the layers; nothing if it is the identity. */
@@ -81,20 +80,13 @@ static void add_dembedded(const struct model *m, const struct pass *pass, real *
     if (beside) residual_add(count, d + at, 1, d + at, beside + at);
 }
 
-/* The sums of squares that probe.h reads. */
-static void probe_stream_in(const struct model *m, const struct pass *pass, const real *dx) {
-    struct range own = team_part_rows(pass->rows);
-    for (size_t n = own.begin; n < own.end; n += ROWS) {
-        size_t M = team_row_block(n, own).end - n;
-        m->dstream_in_squares[n / ROWS] = row_dot(M * m->C, dx + n * m->C, dx + n * m->C);
-    }
-}
-
 const real *outer_start_backward(const struct model *m, const struct pass *pass, real *dx,
                                  real *dstream_in) {
     const bool same = !norm_present(&m->embedding_norm);
+    const struct range own = team_part_rows(pass->rows);
     if (same) add_dembedded(m, pass, dstream_in);
-    if (pass->tokens.probe) probe_stream_in(m, pass, dstream_in);
+    if (pass->tokens.probe)
+        residual_squares(own, m->C, m->dstream_in_squares, dstream_in + own.begin * m->C);
     real *d = outer_norm_backward(&m->embedding_norm, pass, dx, dstream_in, m->embedded);
     if (!same) add_dembedded(m, pass, d);
     scale_backward(m, pass, d);

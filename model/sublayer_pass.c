@@ -197,7 +197,7 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
     const struct sublayer_call c = {.s = s,
                                     .pass = pass,
                                     .w = w,
-                                    .drop = sublayer_dropout(s, pass),
+                                    .drop = stage_dropout(s, pass, "residual", s->C),
                                     .scratch = sublayer_thread_scratch(w)};
     bool whole_sequences = team_parts_whole(pass->rows, pass->tokens.T);
     if (pass->rows.end - pass->rows.begin > 1) { // else a product reads its weight once, in order
@@ -217,7 +217,7 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     struct sublayer_call c = {.s = s,
                               .pass = pass,
                               .w = w,
-                              .drop = sublayer_dropout(s, pass),
+                              .drop = stage_dropout(s, pass, "residual", s->C),
                               .scratch = sublayer_thread_scratch(w),
                               .dx = dx,
                               .dy = dy};

@@ -4,6 +4,7 @@
              dx = a dsum + dinner, where dinner is the gradient of df through F */
 #include "model/layer/residual.h"
 #include "model/math/profile.h"
+#include "model/math/reduce.h"
 
 void residual_forward(struct range elements, real *sum, real a, const real *x, real b,
                       const real *f, struct dropout drop) {
@@ -41,4 +42,11 @@ void residual_scale(size_t count, real *to, real s, const real *from) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) to[i] = s * from[i];
     profile_lap(PROFILE_ELEMENTWISE);
+}
+
+void residual_squares(struct range rows, size_t C, real *squares, const real *x) {
+    for (size_t n = rows.begin, size; n < rows.end; n += ROWS, x += size) {
+        size = (team_row_block(n, rows).end - n) * C;
+        squares[n / ROWS] = row_dot(size, x, x);
+    }
 }

@@ -20,4 +20,8 @@ void residual_add(size_t count, real *sum, real a, const real *x, const real *f)
 /* to (count) = s from, for a branch with a factor; to may be from. */
 void residual_scale(size_t count, real *to, real s, const real *from);
 
+/* The sum of x^2 over each row block of the given rows, in squares (row_blocks), for probes. x (rows,C)
+   points to the first of the rows. */
+void residual_squares(struct range rows, size_t C, real *squares, const real *x);
+
 #endif
