@@ -5,7 +5,10 @@
 #include "model/math/ranks.h"
 #include "model/model.h"
 
-enum { PART_ROWS = 192 }; // tokens that parts have at least, on average
+enum {
+    PART_ROWS = 192,    // tokens that parts have at least, on average
+    MICRO_THREADS = 16, // for which --micro-batch-tokens is meant; more threads take more tokens
+};
 
 /* The smallest multiple of `unit`, a power of 2, that is at least n sequences of T tokens. */
 static size_t whole_sequences(size_t n, size_t T, size_t unit) {
@@ -27,11 +30,12 @@ static size_t part_sequences(const struct model_config *config, size_t B, size_t
     return each * T <= SUM_ROWS ? each : whole_sequences(each, T, SUM_ROWS);
 }
 
-size_t model_cut_rows(const struct model_config *config, size_t B) {
+size_t model_cut_rows(const struct model_config *config, size_t B, size_t threads) {
     size_t T = (size_t)config->block_size;
+    size_t tokens = (size_t)config->micro_batch_tokens * size_max(threads, MICRO_THREADS);
     if (!config->micro_batch_tokens || model_needs_batch(config)) return B * T;
     size_t unit = config->any_length ? SUM_ROWS : whole_sequences(1, T, SUM_ROWS);
-    size_t most = (size_t)config->micro_batch_tokens / T / unit * unit;
+    size_t most = tokens / MICRO_THREADS / T / unit * unit;
     return size_min(B, most ? most : unit) * T;
 }
 
@@ -73,7 +77,7 @@ size_t model_cut_parts(const struct model_config *config, size_t B) {
 /* The slots that threads need if each has parts of its own. */
 static size_t thread_slots(const struct model_config *config, size_t B, size_t threads) {
     size_t T = (size_t)config->block_size, each = part_sequences(config, B, T), slots = 0;
-    size_t count = (B + each - 1) / each, pass = model_cut_rows(config, B) / T / each;
+    size_t count = (B + each - 1) / each, pass = model_cut_rows(config, B, threads) / T / each;
     for (size_t first = 0; pass >= threads && first < count; first += pass)
         slots = size_max(slots, parts_height(0, first, count) +
                                     threads * parts_stack(pass / threads, each * T));

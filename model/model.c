@@ -342,16 +342,17 @@ static void lay_out_lists(struct model *m, struct tensor_lists counted) {
 
 void model_init(struct model *model, const struct model_config *config, size_t V, size_t B,
                 uint64_t seed) {
+    const size_t threads = (size_t)omp_get_max_threads();
     *model = (struct model){.config = *config,
                             .B = B,
                             .T = config->block_size,
-                            .rows = model_cut_rows(config, B),
-                            .slots = model_cut_slots(config, B, (size_t)omp_get_max_threads()),
+                            .rows = model_cut_rows(config, B, threads),
+                            .slots = model_cut_slots(config, B, threads),
                             .C = config->n_embd,
                             .V = V,
                             .L = config->n_layer,
                             .seed = seed,
-                            .threads_max = (size_t)omp_get_max_threads()};
+                            .threads_max = threads};
     lay_out(model);
     struct tensor_lists counted = model->lists;
     lay_out_lists(model, counted);

@@ -180,7 +180,7 @@ void model_forward(struct model *model, const struct batch *batch, bool training
 struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
 
 /* The number of tokens of the largest micro-batch, if batches have up to B sequences (cut.c). */
-size_t model_cut_rows(const struct model_config *config, size_t B);
+size_t model_cut_rows(const struct model_config *config, size_t B, size_t threads);
 
 /* The largest number of parts of a batch of up to B sequences. A batch of items has as many
    positions as its longest item, so its number of parts varies. */

@@ -97,13 +97,14 @@ static const struct option rows_after_norms[] = {
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
      .help = "number of batches whose gradients are accumulated for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "maximum number of parts into which a batch is cut, so that processes can share "
-             "it with mpirun; another number changes the order of sums, and so the last bits "
-             "of all results"},
+     .help = "maximum number of parts into which a batch is cut. Threads, and processes with "
+             "mpirun, compute whole parts; another number changes the order of sums, and so the "
+             "last bits of all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help = "maximum number of tokens that go through the model at once; a smaller number needs "
-             "less memory and gives the same results. 0: the full batch"},
+     .help = "maximum number of tokens that go through the model at once; with more than 16 threads, "
+             "in proportion more. A smaller number needs less memory and gives the same results. "
+             "0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
