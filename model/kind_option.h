@@ -11,16 +11,6 @@
 enum { KIND_OPTIONS = 7 };      // maximum number of options of a kind
 enum { KIND_OPTIONS_MAX = 40 }; // of all kinds of norms, or of optimizers
 
-/* Where norms that pool over tokens take their statistics from when a trained model is measured. */
-enum statistics_source {
-    STATISTICS_RUNNING,  // running statistics, as in evaluation
-    STATISTICS_OWN,      // the batch that is measured, as in training
-    STATISTICS_OTHER,    // another batch
-    STATISTICS_SINGLE,   // the one sequence that is measured
-    STATISTICS_POSITION, // the batch's tokens at the same position
-    STATISTICS_SOURCES
-};
-
 union kind_value {
     int64_t integer; // of a switch 0 or 1, of a choice its index
     double real;
@@ -35,8 +25,8 @@ enum kind_auto {
     KIND_AUTO_BATCHES, // the number of batches in the run
 };
 
-/* A row: what --help, config files and the measuring of models need to know. A kind reads the value
-   from its `option` array, in the order of the kind's list. */
+/* A row: what --help and config files need to know. A kind reads the value from its `option` array, in
+   the order of the kind's list. */
 struct kind_option {
     const char *name; // --name
     enum kind_option_type type;
@@ -47,10 +37,6 @@ struct kind_option {
     bool of_model;                  // a trained model keeps it: it changes what evaluation computes
     enum kind_auto auto_rule;
     int rank; // --help and config.ini list low ranks first, equal ones in the order of the kinds
-    struct {
-        bool replaced; // the model is measured with `value` instead of its own
-        union kind_value value;
-    } measured[STATISTICS_SOURCES];
 };
 
 /* Adds a kind's options to the list of those of all kinds, which has room for KIND_OPTIONS_MAX:

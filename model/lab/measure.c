@@ -39,10 +39,11 @@ void measure_init(struct model *measured, const struct model *model,
     struct model_config config = model->config;
     config.dropout = 0;
     config.norms.watch = 0;
-    for (size_t i = 0; norm_option_list()[i]; i++) {
-        const struct kind_option *o = norm_option_list()[i];
-        if (o->measured[source].replaced) config.norms.value[i] = o->measured[source].value;
-    }
+    for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
+        for (const struct norm_measured *m = (*kind)->measured; m->option; m++)
+            if (m->first <= source && source <= m->last)
+                config.norms.value[kind_options_find(norm_option_list(), m->option->name)] =
+                    m->value;
     model_init(measured, &config, model->V, model->B, model->seed);
     measured->threads = model->threads;
     memcpy(measured->lists.param.value, model->lists.param.value,

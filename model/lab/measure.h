@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 
-/* The names of enum statistics_source (model/norm/option.h). */
+/* The names of enum statistics_source (model/norm/kind.h). */
 extern const char *const statistics_name[STATISTICS_SOURCES];
 
 /* Whether the source means something for a norm of the model: STATISTICS_POSITION does only for

@@ -1,4 +1,5 @@
-/* BatchNorm: each channel is normalized over the valid tokens of the batch.
+/* BatchNorm and InstanceNorm: each channel is normalized over the valid tokens of the batch, or of a
+   sequence. pool.h has what they share.
 
      mean = sum_n x / N,  var = sum_n (x - mean)^2 / N,  rstd = 1 / sqrt(var + eps)
      xhat = (x - mean) rstd,  y = gamma xhat + beta
@@ -11,17 +12,21 @@
      dx = gamma rstd (dy - s / N - xhat t / N),  dgamma += t,  dbeta += s
    which pool.c computes, pads included.
 
+   InstanceNorm (in): n over the valid tokens of the sequence. So in training a token sees later
+   tokens: the norm is not causal. In evaluation mean and var are running statistics, the same for
+   every sequence, and no token sees another. They are those of PyTorch's InstanceNorm1d with
+   track_running_stats. PyTorch has num_batches_tracked too, but leaves it at 0; here it counts.
+
    --bn-axis=batch normalizes each channel at each position, over the batch alone:
      y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta     b over the valid tokens at a position
    No token sees another token of its own sequence, so this is causal in training too. The running
    statistics are (T,C), gamma and beta (C). It is PyTorch's BatchNorm1d of (B, T C) with gamma and
-   beta repeated. sets.c computes it; a position is a set.
+   beta repeated.
 
    --bn-shards=k splits the batch's sequences into k shards, each with a mean and var of its
    own: ghost batch norm, and what data parallel training on k devices does whose norms are not
    synchronized. Running statistics move by the mean over the shards of their means and of their
-   unbiased variances. With fewer sequences than shards each sequence is a shard. sets.c computes
-   it; a shard is a set.
+   unbiased variances. With fewer sequences than shards each sequence is a shard.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,
      l_mu sum_c (mean - running mean)^2 + l_s sum_c (sigma - running sigma)^2
@@ -32,7 +37,9 @@
    times the weight of the batch's mean loss in the gradient.
 
    Ioffe and Szegedy 2015, algorithms 1 and 2 (arXiv:1502.03167); semantics of PyTorch's
-   BatchNorm1d. Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741), ghost batch norm. Wang et al.
+   BatchNorm1d. Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022), who use each instance's own
+   statistics in evaluation too; in a text that grows, every new token would then change the earlier
+   ones. Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741), ghost batch norm. Wang et al.
    2022 (arXiv:2210.05153), as the penalty `diff2` of the authors' code (mask_batchnorm3d.py), with
    three differences. The authors add the penalty to the sum of the tokens' losses, so their weights
    are N times those here. Their running variance is the biased one. Their sigma lacks eps, and so
@@ -41,10 +48,9 @@
 #include "data/die.h"
 #include "model/math/vecmath.h"
 #include "model/norm/pool.h"
-#include "model/norm/sets.h"
 #include <math.h>
 
-enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR };
+enum { EPS, MOMENTUM, AXIS, SHARDS, RBN_MEAN, RBN_VAR }; // in has the first two
 enum { AXIS_BATCH_TIME, AXIS_BATCH };
 enum { GAMMA, BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
@@ -63,7 +69,6 @@ static const struct kind_option bn_axis = {
     .help = "dimensions over which bn pools; batch: each position has its own statistics. "
             "This is causal but fails with --items, where the first position never varies",
     .of_model = true,
-    .measured = {[STATISTICS_POSITION] = {true, {.integer = AXIS_BATCH}}},
 };
 
 /* Positions are those of the full batch. */
@@ -74,48 +79,56 @@ static const struct kind_option bn_shards = {
     .min = 1,
     .max = 1e9,
     .help = "number of shards of the batch that bn normalizes separately",
-    .measured = {[STATISTICS_POSITION] = {true, {.integer = 1}}},
 };
 
-/* The penalty is part of gradients alone, so no model is measured with it. */
 static const struct kind_option rbn_mean = {
     .name = "rbn-mean",
-    .type = KIND_REAL,
     .start = "0",
     .min = 0,
     .max = 1e9,
     .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
             "objective",
-    .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
 static const struct kind_option rbn_var = {
     .name = "rbn-var",
-    .type = KIND_REAL,
     .start = "0",
     .min = 0,
     .max = 1e9,
     .help = "weight of a penalty on the squared difference between each channel's standard "
             "deviation in the batch and its running one, added to the training objective",
-    .measured = {[STATISTICS_RUNNING... STATISTICS_POSITION] = {true, {.real = 0}}},
 };
 
 static bool penalized(const struct norm *norm) {
-    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0;
+    return norm->option[RBN_MEAN].real > 0 || norm->option[RBN_VAR].real > 0; // 0 in the others
 }
 
-static struct pool pool_of(const struct norm *norm) {
-    return pool_at(norm->saved, norm->C);
+static bool by_positions(const struct norm *norm) {
+    return norm->kind->state[RUNNING_MEAN].positions;
+}
+
+/* The number of sets of the tokens that have statistics of their own in training. */
+static size_t sets_of(const struct norm *norm, size_t B, size_t T) {
+    if (by_positions(norm)) return T;
+    if (!norm->kind->options[SHARDS]) return B;
+    return size_min((size_t)norm->option[SHARDS].integer, B);
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return pool_size(B, T, norm->C);
+    return pool_sets_size(B, T, norm->C, sets_of(norm, B, T), by_positions(norm));
+}
+
+/* In evaluation all tokens, or all at a position, have the same statistics. */
+static struct pool pool_of(const struct norm *norm, const struct tokens *tokens) {
+    const bool positions = by_positions(norm), own = tokens->training || positions;
+    return pool_sets_at(norm->saved, norm->C, own ? sets_of(norm, tokens->B, tokens->T) : 1,
+                        positions);
 }
 
 static void statistics(const struct norm *norm, const struct tokens *tokens, const real *x) {
-    struct pool pool = pool_of(norm);
+    struct pool pool = pool_of(norm, tokens);
     struct range channels = pool_channels(norm->C);
-    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C)
+    real *mean = norm->state[RUNNING_MEAN], *var = norm->state[RUNNING_VAR]; // (C) or (T,C)
     real eps = (real)norm->option[EPS].real, momentum = (real)norm->option[MOMENTUM].real;
     if (!tokens->training) {
         pool_running_statistics(&pool, mean, var, eps);
@@ -127,7 +140,7 @@ static void statistics(const struct norm *norm, const struct tokens *tokens, con
 
 static void batchnorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
-    struct pool pool = pool_of(norm);
+    struct pool pool = pool_of(norm, tokens);
     pool_forward(&pool, tokens, rows, &norm->param[GAMMA], &norm->param[BETA], y, x);
 }
 
@@ -136,7 +149,7 @@ static void add_penalty(const struct norm *norm, const struct pool *pool,
                         const struct tokens *tokens) {
     struct range channels = pool_channels(norm->C);
     const real *running_mean = norm->state[RUNNING_MEAN], *running_var = norm->state[RUNNING_VAR];
-    size_t valid = pool_count(tokens);
+    size_t valid = pool_count(pool, tokens, 0);
     double per_token = 2 * tokens->scale / (double)(valid ? valid : 1);
     real of_mean = (real)(per_token * norm->option[RBN_MEAN].real);
     real of_sigma = (real)(per_token * norm->option[RBN_VAR].real);
@@ -149,7 +162,7 @@ static void add_penalty(const struct norm *norm, const struct pool *pool,
 }
 
 static double penalty(const struct norm *norm) {
-    struct pool pool = pool_of(norm);
+    struct pool pool = pool_at(norm->saved, norm->C);
     double sum = 0, eps = norm->option[EPS].real;
     for (size_t c = 0; c < norm->C; c++) {
         double mean = (double)(pool.mean[c] - norm->state[RUNNING_MEAN][c]);
@@ -162,7 +175,7 @@ static double penalty(const struct norm *norm) {
 
 static void gradient_statistics(const struct norm *norm, const struct tokens *tokens,
                                 const real *dy, const real *x) {
-    struct pool pool = pool_of(norm);
+    struct pool pool = pool_of(norm, tokens);
     pool_gradient_sums(&pool, tokens, dy, x);
     pool_parameter_gradients(&pool, tokens, &norm->param[GAMMA], &norm->param[BETA]);
     pool_exact_backward(&pool, tokens, norm->param[GAMMA].value);
@@ -172,7 +185,7 @@ static void gradient_statistics(const struct norm *norm, const struct tokens *to
 static void batchnorm_backward(const struct norm *norm, const struct tokens *tokens,
                                struct range rows, real *dx, const real *dy, const real *x,
                                real *const *sum) {
-    struct pool pool = pool_of(norm);
+    struct pool pool = pool_of(norm, tokens);
     pool_backward(&pool, tokens, rows, norm->param[GAMMA].value, dx, dy, x);
 }
 
@@ -182,16 +195,16 @@ static const struct norm_kind by_position = {
     .formula =
         "y = gamma (x - mean_b x) / sqrt(var_b x + eps) + beta, b over the batch's sequences",
     .source = "Ioffe and Szegedy 2015",
-    .options = {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum},
-    .param = {[SETS_GAMMA] = {"weight", .start = 1}, [SETS_BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[SETS_RUNNING_MEAN] = {"running_mean", .positions = true, .start = 0},
-              [SETS_RUNNING_VAR] = {"running_var", .positions = true, .start = 1},
-              [SETS_BATCHES] = {"num_batches_tracked", .counts = true}},
-    .saved_size = sets_saved_size,
-    .forward = sets_forward,
-    .backward = sets_backward,
-    .statistics = sets_statistics,
-    .gradient_statistics = sets_gradient_statistics,
+    .options = {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum},
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"running_mean", .positions = true, .start = 0},
+              [RUNNING_VAR] = {"running_var", .positions = true, .start = 1},
+              [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = saved_size,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
 };
 
 /* The kind that replaces bn with --bn-shards. */
@@ -200,16 +213,35 @@ static const struct norm_kind by_shard = {
     .formula = "y = gamma (x - mean_n x) / sqrt(var_n x + eps) + beta, n over a shard of the batch",
     .source = "Hoffer, Hubara and Soudry 2017 (arXiv:1705.08741)",
     .options =
-        {[SETS_EPS] = &norm_eps, [SETS_MOMENTUM] = &norm_momentum, [SETS_SHARDS] = &bn_shards},
-    .param = {[SETS_GAMMA] = {"weight", .start = 1}, [SETS_BETA] = {"bias", .role = NORM_BETA}},
-    .state = {[SETS_RUNNING_MEAN] = {"running_mean", .start = 0},
-              [SETS_RUNNING_VAR] = {"running_var", .start = 1},
-              [SETS_BATCHES] = {"num_batches_tracked", .counts = true}},
-    .saved_size = sets_saved_size,
-    .forward = sets_forward,
-    .backward = sets_backward,
-    .statistics = sets_statistics,
-    .gradient_statistics = sets_gradient_statistics,
+        {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum, [AXIS] = &bn_axis, [SHARDS] = &bn_shards},
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
+              [RUNNING_VAR] = {"running_var", .start = 1},
+              [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = saved_size,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
+};
+
+const struct norm_kind norm_instance = {
+    .name = "in",
+    .full_name = "instancenorm",
+    .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens; "
+               "not causal in training, running statistics in evaluation",
+    .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
+    .options = {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum},
+    .measured = {{&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
+    .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
+    .state = {[RUNNING_MEAN] = {"running_mean", .start = 0},
+              [RUNNING_VAR] = {"running_var", .start = 1},
+              [BATCHES] = {"num_batches_tracked", .counts = true}},
+    .saved_size = saved_size,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
+    .statistics = statistics,
+    .gradient_statistics = gradient_statistics,
 };
 
 static const struct norm_kind *variant(const struct norm *norm) {
@@ -235,6 +267,15 @@ const struct norm_kind norm_batch = {
                 [SHARDS] = &bn_shards,
                 [RBN_MEAN] = &rbn_mean,
                 [RBN_VAR] = &rbn_var},
+    .measured = {{&norm_momentum,
+                  STATISTICS_OTHER,
+                  STATISTICS_OTHER,
+                  {.real = 1}}, // earlier batches are forgotten
+                 {&bn_axis, STATISTICS_POSITION, STATISTICS_POSITION, {.integer = AXIS_BATCH}},
+                 {&bn_shards, STATISTICS_POSITION, STATISTICS_POSITION, {.integer = 1}},
+                 // the penalty is part of gradients alone
+                 {&rbn_mean, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}},
+                 {&rbn_var, STATISTICS_RUNNING, STATISTICS_POSITION, {.real = 0}}},
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .centred = true,

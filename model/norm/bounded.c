@@ -24,38 +24,26 @@
 
 enum { EPS, LAMBDA_START, KAPPA }; // options
 enum { GAMMA, LAMBDA };            // parameters
-
-/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
-struct saved {
-    real *rstd;
-    real *h_along; // backward's mean_c(h xhat)
-};
-
-static struct saved saved_of(const struct norm *norm, struct range rows) {
-    real *saved = norm->saved + 2 * rows.begin;
-    return (struct saved){saved, saved + (rows.end - rows.begin)};
-}
-
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 2 * B * T;
-}
+enum { RSTD, H_ALONG, SAVED };     // saved, with backward's mean_c(h xhat)
 
 /* lambda / kappa */
 static real bound(const struct norm *norm) {
     return norm->param[LAMBDA].value[0] / (real)norm->option[KAPPA].real;
 }
 
+/* The loops pass over the block as in layer.c. */
+
 static void bhyt_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                          real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value; // (C)
-    struct saved s = saved_of(norm, rows);
+    real *rstd = norm_saved(norm, rows, RSTD);
     real eps = (real)norm->option[EPS].real, scale = bound(norm);
     for (size_t n = 0; n < M; n++)
-        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
-    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+        rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
+    for (size_t n = 0; n < M; n++) rstd[n] = 1 / sqrt_real(rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
-        real r = scale * s.rstd[n];
+        real r = scale * rstd[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) y[c] = gamma[c] * tanh_real(r * x[c]);
     }
@@ -66,11 +54,12 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA], *dlambda = sum[LAMBDA]; // (C), one
-    struct saved s = saved_of(norm, rows);
+    const real *rstd = norm_saved(norm, rows, RSTD);
+    real *h_along = norm_saved(norm, rows, H_ALONG);
     real scale = bound(norm), inverse_kappa = 1 / (real)norm->option[KAPPA].real;
     for (size_t n = 0; n < M; n++) {
         const real *dy_n = dy + n * C, *x_n = x + n * C;
-        real *h = dx + n * C, r = scale * s.rstd[n];
+        real *h = dx + n * C, r = scale * rstd[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real f = tanh_real(r * x_n[c]);
@@ -79,20 +68,19 @@ static void bhyt_backward(const struct norm *norm, const struct tokens *tokens, 
         }
     }
     for (size_t n = 0; n < M; n++) {
-        real along = row_dot(C, dx + n * C, x + n * C) * s.rstd[n];
+        real along = row_dot(C, dx + n * C, x + n * C) * rstd[n];
         *dlambda = mul_add(along, inverse_kappa, *dlambda);
-        s.h_along[n] = along / (real)C;
+        h_along[n] = along / (real)C;
     }
     for (size_t n = 0; n < M; n++, x += C, dx += C) {
-        real rstd = s.rstd[n], r = scale * rstd, h_along = s.h_along[n];
+        real r = rstd[n], along = h_along[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) dx[c] = r * mul_add(-x[c] * rstd, h_along, dx[c]);
+        for (size_t c = 0; c < C; c++) dx[c] = scale * r * mul_add(-x[c] * r, along, dx[c]);
     }
 }
 
 static const struct kind_option bhyt_lambda = {
     .name = "bhyt-lambda",
-    .type = KIND_REAL,
     .start = "2",
     .min = 0,
     .max = 1000,
@@ -101,7 +89,6 @@ static const struct kind_option bhyt_lambda = {
 
 static const struct kind_option bhyt_kappa = {
     .name = "bhyt-kappa",
-    .type = KIND_REAL,
     .start = "10",
     .min = 1e-3,
     .max = 1e6,
@@ -123,7 +110,7 @@ const struct norm_kind norm_bounded = {
     .param = {[GAMMA] = {"weight", .start = 1},
               [LAMBDA] = {"lam", .scalar = true, .dimensions = 1, .role = NORM_OTHER,
                           .start_of = start_of_lambda}},
-    .saved_size = saved_size,
+    .saved = SAVED,
     .forward = bhyt_forward,
     .backward = bhyt_backward,
 };

@@ -11,7 +11,7 @@
 #include "model/norm/option.h"
 #include <stdbool.h>
 
-enum { NORM_TENSORS = 5 }; // maximum number of parameters, and of states, of a norm
+enum { NORM_TENSORS = 5 }; // maximum number of parameters, of states, and of measured options
 
 /* The tokens of a batch. A norm that pools over tokens leaves invalid ones (pads) out of its
    statistics. In evaluation (`training` false) it uses running statistics. */
@@ -54,6 +54,23 @@ struct norm_tensor {
     double deviation;                            // of a matrix: its elements start normal(0, this)
 };
 
+/* Where norms that pool over tokens take their statistics from when a trained model is measured. */
+enum statistics_source {
+    STATISTICS_RUNNING,  // running statistics, as in evaluation
+    STATISTICS_OWN,      // the batch that is measured, as in training
+    STATISTICS_OTHER,    // another batch
+    STATISTICS_SINGLE,   // the one sequence that is measured
+    STATISTICS_POSITION, // the batch's tokens at the same position
+    STATISTICS_SOURCES
+};
+
+/* The value that an option has instead of its own where the source is one of first .. last. */
+struct norm_measured {
+    const struct kind_option *option; // NULL ends the list
+    enum statistics_source first, last;
+    union kind_value value;
+};
+
 /* What a kind's statistics are over, for probes (watch.h). */
 enum norm_axis { NORM_OVER_NOTHING, NORM_OVER_CHANNELS, NORM_OVER_TOKENS };
 
@@ -65,6 +82,7 @@ struct norm_kind {
     const char *formula;   // in a line
     const char *source;    // the paper, in a line
     const struct kind_option *options[KIND_OPTIONS + 1]; // NULL ends the list
+    struct norm_measured measured[NORM_TENSORS + 1];
     enum norm_axis over;
     bool unit;        // every row of y has length 1
     bool centred;     // by the mean over the dimension of its statistics
@@ -78,10 +96,12 @@ struct norm_kind {
     /* Called by norm_attach(), each may be NULL. C, heads and the values of the options are known.
        variant: the kind that takes its place under these options, or NULL. It need not be listed.
        check: dies with status 2 if no norm can be made of these options and C.
-       saved_size: number of reals that forward or statistics save, for B sequences of T tokens. */
+       saved_size: number of reals that forward or statistics save, for B sequences of T tokens.
+       saved: instead, how many numbers forward saves of each token (norm_saved()). */
     const struct norm_kind *(*variant)(const struct norm *norm);
     void (*check)(const struct norm *norm);
     size_t (*saved_size)(const struct norm *norm, size_t B, size_t T);
+    size_t saved;
 
     /* Computes y (rows,C) = norm(x). NULL in the identity, which norm_forward() skips. */
     void (*forward)(const struct norm *norm, const struct tokens *tokens, struct range rows,
@@ -117,5 +137,10 @@ struct norm {
     bool watched;
     struct norm_watch *watch; // NULL: not watched, or memory is not allocated yet
 };
+
+/* The i-th of the numbers that are saved of each of the M tokens of a block, (M). */
+static inline real *norm_saved(const struct norm *norm, struct range rows, size_t i) {
+    return norm->saved + norm->kind->saved * rows.begin + i * (rows.end - rows.begin);
+}
 
 #endif

@@ -14,43 +14,28 @@
 #include "model/math/vecmath.h"
 #include "model/norm/kind.h"
 
-enum { EPS };         // options
-enum { GAMMA, BETA }; // parameters
+enum { EPS };                                // options
+enum { GAMMA, BETA };                        // parameters
+enum { MEAN, RSTD, G_MEAN, G_ALONG, SAVED }; // saved, with backward's mean_c(g), mean_c(g xhat)
 
 /* The loops below pass several times over the M tokens of a block instead of once over each token.
    A token's result waits for a long chain of dependent operations, from its first sum to its last
    product. The processor overlaps the chains of different tokens within one pass. */
 
-/* The saved values of a block, each (M). */
-struct saved {
-    real *mean, *rstd;
-    real *g_mean, *g_along; // backward's mean_c(g), mean_c(g xhat)
-};
-
-static struct saved saved_of(const struct norm *norm, struct range rows) {
-    size_t M = rows.end - rows.begin;
-    real *saved = norm->saved + 4 * rows.begin;
-    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M};
-}
-
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 4 * B * T;
-}
-
 static void layernorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *beta = norm->param[BETA].value; // (C)
-    struct saved s = saved_of(norm, rows);
+    real *mean = norm_saved(norm, rows, MEAN), *rstd = norm_saved(norm, rows, RSTD);
     real eps = (real)norm->option[EPS].real;
-    for (size_t n = 0; n < M; n++) s.mean[n] = row_sum(C, x + n * C) / (real)C;
+    for (size_t n = 0; n < M; n++) mean[n] = row_sum(C, x + n * C) / (real)C;
     for (size_t n = 0; n < M; n++)
-        s.rstd[n] = row_squares_about(C, x + n * C, s.mean[n]) / (real)C; // the variance for now
-    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+        rstd[n] = row_squares_about(C, x + n * C, mean[n]) / (real)C; // the variance for now
+    for (size_t n = 0; n < M; n++) rstd[n] = 1 / sqrt_real(rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
-        real mean = s.mean[n], rstd = s.rstd[n];
+        real m = mean[n], r = rstd[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = mul_add((x[c] - mean) * rstd, gamma[c], beta[c]);
+        for (size_t c = 0; c < C; c++) y[c] = mul_add((x[c] - m) * r, gamma[c], beta[c]);
     }
 }
 
@@ -60,19 +45,20 @@ static void layernorm_backward(const struct norm *norm, const struct tokens *tok
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA], *dbeta = sum[BETA]; // (C)
-    struct saved s = saved_of(norm, rows);
-    for (size_t n = 0; n < M; n++) s.g_mean[n] = row_dot(C, gamma, dy + n * C) / (real)C;
+    const real *mean = norm_saved(norm, rows, MEAN), *rstd = norm_saved(norm, rows, RSTD);
+    real *g_mean = norm_saved(norm, rows, G_MEAN), *g_along = norm_saved(norm, rows, G_ALONG);
+    for (size_t n = 0; n < M; n++) g_mean[n] = row_dot(C, gamma, dy + n * C) / (real)C;
     for (size_t n = 0; n < M; n++)
-        s.g_along[n] =
-            row_dot_product_about(C, gamma, dy + n * C, x + n * C, s.mean[n]) * s.rstd[n] / (real)C;
+        g_along[n] =
+            row_dot_product_about(C, gamma, dy + n * C, x + n * C, mean[n]) * rstd[n] / (real)C;
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
-        real mean = s.mean[n], rstd = s.rstd[n], g_mean = s.g_mean[n], g_along = s.g_along[n];
+        real m = mean[n], r = rstd[n], g = g_mean[n], along = g_along[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            real xhat = (x[c] - mean) * rstd;
+            real xhat = (x[c] - m) * r;
             dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
             dbeta[c] += dy[c];
-            dx[c] = rstd * (mul_add(gamma[c], dy[c], -g_mean) - xhat * g_along);
+            dx[c] = r * (mul_add(gamma[c], dy[c], -g) - xhat * along);
         }
     }
 }
@@ -86,7 +72,7 @@ const struct norm_kind norm_layer = {
     .over = NORM_OVER_CHANNELS,
     .centred = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
-    .saved_size = saved_size,
+    .saved = SAVED,
     .forward = layernorm_forward,
     .backward = layernorm_backward,
 };

@@ -82,7 +82,8 @@ void norm_attach(struct norm *norm, const struct norm_kind *kind,
     }
     for (int i = 0; kind->state[i].name; i++) take_state(norm, i, name, layout);
     if (norm->watched) norm->watch = norm_watch_attach(name, C, options, layout);
-    if (kind->saved_size) norm->saved = arena_reals(layout->arena, kind->saved_size(norm, B, T));
+    size_t saved = kind->saved_size ? kind->saved_size(norm, B, T) : kind->saved * B * T;
+    if (saved) norm->saved = arena_reals(layout->arena, saved);
 }
 
 bool norm_pools(const struct norm *norm) {

@@ -11,7 +11,6 @@ void norm_check_groups(const char *name, int64_t groups, size_t C) {
 
 const struct kind_option norm_eps = {
     .name = "norm-eps",
-    .type = KIND_REAL,
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
@@ -22,12 +21,10 @@ const struct kind_option norm_eps = {
 
 const struct kind_option norm_momentum = {
     .name = "bn-momentum",
-    .type = KIND_REAL,
     .start = "0.1",
     .min = 0,
     .max = 1,
     .help = "weight of the current batch in the running statistics",
-    .measured = {[STATISTICS_OTHER] = {true, {.real = 1}}}, // earlier batches are forgotten
 };
 
 const struct kind_option norm_groups = {

@@ -100,7 +100,6 @@ static void erf_backward(const struct norm *norm, const struct tokens *tokens, s
 
 static const struct kind_option dyt_alpha = {
     .name = "dyt-alpha",
-    .type = KIND_REAL,
     .start = "0.5",
     .min = 0,
     .max = 1000,
@@ -109,7 +108,6 @@ static const struct kind_option dyt_alpha = {
 
 static const struct kind_option dyt_alpha_attn = {
     .name = "dyt-alpha-attn",
-    .type = KIND_REAL,
     .start = "auto",
     .min = 0,
     .max = 1000,

@@ -1,11 +1,12 @@
-/* What norms share that pool each channel over the valid tokens of the batch (bn, brn,
-   pn-v, pn, prepbn):
+/* What norms share that pool each channel over the valid tokens of sets of the batch. A set is the full
+   batch (bn, brn, pn-v, pn, prepbn), a sequence (in), a shard of the batch (bn with --bn-shards), or a
+   position of all sequences (bn with --bn-axis=batch).
 
      xhat = (x - mean) rstd,  y = gamma xhat + beta
      dx = factor (gamma dy - along_ones - xhat along_xhat)
 
-   where mean, rstd, factor, along_ones and along_xhat are one number for each channel. A norm
-   computes them from the batch's moments in statistics(), and from the batch's sums of dy and
+   where mean, rstd, factor, along_ones and along_xhat are one number for each channel of a set. A
+   norm computes them from the sets' moments in statistics(), and from the sets' sums of dy and
    dy xhat in gradient_statistics(). In evaluation mean and rstd are constants, so
    dx = factor gamma dy.
 
@@ -13,51 +14,58 @@
    tokens' statistics it could lie far from them, farther at every layer, up to infinity.
 
    Sums over tokens are computed block by block and added in the order of parts.h, so the bits are
-   the same for any number of threads. First each thread works on its own tokens, then, after a
-   barrier, on its own channels. */
+   the same for any number of threads. First each thread works on its own blocks of tokens, then,
+   after a barrier, on its own channels. */
 #ifndef NORM_POOL_H
 #define NORM_POOL_H
 
 #include "model/norm/kind.h"
 
-/* What a pooling norm saves, (C) each. In bn, brn, pn-v and pn it is at the start of
+/* What a pooling norm saves, (sets,C) each. In bn, brn, pn-v and pn it is at the start of
    norm->saved. */
 struct pool {
-    size_t C;
+    size_t C, sets;
+    bool positions; // set i is position i; else the sets are equal runs of full sequences
     real *mean, *rstd, *factor, *along_ones, *along_xhat;
-    real *moment; // sum (x - mean)^2 / N of the batch
+    real *moment; // sum (x - mean)^2 / N of the set
     real *stack;  // (PARTS_HEIGHT,3,C) of sums over parts (parts.h)
-    real *blocks; // (row_blocks,2,C)
+    real *blocks; // (sets,row_blocks,2,C)
 };
 
-/* The number of reals of a pool for B sequences of T tokens; and the pool that is stored at
-   `reals`. */
+/* The number of reals of a pool for B sequences of T tokens, and the pool that is stored at `reals`:
+   with one set, and with several. */
 size_t pool_size(size_t B, size_t T, size_t C);
 struct pool pool_at(real *reals, size_t C);
+size_t pool_sets_size(size_t B, size_t T, size_t C, size_t sets, bool positions);
+struct pool pool_sets_at(real *reals, size_t C, size_t sets, bool positions);
 
 /* Whether token n is a pad in training. */
 static inline bool token_left_out(const struct tokens *tokens, size_t n) {
     return tokens->training && !token_counts(tokens, n);
 }
 
-/* The number of valid tokens in the full batch, on all ranks; with tokens->local in this rank's
-   part of it. */
-size_t pool_count(const struct tokens *tokens);
+/* The number of valid tokens in set i. The full batch is that of all ranks, or with tokens->local this
+   rank's part of it. */
+size_t pool_count(const struct pool *pool, const struct tokens *tokens, size_t i);
 
-/* The calling thread's channels. The functions below compute arrays (C) for these only. */
+/* The row blocks of the largest set. */
+size_t pool_blocks(const struct pool *pool, size_t B, size_t T);
+
+/* The calling thread's channels. The functions below compute arrays (sets,C) for these only. */
 struct range pool_channels(size_t C);
 
 /* mean and moment of x (B,T,C); mean is 0 and the moment about 0 unless `centred`. Contains a
-   barrier. Returns the number of valid tokens. */
-size_t pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
-                    bool centred);
+   barrier. */
+void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
+                  bool centred);
 
-/* mean, rstd and factor of bn in training: those of x. Updates the running statistics (C) by x,
-   with the unbiased variance. Contains a barrier. */
+/* mean, rstd and factor of bn in training: those of x. Updates the running statistics by x: those of
+   each position, (sets,C), or those that all sets share, (C), which move by the mean over the sets of
+   their means and of their unbiased variances. Contains a barrier. */
 void pool_batch_statistics(const struct pool *pool, const struct tokens *tokens, const real *x,
                            real *running_mean, real *running_var, real momentum, real eps);
 
-/* mean, rstd and factor of bn in evaluation: those of the running statistics. */
+/* mean, rstd and factor of bn in evaluation: those of the running statistics, (sets,C). */
 void pool_running_statistics(const struct pool *pool, const real *running_mean,
                              const real *running_var, real eps);
 

@@ -43,13 +43,11 @@ enum { RUNNING_PHI, EMA_GZ, ITERS };
 
 static const struct kind_option pn_alpha_fwd = {
     .name = "pn-alpha-fwd",
-    .type = KIND_REAL,
     .start = "0.9",
     .min = 0,
     .max = 1,
     .help = "weight of earlier batches in the running mean square",
     .rank = 1,
-    .measured = {[STATISTICS_OTHER] = {true, {.real = 0}}}, // earlier batches are forgotten
 };
 
 static struct pool pool_of(const struct norm *norm) {
@@ -104,6 +102,7 @@ const struct norm_kind norm_power_v = {
     .formula = "y = gamma x / sqrt(mean_n x^2 + eps) + beta, n over the batch's tokens",
     .source = "Shen et al. 2020, PN-V (arXiv:2003.07845)",
     .options = {[EPS] = &norm_eps, [ALPHA_FWD] = &pn_alpha_fwd},
+    .measured = {{&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},
@@ -117,7 +116,6 @@ const struct norm_kind norm_power_v = {
 
 static const struct kind_option pn_alpha_bkw = {
     .name = "pn-alpha-bkw",
-    .type = KIND_REAL,
     .start = "0.9",
     .min = 0,
     .max = 1,
@@ -126,7 +124,6 @@ static const struct kind_option pn_alpha_bkw = {
     .rank = 1,
 };
 
-/* The batch's own statistics are those of warm-up, at any time of a run. */
 static const struct kind_option pn_warmup = {
     .name = "pn-warmup",
     .type = KIND_INTEGER,
@@ -135,7 +132,6 @@ static const struct kind_option pn_warmup = {
     .max = 1000000000,
     .help = "number of initial batches in which pn equals pn-v",
     .rank = 1,
-    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
 
 static const struct kind_option pn_group_scaling = {
@@ -285,6 +281,9 @@ const struct norm_kind norm_power = {
                 [WARMUP] = &pn_warmup,
                 [GROUP_SCALING] = &pn_group_scaling,
                 [DIVISOR] = &pn_divisor},
+    // the batch's own statistics are those of warm-up; those of another batch forget earlier ones
+    .measured = {{&pn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
+                 {&pn_alpha_fwd, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 0}}},
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .param = {[GAMMA] = {"weight", .start = 1}, [BETA] = {"bias", .role = NORM_BETA}},

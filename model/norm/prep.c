@@ -24,7 +24,6 @@ enum { LN_GAMMA, LN_BETA, ETA, BN_GAMMA, BN_BETA };
 enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 enum { LAMBDA = 64 / sizeof(real) }; // room for lambda, so that what follows is aligned
 
-/* A model is measured as bn alone: the batch's own statistics at any time of a run. */
 static const struct kind_option prepbn_steps = {
     .name = "prepbn-steps",
     .type = KIND_INTEGER,
@@ -34,12 +33,10 @@ static const struct kind_option prepbn_steps = {
     .help = "number of batches in which prepbn changes from ln to bn; auto: --max-iters times "
             "--grad-accum",
     .auto_rule = KIND_AUTO_BATCHES,
-    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = 0}}},
 };
 
 static const struct kind_option prepbn_eta = {
     .name = "prepbn-eta",
-    .type = KIND_REAL,
     .start = "0",
     .min = -1000,
     .max = 1000,
@@ -152,6 +149,9 @@ const struct norm_kind norm_prep = {
                 [MOMENTUM] = &norm_momentum,
                 [STEPS] = &prepbn_steps,
                 [ETA_START] = &prepbn_eta},
+    // as bn alone
+    .measured = {{&prepbn_steps, STATISTICS_OWN, STATISTICS_POSITION, {.integer = 0}},
+                 {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .param = {[LN_GAMMA] = {"norm1.weight", .start = 1},
               [LN_BETA] = {"norm1.bias", .role = NORM_BETA},
               [ETA] = {"norm2.alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,

@@ -31,7 +31,6 @@ enum { RUNNING_MEAN, RUNNING_VAR, BATCHES };
 
 static const struct kind_option brn_r_max = {
     .name = "brn-r-max",
-    .type = KIND_REAL,
     .start = "3",
     .min = 1,
     .max = 1e9,
@@ -41,7 +40,6 @@ static const struct kind_option brn_r_max = {
 
 static const struct kind_option brn_d_max = {
     .name = "brn-d-max",
-    .type = KIND_REAL,
     .start = "5",
     .min = 0,
     .max = 1e9,
@@ -49,7 +47,6 @@ static const struct kind_option brn_d_max = {
             "running standard deviations",
 };
 
-/* The batch's own statistics are those of warm-up, at any time of a run. */
 static const struct kind_option brn_warmup = {
     .name = "brn-warmup",
     .type = KIND_INTEGER,
@@ -57,7 +54,6 @@ static const struct kind_option brn_warmup = {
     .min = 0,
     .max = 1000000000,
     .help = "number of initial batches in which brn equals bn",
-    .measured = {[STATISTICS_OWN... STATISTICS_POSITION] = {true, {.integer = INT64_MAX}}},
 };
 
 static const struct kind_option brn_relax = {
@@ -188,6 +184,9 @@ const struct norm_kind norm_renorm = {
                 [D_MAX] = &brn_d_max,
                 [WARMUP] = &brn_warmup,
                 [RELAX] = &brn_relax},
+    // the batch's own statistics are those of warm-up
+    .measured = {{&brn_warmup, STATISTICS_OWN, STATISTICS_POSITION, {.integer = INT64_MAX}},
+                 {&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},
     .over = NORM_OVER_TOKENS,
     .by_parts = true,
     .centred = true,

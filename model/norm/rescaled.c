@@ -21,43 +21,30 @@
 enum { EPS };                // options
 enum { GAMMA, ALPHA, BETA }; // parameters
 
-/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
-struct saved {
-    real *rstd, *t;
-    real *slope;       // tanh'
-    real *g_along, *d; // backward's mean_c(g xhat), d
-};
+enum { RSTD, TANH, SLOPE, G_ALONG, D, SAVED }; // saved: t, tanh'; backward's mean_c(g xhat), d
 
-static struct saved saved_of(const struct norm *norm, struct range rows) {
-    size_t M = rows.end - rows.begin;
-    real *saved = norm->saved + 5 * rows.begin;
-    return (struct saved){saved, saved + M, saved + 2 * M, saved + 3 * M, saved + 4 * M};
-}
-
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 5 * B * T;
-}
+/* The loops pass over the block as in layer.c. */
 
 static void seednorm_forward(const struct norm *norm, const struct tokens *tokens,
                              struct range rows, real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C;
     const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value; // (C)
     const real *beta = norm->param[BETA].value;                                      // (C)
-    struct saved s = saved_of(norm, rows);
-    real eps = (real)norm->option[EPS].real;
+    real *rstd = norm_saved(norm, rows, RSTD), *t = norm_saved(norm, rows, TANH);
+    real *slope = norm_saved(norm, rows, SLOPE), eps = (real)norm->option[EPS].real;
     for (size_t n = 0; n < M; n++) {
-        s.rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
-        s.t[n] = row_dot(C, x + n * C, beta);                   // before tanh
+        rstd[n] = row_dot(C, x + n * C, x + n * C) / (real)C; // the mean square for now
+        t[n] = row_dot(C, x + n * C, beta);                   // before tanh
     }
     for (size_t n = 0; n < M; n++) {
-        s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
-        s.slope[n] = tanh_slope(s.t[n]);
-        s.t[n] = tanh_real(s.t[n]);
+        rstd[n] = 1 / sqrt_real(rstd[n] + eps);
+        slope[n] = tanh_slope(t[n]);
+        t[n] = tanh_real(t[n]);
     }
     for (size_t n = 0; n < M; n++, x += C, y += C) {
-        real rstd = s.rstd[n], t = s.t[n];
+        real r = rstd[n], of_alpha = t[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = x[c] * rstd * mul_add(t, alpha[c], gamma[c]);
+        for (size_t c = 0; c < C; c++) y[c] = x[c] * r * mul_add(of_alpha, alpha[c], gamma[c]);
     }
 }
 
@@ -68,17 +55,18 @@ static void seednorm_backward(const struct norm *norm, const struct tokens *toke
     const real *gamma = norm->param[GAMMA].value, *alpha = norm->param[ALPHA].value;
     const real *beta = norm->param[BETA].value;
     real *dgamma = sum[GAMMA], *dalpha = sum[ALPHA], *dbeta = sum[BETA]; // (C)
-    struct saved s = saved_of(norm, rows);
+    const real *rstds = norm_saved(norm, rows, RSTD), *ts = norm_saved(norm, rows, TANH);
+    const real *slopes = norm_saved(norm, rows, SLOPE);
+    real *g_alongs = norm_saved(norm, rows, G_ALONG), *ds = norm_saved(norm, rows, D);
     for (size_t n = 0; n < M; n++) {
         const real *dy_n = dy + n * C, *x_n = x + n * C;
-        real rstd = s.rstd[n], t = s.t[n];
-        real along_gamma = row_dot_product_about(C, gamma, dy_n, x_n, 0) * rstd;
-        real along_alpha = row_dot_product_about(C, alpha, dy_n, x_n, 0) * rstd;
-        s.g_along[n] = mul_add(t, along_alpha, along_gamma) / (real)C;
-        s.d[n] = s.slope[n] * along_alpha;
+        real along_gamma = row_dot_product_about(C, gamma, dy_n, x_n, 0) * rstds[n];
+        real along_alpha = row_dot_product_about(C, alpha, dy_n, x_n, 0) * rstds[n];
+        g_alongs[n] = mul_add(ts[n], along_alpha, along_gamma) / (real)C;
+        ds[n] = slopes[n] * along_alpha;
     }
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
-        real rstd = s.rstd[n], t = s.t[n], g_along = s.g_along[n], d = s.d[n];
+        real rstd = rstds[n], t = ts[n], g_along = g_alongs[n], d = ds[n];
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
             real xhat = x[c] * rstd, along = dy[c] * xhat;
@@ -100,7 +88,7 @@ const struct norm_kind norm_rescaled = {
     .param = {[GAMMA] = {"weight", .start = 1},
               [ALPHA] = {"alpha", .start = 1, .role = NORM_OTHER},
               [BETA] = {"beta", .role = NORM_OTHER}},
-    .saved_size = saved_size,
+    .saved = SAVED,
     .forward = seednorm_forward,
     .backward = seednorm_backward,
 };

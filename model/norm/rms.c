@@ -17,17 +17,7 @@
 
 enum { EPS, FRACTION }; // options
 enum { GAMMA };         // parameters
-
-/* The saved values of a block, each (M). The loops pass over the block as in layer.c. */
-struct saved {
-    real *rstd;
-    real *g_along; // backward's a
-};
-
-static struct saved saved_of(const struct norm *norm, struct range rows) {
-    real *saved = norm->saved + 2 * rows.begin;
-    return (struct saved){saved, saved + (rows.end - rows.begin)};
-}
+enum { RSTD, A, SAVED };
 
 /* K. The product of p and C may be above an integer by rounding alone. */
 static size_t pooled_channels(const struct norm *norm) {
@@ -35,23 +25,20 @@ static size_t pooled_channels(const struct norm *norm) {
     return K > 1 ? (size_t)K : 1;
 }
 
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return 2 * B * T;
-}
+/* The loops pass over the block as in layer.c. */
 
 static void rmsnorm_forward(const struct norm *norm, const struct tokens *tokens, struct range rows,
                             real *y, const real *x) {
     size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value; // (C)
-    struct saved s = saved_of(norm, rows);
-    real eps = (real)norm->option[EPS].real;
+    real *rstd = norm_saved(norm, rows, RSTD), eps = (real)norm->option[EPS].real;
     for (size_t n = 0; n < M; n++)
-        s.rstd[n] = row_dot(K, x + n * C, x + n * C) / (real)K; // the mean square for now
-    for (size_t n = 0; n < M; n++) s.rstd[n] = 1 / sqrt_real(s.rstd[n] + eps);
+        rstd[n] = row_dot(K, x + n * C, x + n * C) / (real)K; // the mean square for now
+    for (size_t n = 0; n < M; n++) rstd[n] = 1 / sqrt_real(rstd[n] + eps);
     for (size_t n = 0; n < M; n++, x += C, y += C) {
-        real rstd = s.rstd[n];
+        real r = rstd[n];
 #pragma omp simd
-        for (size_t c = 0; c < C; c++) y[c] = x[c] * rstd * gamma[c];
+        for (size_t c = 0; c < C; c++) y[c] = x[c] * r * gamma[c];
     }
 }
 
@@ -61,29 +48,28 @@ static void rmsnorm_backward(const struct norm *norm, const struct tokens *token
     size_t M = rows.end - rows.begin, C = norm->C, K = pooled_channels(norm);
     const real *gamma = norm->param[GAMMA].value;
     real *dgamma = sum[GAMMA]; // (C)
-    struct saved s = saved_of(norm, rows);
+    const real *rstd = norm_saved(norm, rows, RSTD);
+    real *a = norm_saved(norm, rows, A);
     for (size_t n = 0; n < M; n++)
-        s.g_along[n] =
-            row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * s.rstd[n] / (real)K;
+        a[n] = row_dot_product_about(C, gamma, dy + n * C, x + n * C, 0) * rstd[n] / (real)K;
     for (size_t n = 0; n < M; n++, x += C, dy += C, dx += C) {
-        real rstd = s.rstd[n], g_along = s.g_along[n];
+        real r = rstd[n], along = a[n];
 #pragma omp simd
         for (size_t c = 0; c < K; c++) {
-            real xhat = x[c] * rstd;
+            real xhat = x[c] * r;
             dgamma[c] = mul_add(dy[c], xhat, dgamma[c]);
-            dx[c] = rstd * mul_add(gamma[c], dy[c], -xhat * g_along);
+            dx[c] = r * mul_add(gamma[c], dy[c], -xhat * along);
         }
 #pragma omp simd
         for (size_t c = K; c < C; c++) {
-            dgamma[c] = mul_add(dy[c], x[c] * rstd, dgamma[c]);
-            dx[c] = rstd * (gamma[c] * dy[c]);
+            dgamma[c] = mul_add(dy[c], x[c] * r, dgamma[c]);
+            dx[c] = r * (gamma[c] * dy[c]);
         }
     }
 }
 
 static const struct kind_option rms_fraction = {
     .name = "rms-fraction",
-    .type = KIND_REAL,
     .start = "1",
     .min = 0,
     .max = 1,
@@ -100,7 +86,7 @@ static const struct norm_kind norm_rms_partial = {
     .source = "Zhang and Sennrich 2019, pRMSNorm",
     .options = {[EPS] = &norm_eps, [FRACTION] = &rms_fraction},
     .param = {[GAMMA] = {"weight", .start = 1}},
-    .saved_size = saved_size,
+    .saved = SAVED,
     .forward = rmsnorm_forward,
     .backward = rmsnorm_backward,
 };
@@ -118,7 +104,7 @@ const struct norm_kind norm_rms = {
     .over = NORM_OVER_CHANNELS,
     .param = {[GAMMA] = {"weight", .start = 1}},
     .variant = variant,
-    .saved_size = saved_size,
+    .saved = SAVED,
     .forward = rmsnorm_forward,
     .backward = rmsnorm_backward,
 };

@@ -26,10 +26,6 @@ static real length_of(const struct norm *norm) {
     return norm->kind->param[0].name ? norm->param[0].value[0] : 1;
 }
 
-static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
-    return B * T; // 1 / length of each token
-}
-
 static void scalenorm_forward(const struct norm *norm, const struct tokens *tokens,
                               struct range rows, real *y, const real *x) {
     size_t C = norm->C;
@@ -64,7 +60,7 @@ const struct norm_kind norm_scale = {
     .source = "Nguyen and Salazar 2019, ScaleNorm (arXiv:1910.05895)",
     .options = {[EPS] = &norm_eps},
     .param = {{"scale", .scalar = true, .start_of = root_of_C}},
-    .saved_size = saved_size,
+    .saved = 1, // 1 / length
     .forward = scalenorm_forward,
     .backward = scalenorm_backward,
 };
@@ -76,7 +72,7 @@ const struct norm_kind norm_l2 = {
     .source = "Henry et al. 2020, QKNorm (arXiv:2010.04245), for queries and keys",
     .options = {[EPS] = &norm_eps},
     .unit = true,
-    .saved_size = saved_size,
+    .saved = 1, // 1 / length
     .forward = scalenorm_forward,
     .backward = scalenorm_backward,
 };

@@ -62,7 +62,7 @@ static void over_tokens(const struct norm *norm, const struct tokens *tokens, co
     const real *gamma = gamma_of(norm);
     pool.mean = w->centre;
     pool_gradient_sums(&pool, tokens, dy, x);
-    size_t valid = pool_count(tokens);
+    size_t valid = pool_count(&pool, tokens, 0);
     for (size_t c = channels.begin; c < channels.end; c++) {
         real factor = (gamma ? gamma[c] : 1) / (real)(valid ? valid : 1);
         w->g_mean[c] = factor * pool.along_ones[c];

@@ -48,7 +48,7 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
             if (l > 1) vars += squares / (l - 1), with_var++;
             for (size_t n = b * T; n < (b + 1) * T; n++)
                 if (l < 2 || !valid[n]) // the only valid token, or a pad
-                    cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+                    cr_expect(y[n * C + c] == (valid[n] ? (real)c : 0) && dx[n * C + c] == 0);
         }
         cr_assert(with_mean == 9 && with_var == 7);
         cr_expect_float_eq((double)in.norm.state[0][c], 0.1 * means / with_mean, 1e-6);
@@ -172,7 +172,8 @@ Test(norm, batch_by_position_counts_valid_tokens) {
                 if (valid[n]) sum += (double)x[n * C + c], l++;
             for (size_t n = t; n < N; n += T) {
                 if (valid[n]) squares += pow((double)x[n * C + c] - sum / l, 2);
-                if (l < 2 || !valid[n]) cr_expect(y[n * C + c] == (real)c && dx[n * C + c] == 0);
+                if (l < 2 || !valid[n])
+                    cr_expect(y[n * C + c] == (valid[n] ? (real)c : 0) && dx[n * C + c] == 0);
             }
             cr_assert(l == (double)valid_at[t]);
             cr_expect_float_eq((double)bn.norm.state[0][t * C + c], l > 0 ? 0.1 * sum / l : 0,

@@ -1,0 +1,314 @@
+/* Sums over the tokens of a set, for pool.c.
+
+   The moment about the mean is exact to rounding for any offset of x: each block of tokens computes
+   its mean and its sum of squares about that mean, and two runs of tokens are merged by the rule of
+   Chan, Golub and LeVeque (1979). With N1 and N2 tokens, d = mean_2 - mean_1 and
+   f = N2 / (N1 + N2),
+
+     mean = mean_1 + f d,  squares = squares_1 + squares_2 + f N1 d^2
+
+   A mean is kept as its difference from one token of its part, so that an offset of x costs no
+   digits. The full batch has several parts; any other set is one. */
+#include "model/math/ranks.h"
+#include "model/norm/pool.h"
+#include <string.h>
+
+/* ---- sets ---- */
+
+/* A set: its row k is token first + k step of the pass. */
+struct set {
+    const struct pool *pool;
+    const struct tokens *tokens;
+    size_t number, first, step;
+    struct parts parts; // of its rows
+};
+
+/* Set i. Sequence b is in set floor(b sets / B), so sizes of sets differ by one sequence at most. The
+   full batch has the parts of the pass, unless norms pool over this rank's tokens only. */
+static struct set set_at(const struct pool *pool, const struct tokens *tokens, size_t i) {
+    const size_t B = tokens->B, T = tokens->T, sets = pool->sets;
+    if (pool->positions) return (struct set){pool, tokens, i, i, T, parts_one(B)};
+    const size_t begin = (i * B + sets - 1) / sets, end = ((i + 1) * B + sets - 1) / sets;
+    const bool one = sets > 1 || tokens->local || !tokens->parts.each;
+    return (struct set){pool,      tokens, i,
+                        begin * T, 1,      one ? parts_one((end - begin) * T) : tokens->parts};
+}
+
+static bool counts(const struct set *s, size_t row) {
+    return token_counts(s->tokens, s->first + row * s->step);
+}
+
+static size_t count(const struct set *s, struct range rows) {
+    size_t valid = 0;
+    for (size_t row = rows.begin; row < rows.end; row++) valid += counts(s, row);
+    return valid;
+}
+
+/* The number of valid tokens among these rows of the full batch. The pass may have only some of
+   the rows: tokens->valid starts at its first one. */
+static size_t count_batch(const struct set *s, struct range rows) {
+    struct tokens all = *s->tokens;
+    struct set set = *s;
+    if (!all.valid) return rows.end - rows.begin;
+    all.valid -= s->parts.first / (all.rows_per_token ? all.rows_per_token : 1);
+    set.tokens = &all;
+    return count(&set, rows);
+}
+
+size_t pool_count(const struct pool *pool, const struct tokens *tokens, size_t i) {
+    const struct set set = set_at(pool, tokens, i);
+    return count_batch(&set, (struct range){0, set.parts.all});
+}
+
+/* The row of x (B,T,C), or of its gradient. */
+static const real *row_of(const struct set *s, const real *x, size_t row) {
+    return x + (s->first + row * s->step) * s->pool->C;
+}
+
+/* The first valid row of x in the part that has this row, or the part's last row. */
+static const real *origin_of(const struct set *s, const real *x, size_t row) {
+    size_t first = row - (s->parts.first + row) % s->parts.each;
+    size_t end = size_min(first + s->parts.each, s->parts.rows);
+    while (first + 1 < end && !counts(s, first)) first++;
+    return row_of(s, x, first);
+}
+
+/* ---- a block of rows: two sums (2,C) ---- */
+
+size_t pool_blocks(const struct pool *pool, size_t B, size_t T) {
+    return team_row_blocks(pool->positions ? B : (B + pool->sets - 1) / pool->sets * T);
+}
+
+static real *block_sums(const struct set *s, size_t row) {
+    size_t block = s->number * pool_blocks(s->pool, s->tokens->B, s->tokens->T) + row / ROWS;
+    return s->pool->blocks + 2 * block * s->pool->C;
+}
+
+typedef void block_function(const struct set *s, struct range rows, real *sums, const real *x,
+                            const real *dy);
+
+/* The mean of x and sum (x - mean)^2. The mean is relative to the part's origin, so that an offset of
+   x costs no digits. */
+static void block_moments(const struct set *s, struct range rows, real *sums, const real *x,
+                          const real *dy) {
+    size_t C = s->pool->C, valid = count(s, rows);
+    const real *origin = origin_of(s, x, rows.begin);
+    real *mean = sums, *squares = sums + C;
+    for (size_t n = rows.begin; n < rows.end; n++) {
+        const real *row = row_of(s, x, n);
+        if (counts(s, n))
+#pragma omp simd
+            for (size_t c = 0; c < C; c++) mean[c] += row[c] - origin[c];
+    }
+#pragma omp simd
+    for (size_t c = 0; c < C; c++) mean[c] /= (real)(valid ? valid : 1);
+    for (size_t n = rows.begin; n < rows.end; n++) {
+        const real *row = row_of(s, x, n);
+        if (counts(s, n))
+#pragma omp simd
+            for (size_t c = 0; c < C; c++) {
+                real deviation = row[c] - origin[c] - mean[c];
+                squares[c] = mul_add(deviation, deviation, squares[c]);
+            }
+    }
+}
+
+/* sum x^2, and zeros. */
+static void block_squares(const struct set *s, struct range rows, real *sums, const real *x,
+                          const real *dy) {
+    for (size_t n = rows.begin; n < rows.end; n++) {
+        const real *row = row_of(s, x, n);
+        if (counts(s, n))
+#pragma omp simd
+            for (size_t c = 0; c < s->pool->C; c++) sums[c] = mul_add(row[c], row[c], sums[c]);
+    }
+}
+
+/* sum dy and sum dy xhat */
+static void block_gradients(const struct set *s, struct range rows, real *sums, const real *x,
+                            const real *dy) {
+    size_t C = s->pool->C;
+    const real *mean = s->pool->mean + s->number * C, *rstd = s->pool->rstd + s->number * C;
+    real *along_xhat = sums + C;
+    for (size_t n = rows.begin; n < rows.end; n++) {
+        const real *row = row_of(s, x, n), *drow = row_of(s, dy, n);
+        if (!s->tokens->training || counts(s, n))
+#pragma omp simd
+            for (size_t c = 0; c < C; c++) {
+                real xhat = (row[c] - mean[c]) * rstd[c];
+                sums[c] += drow[c];
+                along_xhat[c] = mul_add(drow[c], xhat, along_xhat[c]);
+            }
+    }
+}
+
+/* The calling thread's blocks of all sets; then a barrier. */
+static void sum_blocks(const struct pool *pool, const struct tokens *tokens, block_function *sum,
+                       const real *x, const real *dy) {
+    const size_t blocks = pool_blocks(pool, tokens->B, tokens->T);
+    const struct range own = team_part(pool->sets * blocks, 1);
+    for (size_t i = own.begin; i < own.end; i++) {
+        const struct set set = set_at(pool, tokens, i / blocks);
+        const struct range rows = {i % blocks * ROWS,
+                                   size_min((i % blocks + 1) * ROWS, set.parts.rows)};
+        if (rows.begin >= rows.end) continue; // the set has fewer blocks than the largest one
+        real *sums = block_sums(&set, rows.begin);
+        memset(sums, 0, 2 * pool->C * sizeof(real));
+        sum(&set, rows, sums, x, dy);
+    }
+    profile_lap(PROFILE_NORM);
+    team_barrier();
+}
+
+/* ---- from blocks to a set ---- */
+
+static real *stack_at(const struct pool *pool, size_t slot) { // (3,C)
+    return pool->stack + 3 * slot * pool->C;
+}
+
+/* A run of tokens: how many are valid, and for each channel a token as the origin of `mean`. */
+struct moments {
+    size_t valid;
+    real *origin, *mean, *squares; // (C)
+};
+
+static struct moments moments_at(const struct pool *pool, size_t slot, size_t valid) {
+    real *origin = stack_at(pool, slot);
+    return (struct moments){valid, origin, origin + pool->C, origin + 2 * pool->C};
+}
+
+/* Merges b into a, for these channels. Returns the number of valid tokens of both. */
+static size_t merge_moments(struct moments a, struct moments b, struct range channels) {
+    if (!b.valid) return a.valid;
+    size_t total = a.valid + b.valid;
+    real fraction = (real)b.valid / (real)total, before = (real)a.valid;
+#pragma omp simd
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        real difference = (b.origin[c] - a.origin[c]) + (b.mean[c] - a.mean[c]);
+        a.mean[c] += difference * fraction;
+        a.squares[c] += b.squares[c] + difference * difference * before * fraction;
+    }
+    return total;
+}
+
+/* Adds two arrays (C) each, for these channels. */
+static void add_sums(size_t C, real *to, const real *from, struct range channels) {
+#pragma omp simd
+    for (size_t c = channels.begin; c < channels.end; c++) {
+        to[c] += from[c];
+        to[C + c] += from[C + c];
+    }
+}
+
+/* The state of adding up the blocks of a set, part by part, into slot 0 of the stack, for the calling
+   thread's channels. */
+struct fold {
+    const struct set *set;
+    struct range channels;
+    const real *x;              // (B,T,C), of moments; NULL: sums
+    size_t valid[PARTS_HEIGHT]; // tokens of each entry
+};
+
+/* The moments or sums of a part from those of its blocks, in its slot of the stack. Returns the number
+   of valid tokens. */
+static size_t fold_part(const struct fold *f, const struct parts_piece *piece) {
+    const struct set *s = f->set;
+    const size_t C = s->pool->C;
+    struct moments part = moments_at(s->pool, piece->slot, 0);
+    const real *origin = f->x ? origin_of(s, f->x, piece->rows.begin) : NULL;
+    for (size_t c = f->channels.begin; c < f->channels.end; c++) {
+        part.origin[c] = origin ? origin[c] : 0;
+        part.mean[c] = part.squares[c] = 0;
+    }
+    for (size_t begin = piece->rows.begin; begin < piece->rows.end; begin += ROWS) {
+        real *sums = block_sums(s, begin);
+        if (!f->x) {
+            add_sums(C, part.origin, sums, f->channels);
+            continue;
+        }
+        const size_t valid = count(s, team_row_block(begin, piece->rows));
+        const struct moments block = {valid, part.origin, sums, sums + C};
+        part.valid = merge_moments(part, block, f->channels);
+    }
+    return part.valid;
+}
+
+/* Merges the entry that was just written to its slot with those before it, as parts.h says. */
+static void push(struct fold *f, struct parts_place place, size_t valid) {
+    const struct pool *pool = f->set->pool;
+    f->valid[place.slot] = valid;
+    for (size_t at = place.slot, i = 0; i < place.merges; i++, at--) {
+        if (f->x)
+            merge_moments(moments_at(pool, at - 1, f->valid[at - 1]),
+                          moments_at(pool, at, f->valid[at]), f->channels);
+        else
+            add_sums(pool->C, stack_at(pool, at - 1), stack_at(pool, at), f->channels);
+        f->valid[at - 1] += f->valid[at];
+    }
+}
+
+/* Adds up the stacks of all ranks in the order of the parts, if ranks share the batch. */
+static void fold_ranks(struct fold *f) {
+    const struct parts *parts = &f->set->parts;
+    const struct pool *pool = f->set->pool;
+    const size_t C = pool->C, all = parts_count(parts);
+    const real *entry = ranks_stacks(parts, pool->stack, 3 * C);
+    for (size_t rank = 0; rank < ranks_count(); rank++) {
+        struct range run = ranks_cut(all, rank), tree;
+        for (tree.begin = run.begin; tree.begin < run.end; tree.begin = tree.end, entry += 3 * C) {
+            tree.end = parts_subtree_end(tree.begin, run.end, all);
+            const struct parts_place place = parts_place(0, tree, all);
+            const struct range rows = {tree.begin * parts->each,
+                                       size_min(tree.end * parts->each, parts->all)};
+            for (size_t i = 0; i < 3 * C; i += C)
+                memcpy(stack_at(pool, place.slot) + i + f->channels.begin,
+                       entry + i + f->channels.begin,
+                       (f->channels.end - f->channels.begin) * sizeof(real));
+            push(f, place, count_batch(f->set, rows));
+        }
+    }
+}
+
+/* Adds up the blocks' moments of x, or their sums if x is NULL, in slot 0. */
+static void fold_set(const struct set *s, const real *x) {
+    struct fold f = {.set = s, .channels = pool_channels(s->pool->C), .x = x};
+    struct parts_piece piece;
+    for (size_t row = 0; row < s->parts.rows; row = piece.rows.end) {
+        piece = parts_piece(&s->parts, row, s->parts.rows);
+        push(&f, (struct parts_place){piece.slot, piece.merges}, fold_part(&f, &piece));
+    }
+    if (s->parts.shared) fold_ranks(&f);
+}
+
+/* ---- all sets ---- */
+
+void pool_moments(const struct pool *pool, const struct tokens *tokens, const real *x,
+                  bool centred) {
+    const struct range channels = pool_channels(pool->C);
+    sum_blocks(pool, tokens, centred ? block_moments : block_squares, x, NULL);
+    for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
+        const struct set set = set_at(pool, tokens, i);
+        const struct moments all = moments_at(pool, 0, pool_count(pool, tokens, i));
+        const real per_token = 1 / (real)(all.valid ? all.valid : 1);
+        fold_set(&set, centred ? x : NULL);
+        for (size_t c = channels.begin; c < channels.end; c++) {
+            pool->mean[at + c] = centred ? all.origin[c] + all.mean[c] : 0;
+            pool->moment[at + c] = (centred ? all.squares[c] : all.origin[c]) * per_token;
+        }
+    }
+}
+
+void pool_gradient_sums(const struct pool *pool, const struct tokens *tokens, const real *dy,
+                        const real *x) {
+    const struct range channels = pool_channels(pool->C);
+    const real *sums = stack_at(pool, 0); // (2,C)
+    sum_blocks(pool, tokens, block_gradients, x, dy);
+    for (size_t i = 0, at = 0; i < pool->sets; i++, at += pool->C) {
+        const struct set set = set_at(pool, tokens, i);
+        fold_set(&set, NULL);
+        for (size_t c = channels.begin; c < channels.end; c++) {
+            pool->along_ones[at + c] = sums[c];
+            pool->along_xhat[at + c] = sums[pool->C + c];
+        }
+    }
+}
