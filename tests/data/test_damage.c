@@ -109,16 +109,12 @@ static void expect_text_damage(const char *name, const char *value, int status, 
 }
 
 Test(damage, texts_that_contradict_the_arrays) {
-    static const char why[] =
-        "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and its arrays";
-    expect_text_damage("n-layer", "10000", STATUS_MACHINE, why);
-    expect_text_damage("n-embd", "1000000", STATUS_MACHINE, why);
-    expect_text_damage("block-size", "1000000000", STATUS_MACHINE, why);
-    expect_text_damage("bias", "off", STATUS_MACHINE, why);
+    expect_text_damage(
+        "n-layer", "10000", STATUS_MACHINE,
+        "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and "
+        "its arrays");
     expect_text_damage("norm", "rms", STATUS_MACHINE,
                        "transformer.h.0.ln_1.bias: is not part of this model");
-    expect_text_damage("placement", "post", STATUS_MACHINE,
-                       "transformer.ln_f.weight: is not part of this model");
 }
 
 Test(damage, texts_that_are_out_of_range) {
@@ -165,17 +161,6 @@ Test(damage, steps_that_are_none) {
     }
 }
 
-Test(damage, vocabularies) {
-    load("run/model.safetensors");
-    set_text("vocabulary", "2 1");
-    save("run/model.safetensors");
-    train_refuses(STATUS_MACHINE, "its vocabulary is not a list of ascending code points",
-                  "--generate=run");
-    set_text("vocabulary", "10 32");
-    save("run/model.safetensors");
-    train_refuses(STATUS_MACHINE, "characters, but its vocabulary has 2", "--generate=run");
-}
-
 static void poke(const void *name) { // nan in place of its first element
     static float values[1000];
     struct stored *changed = array(name);
@@ -208,47 +193,8 @@ Test(damage, a_model_that_gives_nan) {
     train_refuses(STATUS_DIVERGED, "its loss is nan", "--evaluate=run");
 }
 
-static void transpose(const void *name) {
-    size_t *shape = array(name)->shape, rows = shape[0];
-    shape[0] = shape[1];
-    shape[1] = rows;
-}
-
-static void flatten(const void *name) {
-    struct stored *changed = array(name);
-    changed->shape[0] = stored_count(changed);
-    changed->dimensions = 1;
-}
-
-static void retype(const void *name) { // the same bytes as whole numbers
-    struct stored *changed = array(name);
-    changed->type = STORED_I64 + 1; // BOOL
-    changed->shape[1] *= 4;
-}
-
 static void rename_it(const void *name) {
     array(name)->name = "x";
-}
-
-static void add(const void *name) {
-    edited.arrays[edited.array_count] = *array(name);
-    edited.arrays[edited.array_count++].name = "x";
-}
-
-Test(damage, arrays_of_another_shape) {
-    static const char mlp[] = "transformer.h.0.mlp.c_fc.weight";
-    expect_damage(transpose, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": its shape does not fit 8 channels");
-    expect_damage(flatten, ATTENTION, STATUS_MACHINE,
-                  ATTENTION ": its shape does not fit 8 channels");
-    expect_damage(transpose, mlp, STATUS_MACHINE,
-                  "transformer.h.0.mlp.c_fc.weight: its shape differs from that");
-    expect_damage(retype, mlp, STATUS_MACHINE,
-                  "transformer.h.0.mlp.c_fc.weight: its shape differs from that");
-    expect_damage(rename_it, mlp, STATUS_MACHINE, "x: is not part of this model");
-    expect_damage(add, mlp, STATUS_MACHINE, "x: is not part of this model");
-    expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
-                  "its model has no characters, channels, positions or layers");
 }
 
 /* An embedding with many channels is cheap; the matrices that it implies are not. */
@@ -274,6 +220,8 @@ static void empty(const void *name) { // this many positions, of no channels
 }
 
 Test(damage, sizes_that_the_arrays_do_not_bear_out) {
+    expect_damage(rename_it, ATTENTION, STATUS_MACHINE,
+                  "its model has no characters, channels, positions or layers");
     expect_damage(widen, NULL, STATUS_MACHINE,
                   ATTENTION ": its shape does not fit 100000 channels");
     expect_damage(widen, ATTENTION, STATUS_MACHINE,
