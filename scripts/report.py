@@ -57,7 +57,7 @@ def options_of(words):
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
                         help="text to train on (default: the first of data/corpora; --full: all of them)")
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
-                        help="another text, which only E23 trains on")
+                        help="another text, which only E23 and E26 train on")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
@@ -196,8 +196,8 @@ def run_list(options, lab, path, alone):
 
 
 def expect_same_numbers(options, lab, runs):
-    """Of the runs whose measurements are taken over, repeats the first of each norm that is not here. Another compiler
-    or vector width, or a program that has changed, gives other numbers, which must not be mixed with these."""
+    """Of the runs whose measurements are taken over, repeats one per norm. Another compiler or vector width, or a program
+    that has changed, gives other numbers, which must not be mixed with these. Depth and high rates amplify rounding."""
     taken = [run for run in runs if any(lab.records.is_taken_over(lab.name_of(run), measure)
                                         for measure in run.measures)]
     if not lab.records.known.keys() - lab.records.programs.keys():
@@ -205,8 +205,8 @@ def expect_same_numbers(options, lab, runs):
     if not taken:
         say(f"--continue={options.other}: has nothing of these runs")
     some = {}
-    for run in taken if not options.page else ():
-        if lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):
+    for run in sorted(taken, key=lambda run: (int(run.options["n-layer"]), float(run.options.get("learning-rate", 0)))):
+        if not options.page and lab.records.is_taken_over(lab.name_of(run), "ending") and not lab.ended(run):
             some.setdefault(run.options["norm"], run)
     if some:
         path = os.path.join(options.out, "wanted.txt")

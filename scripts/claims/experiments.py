@@ -220,6 +220,16 @@ EXPERIMENTS = [
         "three times the updates.",
         SMALL_MODELS + " Even the longer runs read the largest part less than once.", recipes.norm_free_runs, across=True,
         figure=(dots("val_loss", own=True), lines("characters", "val_loss")), metrics=("val_loss", "learning_rate")),
+    Experiment(
+        "E26", "Findings on other texts",
+        "Do the findings on small batches, outlier channels, deep models and running statistics hold on other texts, with a "
+        "tuned initialization?",
+        "the text (--other-corpus=FILE); norm with one and four sequences per batch; norm with one channel of the initial "
+        "position embedding multiplied by 1000; placement and initialization with 16 layers and no warm-up. Initialization "
+        "and learning rate are tuned on the first text, as in E20, except for deep models.",
+        SMALL_MODELS, recipes.finding_runs, across=True,
+        figure=(lines("batch", "val_loss"), dots("val_loss", start=True), dots("above_frequencies", depth="deep"), dots("own_gap")),
+        metrics=("val_loss", "above_frequencies", "own_gap", "learning_rate")),
 ]
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}

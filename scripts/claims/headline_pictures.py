@@ -161,14 +161,18 @@ def by_optimizer(facts, title):
 
 
 def deep_losses(facts, title):
-    """The final losses of all seeds of deep models, by placement."""
-    figure, axes = titled(title, 1.7)
-    for place, name in enumerate(("pre", "post")):
-        for cell in facts.cells("E8"):
-            series = facts.series("E8", cell, "val_loss", f"depth=16 init=xavier norm=ln placement={name} warmup=0")
-            losses = [loss for loss in series.values() if math.isfinite(loss)]
-            axes.plot(losses, [place] * len(losses), "o", markerfacecolor="none", color=COLOURS[place], markersize=5)
-    axes.set_yticks([0, 1], ["Pre-LN", "Post-LN"])
-    axes.set_ylim(1.5, -0.5)
-    axes.set_xlabel("validation loss of each seed (nats)")
+    """The loss of deep models without warm-up minus the entropy of the characters' frequencies: all texts and seeds, by
+    placement and initialization."""
+    figure, axes = titled(title, 1.9)
+    labels = []
+    for place, name in (("pre", "Pre-LN"), ("post", "Post-LN")):
+        for init, words in (("0.08", "standard deviation 0.08"), ("xavier", "Xavier")):
+            for cell in facts.cells("E26"):
+                series = facts.series("E26", cell, "above_frequencies", f"depth=deep init={init} placement={place}")
+                axes.plot([*series.values()], [len(labels)] * len(series), "o", markerfacecolor="none",
+                          color=COLOURS[place == "post"], markersize=5)
+            labels.append(f"{name}, {words}")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel("loss minus the entropy of the characters' frequencies (nats)")
     return figure

@@ -99,7 +99,15 @@ ONE, FOUR = (difference("E3", "val_loss", "norm=bn", "norm=ln", at=f"batch={batc
 COST = {norm: difference("E9", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
 LEAK = {norm: value("E7", "learned_leak", f"batch=1 norm={norm} text=random") for norm in ("ln", "bn")}
 OWN = value("E2", "own_gap", "norm=bn")
-DEEP = difference("E8", "val_loss", "placement=post", "placement=pre", at="depth=16 init=xavier norm=ln warmup=0")
+
+# The same on every text, with initializations and learning rates that were tuned on the first one.
+TUNED_ONE, TUNED_FOUR = (difference("E26", "val_loss", "norm=bn", "norm=ln", at=f"batch={batch}") for batch in (1, 4))
+TUNED_COST = {norm: difference("E26", "val_loss", "start=x1000", "start=x1", at=f"norm={norm}") for norm in ("ln", "bn")}
+TUNED_OWN = value("E26", "own_gap", "norm=bn start=x1")
+DEEP = {(place, init): value("E26", "above_frequencies", f"depth=deep init={init} placement={place}")
+        for place in ("pre", "post") for init in ("xavier", "0.08")}
+DEEP_GAP = {init: difference("E26", "val_loss", "placement=post", "placement=pre", at=f"depth=deep init={init}")
+            for init in ("xavier", "0.08")}
 
 
 # On other texts: losses minus LayerNorm's. With other optimizers: losses minus AdamW's.
@@ -160,26 +168,39 @@ def recipe_evidence(facts):
 
 
 def one_sequence_evidence(facts):
-    return (f"BatchNorm's loss minus LayerNorm's is {span_of(ONE, facts, sign=True)} nats with one sequence per batch, and "
-            f"{span_of(FOUR, facts, sign=True)} nats with four. All of these models train on the same number of characters. In "
-            "training, BatchNorm's statistics include later characters of the sequence, so the model can learn to read them. "
-            "Random text shows this, because it cannot be predicted: with one sequence per batch, BatchNorm's training loss "
-            f"falls {span_of(LEAK['bn'], facts)} nats below chance.")
+    return (f"BatchNorm's loss minus LayerNorm's is {spans([ONE, TUNED_ONE], facts)} nats with one sequence per batch, and "
+            f"{spans([FOUR, TUNED_FOUR], facts)} nats with four. This holds {on_texts(TUNED_ONE, facts)}. All of these models "
+            "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
+            "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
+            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below chance.")
+
+
+def on_texts(quantity, facts):
+    """Where the rule was tested."""
+    count = texts_of(quantity, facts)
+    return f"on {count} text{'s' * (count > 1)}, with GPT-2's and with a tuned initialization"
 
 
 def outlier_evidence(facts):
     return ("Before training, one channel of the position embedding is multiplied by 1000. This changes LayerNorm's loss by "
-            f"{span_of(COST['ln'], facts, sign=True)} nats and BatchNorm's by {span_of(COST['bn'], facts, sign=True)} nats.")
+            f"{spans([COST['ln'], TUNED_COST['ln']], facts)} nats and BatchNorm's by "
+            f"{spans([COST['bn'], TUNED_COST['bn']], facts)} nats. This holds {on_texts(TUNED_COST['ln'], facts)}.")
 
 
 def running_evidence(facts):
     return ("BatchNorm evaluates with running statistics. With 12 sequences per batch, evaluation with the batch's own "
-            f"statistics changes the loss by {span_of(OWN, facts, sign=True)} nats.")
+            f"statistics changes the loss by {spans([OWN, TUNED_OWN], facts)} nats, {on_texts(TUNED_OWN, facts)}. Where the change is "
+            "large, running statistics are the better ones.")
 
 
 def deep_evidence(facts):
-    return (f"With 16 layers, Xavier's initialization and no warm-up, the loss of Post-LN models is {span_of(DEEP, facts)} "
-            "nats above that of Pre-LN models.")
+    learned = {key: span_of(quantity, facts, sign=True) for key, quantity in DEEP.items()}
+    return ("With 16 layers, no warm-up and the learning rate 0.001, the loss of Post-LN models minus that of Pre-LN models is "
+            f"{span_of(DEEP_GAP['xavier'], facts, sign=True)} nats with Xavier's initialization, and "
+            f"{span_of(DEEP_GAP['0.08'], facts, sign=True)} nats with the initial standard deviation 0.08, on "
+            f"{texts_of(DEEP_GAP['0.08'], facts)} texts. With Xavier's, Post-LN models learn only how frequent each character is: "
+            f"their loss minus the entropy of these frequencies is {learned['post', 'xavier']} nats. With 0.08 it is "
+            f"{learned['post', '0.08']}, and {learned['pre', '0.08']} for Pre-LN models.")
 
 
 FINDINGS = [
@@ -199,19 +220,21 @@ FINDINGS = [
             lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}),
             f"{FULL} --only={NORMS_AT}"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
-            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH)),
+            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
+                   above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH)),
             one_sequence_evidence,
-            lambda facts: f"With one sequence per batch, BatchNorm's loss is {span_of(ONE, facts)} nats above LayerNorm's, "
+            lambda facts: f"With one sequence per batch, BatchNorm's loss is {spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's, "
             "because BatchNorm learns to read the future. With four sequences, BatchNorm's loss minus LayerNorm's is "
-            f"{span_of(FOUR, facts, sign=True)} nats.",
-            pictures.over_batches, f"{FULL} --only=E3"),
+            f"{spans([FOUR, TUNED_FOUR], facts)} nats.",
+            pictures.over_batches, f"{FULL} --only=E3,E7,E26"),
     Finding("outlier", "LayerNorm suffers from an outlier channel, BatchNorm does not",
-            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA)), outlier_evidence,
-            lambda facts: f"One outlier channel raises LayerNorm's loss by {span_of(COST['ln'], facts)} nats. It does not raise "
-            "BatchNorm's.",
-            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": COST["ln"], "BatchNorm": COST["bn"]},
+            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA), above(TUNED_COST["ln"], MUCH),
+                   below(TUNED_COST["bn"], DELTA)), outlier_evidence,
+            lambda facts: "One outlier channel raises LayerNorm's loss by "
+            f"{spans([COST['ln'], TUNED_COST['ln']], facts, sign=False)} nats. It does not raise BatchNorm's.",
+            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": TUNED_COST["ln"], "BatchNorm": TUNED_COST["bn"]},
                                                "loss with the outlier minus loss without it (nats)"),
-            f"{FULL} --only=E9"),
+            f"{FULL} --only=E9,E26"),
     Finding("rms", "RMSNorm equals LayerNorm", all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
             lambda facts: f"RMSNorm equals LayerNorm: its loss minus LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on "
             "average.",
@@ -225,15 +248,17 @@ FINDINGS = [
             lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
             "BatchNorm brings SGD closest to AdamW.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
-    Finding("deep", "Without warm-up, deep Pre-LN models train and deep Post-LN models do not", above(DEEP, MUCH),
+    Finding("deep", "Whether deep Post-LN models train without warm-up depends on their initialization",
+            all_of(above(DEEP_GAP["xavier"], MUCH), below(DEEP_GAP["0.08"], MUCH)),
             deep_evidence,
-            lambda facts: "Without warm-up, deep Pre-LN models train and deep Post-LN models do not: the losses "
-            f"differ by {span_of(DEEP, facts)} nats.",
-            pictures.deep_losses, f"{FULL} --size=XS --only=E8"),
-    Finding("running", "BatchNorm's running statistics are good enough", within(OWN, MUCH), running_evidence,
+            lambda facts: "Whether deep Post-LN models train without warm-up depends on their initialization: with "
+            "Xavier's they learn only how frequent each character is, and with a smaller one they train.",
+            pictures.deep_losses, f"{FULL} --size=XS --only=E26"),
+    Finding("running", "BatchNorm's running statistics are good enough", all_of(above(OWN, -MUCH), above(TUNED_OWN, -MUCH)),
+            running_evidence,
             lambda facts: "BatchNorm's running statistics are good enough: the batch's own change the loss by "
-            f"{span_of(OWN, facts, sign=True)} nats.",
-            lambda facts, title: pictures.rows(facts, title, {"BatchNorm": OWN},
+            f"{spans([OWN, TUNED_OWN], facts)} nats.",
+            lambda facts, title: pictures.rows(facts, title, {"BatchNorm": TUNED_OWN},
                                                "loss, own statistics minus running ones (nats)", MUCH),
-            f"{FULL} --only=E2"),
+            f"{FULL} --only=E2,E26"),
 ]

@@ -82,7 +82,7 @@ def labelled(paths, option):
 
 
 class Lab:
-    """corpora: {label: path} of the base texts; others: of those of E23 only. Their labels are `bases` and `others`.
+    """corpora: {label: path} of the base texts; others: of those of E23 and E26 only. Their labels are `bases` and `others`.
     level: mini, quick or full. records: what was measured of runs, here or elsewhere (facts.py)."""
 
     def __init__(self, train, folder, corpora, level, records, others=()):

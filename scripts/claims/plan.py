@@ -23,7 +23,7 @@ NORMS = ("none", "ln", "bn", "rms", "gn", "scale", "dyt")  # those that E1 compa
 DEFAULTS = {"placement": "pre", "init": "gpt2", "qk-norm": "off", "bn-axis": "batch+time",
             "grad-accum": 1, "dropout": 0}
 HELD_OUT = 0.1  # of the training split: what recipes are tuned on, so that they leave the validation split unread
-ROUNDS = 2  # in which a large model's recipe is searched around a smaller one's
+ROUNDS = 3  # in which a large model's recipe is searched around a smaller one's
 STDS = (0.02, 0.04, 0.08, 0.16)  # initial standard deviations of a recipe
 QUARTERS = (1e-4, 1.8e-4, 3e-4, 5.6e-4, 1e-3, 1.8e-3, 3e-3, 5.6e-3, 1e-2, 1.8e-2, 3e-2, 5.6e-2, 1e-1, 1.8e-1, 3e-1,
             5.6e-1, 1.0, 1.8, 3.0, 5.6, 10.0)

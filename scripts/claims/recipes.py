@@ -1,10 +1,11 @@
-"""The runs of E20 to E25: norms at their best recipes, one factor of a model at a time, other optimizers, other texts,
+"""The runs of E20 to E26: norms at their best recipes, one factor of a model at a time, other optimizers, other texts,
 outliers, and norm-free kinds; and those of other experiments that are judged at best recipes.
 
 A recipe is an initial standard deviation and a learning rate, tuned together (Tuning.recipes()) on seeds of their
 own and on a held-out tenth of the training split. The best two are judged with other seeds.
 """
 from dataclasses import replace
+import itertools
 
 from ablate.selection import rank
 from claims.fact_table import variant_text
@@ -26,6 +27,11 @@ LENGTHS = (100_000, 1_000_000, 4_000_000)  # characters of E25's texts
 LONGER = 3                          # times the updates on them
 ALPHAS = ((0.8, 0.2), (2.0, 0.5), (2.0, 1.0))  # initial alpha in attention and elsewhere
 PLACES = ("post", "peri", "sandwich")  # of E24 beside Pre-LN
+BATCHES = (1, 4, 32)                # sequences per batch, of E26
+BATCHED = ("ln", "bn", "gn")        # norms with them
+DEEP_LAYERS, DEEP_UPDATES, DEEP_SEEDS = 16, 600, 4  # of E26
+DEEP_INITS = {"xavier": {"init": "xavier"}, "0.08": {"init_std": 0.08}}
+LOWER_RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # for deep models and small batches
 # What E21 varies: {option: (its name in variants, its values)}.
 FACTORS = {"n_embd": ("width", (32, 64, 128)), "n_layer": ("depth", (1, 2, 4, 8)),
            "block_size": ("context", (32, 64, 128)), "max_iters": ("updates", (500, 1000, 2000, 4000))}
@@ -245,6 +251,34 @@ def part_runs(size, tuned, whole, part, count):
     tuned.wanted += whole.wanted + tuning.wanted
 
 
+def finding_runs(size, tuned):
+    """E26: what findings compare, on every text. Recipes are the best ones on the first text, but deep models differ in
+    their initialization only."""
+    rows = [{"norm": norm, **of_sequences(size, count)} for count in BATCHES for norm in BATCHED] if size.smallest else ()
+    found = {tuple(row.items()): alone(size, tuned, row, LOWER_RATES) for row in rows}
+    for label in tuned.lab.bases + tuned.lab.others if size.smallest else ():
+        for row in rows:
+            yield from judged_at(size, label, {"norm": row["norm"], "batch": row["batch_size"]}, found[tuple(row.items())], row)
+        for norm in ("ln", "bn"):
+            best = best_of(size, tuned, {"norm": norm})
+            for factor in (1, 1000):
+                measures = ("ending", "statistics") if (norm, factor) == ("bn", 1) else ("ending",)
+                for run in judged_at(size, label, {"norm": norm, "start": f"x{factor}"}, best, {"norm": norm}, measures):
+                    yield tuned.lab.with_start(run, factor)
+        for options, (init, words) in itertools.product(({"norm": "ln"}, POST), DEEP_INITS.items()):
+            variant = {"placement": options.get("placement", "pre"), "depth": "deep", "init": init}
+            for seed in size.judged(DEEP_SEEDS):
+                yield run_of(size, label, variant, seed, ("ending",), warmup_iters=0, learning_rate=DEFAULT_RATE,
+                             n_layer=size.pick(2, *2 * [DEEP_LAYERS]), max_iters=size.pick(4, *2 * [DEEP_UPDATES]),
+                             **options, **words)
+
+
+def of_sequences(size, count):
+    """Options of as many characters in batches of `count` sequences."""
+    updates = max(2, size.tokens() // (count * size["block-size"]))
+    return {"batch_size": count, "max_iters": updates, "warmup_iters": updates // 10}
+
+
 # ---- rows of other experiments at best recipes ---------------------------------------------------
 
 def placed_runs(size, tuned):
@@ -257,9 +291,9 @@ def placed_runs(size, tuned):
                                  best, options)
 
 
-def alone(size, tuned, options):
+def alone(size, tuned, options, rates=None):
     """The best recipe of a variant that no group has."""
-    found = recipes_of(size, tuned, [options]).get(tuple(options.items()))
+    found = recipes_of(size, tuned, [options], rates).get(tuple(options.items()))
     return found and found[0]
 
 

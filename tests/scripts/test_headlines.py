@@ -16,7 +16,6 @@ from claims.headlines import FINDINGS, FindingError
 NOISE = (-0.004, 0.003, 0.001, -0.002, 0.002, 0.0, -0.003, 0.003)
 SIZES = ("XS", "S", "M")
 BN = {"XS": -0.02, "S": 0.02, "M": 0.06}
-DEEP = "depth=16 init=xavier norm=ln placement={} warmup=0"
 
 
 def series(facts, experiment, cell, metric, variant, mean):
@@ -24,8 +23,10 @@ def series(facts, experiment, cell, metric, variant, mean):
         facts.add(experiment, *cell, variant, seed, metric, mean + noise * (1 + 0.1 * (len(variant) % 3)))
 
 
-GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "post": 0.5, "own": 0.01, "muon": -0.06,
-        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "none_across": 0.03}
+GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01, "muon": -0.06,
+        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "none_across": 0.03, "tuned_one": 1.1, "tuned_four": 0.0, "tuned_cost": 0.7,
+        "tuned_cost_bn": 0.0, "deep": {("pre", "xavier"): -0.6, ("post", "xavier"): 0.05, ("pre", "0.08"): -0.9, ("post", "0.08"): -0.85},
+        "tuned_own": 0.02}
 OTHERS = ("c", "german", "kjv", "tinyshakespeare")
 
 
@@ -48,6 +49,7 @@ def planted(**more):
     for text in OTHERS:
         for norm, gap in {"ln": 0, "rms": given["rms_across"], "bn": 0, "none": given["none_across"]}.items():
             series(facts, "E23", (text, "XS"), "val_loss", f"norm={norm}", 2 + gap)
+        plant_on_text(facts, (text, "XS"), given)
     for norm in ("ln", "rms", "bn", "none"):
         gains = {"adamw": 0, "muon": given["muon"], "sgd": given["sgd_bn" if norm == "bn" else "sgd"]}
         for optimizer, gap in gains.items():
@@ -64,9 +66,25 @@ def planted(**more):
             series(facts, "E9", cell, "val_loss", f"norm={norm} start=x1000", 2 + given["cost"] * (norm == "ln"))
             series(facts, "E7", cell, "learned_leak", f"batch=1 norm={norm} text=random", given["leak"] * (norm == "bn"))
         series(facts, "E2", cell, "own_gap", "norm=bn", given["own"])
-    for place, gap in ("pre", 0), ("post", given["post"]):
-        series(facts, "E8", ("tinyshakespeare", "XS"), "val_loss", DEEP.format(place), 2.8 + gap)
     return facts
+
+
+def plant_on_text(facts, cell, given):
+    """E26."""
+    for batch, gap in (1, given["tuned_one"]), (4, given["tuned_four"]), (32, -0.1):
+        for norm in ("ln", "bn", "gn"):
+            variant = f"batch={batch} norm={norm}"
+            series(facts, "E26", cell, "val_loss", variant, 2 + gap * (norm == "bn"))
+            facts.add("E26", *cell, variant, 1, "learning_rate", 0.0056)
+            facts.add("E26", *cell, variant, 1, "init_std", 0.04)
+    for norm, cost in ("ln", given["tuned_cost"]), ("bn", given["tuned_cost_bn"]):
+        series(facts, "E26", cell, "val_loss", f"norm={norm} start=x1", 2)
+        series(facts, "E26", cell, "val_loss", f"norm={norm} start=x1000", 2 + cost)
+    series(facts, "E26", cell, "own_gap", "norm=bn start=x1", given["tuned_own"])
+    for (place, init), loss in given["deep"].items():
+        variant = f"depth=deep init={init} placement={place}"
+        series(facts, "E26", cell, "above_frequencies", variant, loss)
+        series(facts, "E26", cell, "val_loss", variant, 3.3 + loss)
 
 
 def test_every_finding_holds_where_it_was_planted():
@@ -79,7 +97,11 @@ def test_every_finding_holds_where_it_was_planted():
     ("no-norm", {"none": 0.15}), ("no-norm", {"none_default": 0.05}),
     ("recipe", {"gain": 0.05}), ("batch", {"one": 0.05}), ("batch", {"leak": 0.01}), ("outlier", {"cost": 0.05}),
     ("rms", {"rms": 0.05}), ("rms", {"rms_across": 0.05}), ("no-norm", {"none_across": 0.15}),
-    ("optimizer", {"muon": 0.01}), ("optimizer", {"sgd": -0.01}), ("optimizer", {"sgd_bn": 0.09}), ("deep", {"post": 0.05}), ("running", {"own": 0.3})])
+    ("optimizer", {"muon": 0.01}), ("optimizer", {"sgd": -0.01}), ("optimizer", {"sgd_bn": 0.09}), ("running", {"own": -0.3}),
+    ("batch", {"tuned_one": 0.05}), ("batch", {"tuned_four": 0.2}), ("outlier", {"tuned_cost": 0.05}),
+    ("outlier", {"tuned_cost_bn": 0.05}), ("running", {"tuned_own": -0.2}),
+    *[("deep", {"deep": {**GOOD["deep"], one: wrong}}) for one, wrong in (
+        (("post", "xavier"), -0.55), (("post", "0.08"), -0.75), (("pre", "xavier"), 0.0))]])
 def test_a_finding_whose_rule_fails_is_named(finding, wrong):
     with pytest.raises(FindingError, match=f"^finding '{finding}' does not hold in "):
         texts.findings_text(planted(**wrong), 1000)
@@ -94,8 +116,9 @@ def test_a_finding_needs_its_facts():
 def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
     assert "1234 models" in text and "With the best recipe of each, the difference is +0.050" in text
-    assert "lowers its loss by 0.20 nats" in text and "+0.60 nats and BatchNorm's by 0.000" in text
-    assert "the loss of Post-LN models is 0.50 nats above that of Pre-LN models" in text
+    assert "lowers its loss by 0.20 nats" in text and "+0.60 to +0.70 nats and BatchNorm's by 0.000" in text
+    assert "is +0.65 nats with Xavier's initialization, and +0.050 nats" in text and "With 0.08 it is −0.85" in text
+    assert "| XS | 1 | LayerNorm or GroupNorm | Pre-LN (not compared) | 0.04 | 0.0056 |" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
     assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M." in text
