@@ -133,8 +133,8 @@ def equal_evidence(facts):
     mean, across = pooled(RMS, facts), pooled(ACROSS["rms"], facts)
     return (f"Over {places(RMS, facts)}, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average, with a "
             f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}. Over {texts_of(ACROSS['rms'], facts)} texts "
-            f"(English, German, Chinese, a word list, C and Python) the average is {nats(across[0], True)}, with an interval "
-            f"from {nats(across[1], True)} to {nats(across[2], True)}.")
+            "(English, German, Italian, Russian, Chinese, a word list, C and Python) the average is "
+            f"{nats(across[0], True)}, with an interval from {nats(across[1], True)} to {nats(across[2], True)}.")
 
 
 def none_evidence(facts):
@@ -178,7 +178,7 @@ def one_sequence_evidence(facts):
 def on_texts(quantity, facts):
     """Where the rule was tested."""
     count = texts_of(quantity, facts)
-    return f"on {count} text{'s' * (count > 1)}, with GPT-2's and with a tuned initialization"
+    return f"on {count} text{'s' * (count > 1)} with a tuned initialization, and on tiny Shakespeare with GPT-2's"
 
 
 def outlier_evidence(facts):
@@ -248,10 +248,10 @@ FINDINGS = [
             lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
             "BatchNorm brings SGD closest to AdamW.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
-    Finding("deep", "Whether deep Post-LN models train without warm-up depends on their initialization",
+    Finding("deep", "Initialization decides whether deep Post-LN models train without warm-up",
             all_of(above(DEEP_GAP["xavier"], MUCH), below(DEEP_GAP["0.08"], MUCH)),
             deep_evidence,
-            lambda facts: "Whether deep Post-LN models train without warm-up depends on their initialization: with "
+            lambda facts: "Initialization decides whether deep Post-LN models train without warm-up: with "
             "Xavier's they learn only how frequent each character is, and with a smaller one they train.",
             pictures.deep_losses, f"{FULL} --size=XS --only=E26"),
     Finding("running", "BatchNorm's running statistics are good enough", all_of(above(OWN, -MUCH), above(TUNED_OWN, -MUCH)),
