@@ -4,16 +4,14 @@ import math
 
 from matplotlib.figure import Figure
 
-from claims.fact_table import cell_order, variant_options
+from claims.fact_table import variant_options
 from claims.figures import colour_of, mean_of
-from claims.inference import MARGIN
-from claims.plan import LEVELS
 from claims.quantities import Quantity, difference, over_seeds
 from plots.looks import COLOURS
 
 WIDTH = 6.4  # inches
 KEYS = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "GroupNorm": "gn", "no norm": "none"}
-MARKS = "os^Dv"  # of texts
+TEXT_NAMES = {"tinyshakespeare": "tiny Shakespeare", "kjv": "King James Bible", "poems-zh": "Chinese poems", "words": "word list"}
 
 
 def titled(title, height, columns=1, **share):
@@ -49,31 +47,6 @@ def bar_of(axes, x, y, estimate, colour, mark="o", upright=True):
                   capsize=2, linewidth=1.2)
 
 
-def over_sizes(facts, title, gaps):
-    """Losses minus LayerNorm's over model size, a line for each norm and text."""
-    figure, axes = titled(title, 3.2)
-    cells = sorted({cell for quantity in gaps.values() for cell in estimates(quantity, facts)},
-                   key=lambda cell: (cell_order(cell), cell))
-    texts, sizes = list(dict.fromkeys(cell[0] for cell in cells)), list(dict.fromkeys(cell[1] for cell in cells))
-    for place, (name, quantity) in enumerate(gaps.items()):
-        known = estimates(quantity, facts)
-        for turn, text in enumerate(texts):
-            points = [(sizes.index(size) + 0.06 * (place + turn * 0.4 - 1.2), one) for (other, size), one in known.items()
-                      if other == text]
-            colour = colour_of(KEYS[name])
-            axes.plot([x for x, _ in points], [one.value for _, one in points], "-" if turn == 0 else "--", color=colour,
-                      linewidth=1.2, label=f"{name}, {text}")
-            for x, one in points:
-                bar_of(axes, x, one.value, one, colour, MARKS[turn % len(MARKS)])
-    axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
-    channels = {size.name: size["n-embd"] for size in LEVELS["full"][0]}
-    axes.set_xticks(range(len(sizes)), [f"{size}\n{channels[size]} channels" if size in channels else size for size in sizes])
-    axes.set_ylabel("loss minus LayerNorm's\n(nats per character)")
-    axes.legend(fontsize=8)
-    return figure
-
-
 def over_rates(facts, title):
     """Losses of tuning runs over the learning rate, a line for each norm: with nanoGPT's initialization, and with each
     norm's best one."""
@@ -97,8 +70,8 @@ def over_rates(facts, title):
         axis.set_title(panels[start], fontsize=9)
     lowest = min(one.value for points in lines.values() for _, one in points)
     axes[0].set_ylim(lowest - 0.05, lowest + 0.8)
-    axes[0].set_ylabel(f"loss, {' '.join(cell)}\n(nats per character)")
-    axes[0].legend(fontsize=8)
+    axes[0].set_ylabel(f"loss of tuning runs\n{place_text('', cell)} (nats)")
+    axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="upper center")
     return figure
 
 
@@ -122,40 +95,55 @@ def over_batches(facts, title):
         axes.set_xscale("log", base=2)
         axes.set_xticks([1, 2, 4, 8, 32], ["1", "2", "4", "8", "32"])
         axes.set_xlabel("sequences per batch")
-        axes.set_title(" ".join(cell), fontsize=9)
+        axes.set_title(place_text("", cell), fontsize=9)
     panels[0][0].set_ylabel("validation loss (nats)")
     panels[0][-1].legend(fontsize=8)
     return figure
 
 
 def rows(facts, title, quantities, label, margin=None):
-    """A row for each quantity in each text and size; margin: what counts as equal, or as little."""
-    figure, axes = titled(title, 0.9 + 0.26 * sum(len(estimates(quantity, facts)) for quantity in quantities.values()))
-    draw_rows(axes, facts, quantities, label, 6)
+    """A row for each text and size, and for each quantity in it, {norm or "norm, recipe": quantity}. Norms of one recipe
+    share a row. margin: what counts as equal, or as little."""
+    named = {name: name.partition(", ")[2] for name in quantities}
+    places = list(dict.fromkeys((named[name], cell) for name, quantity in quantities.items()
+                                for cell in estimates(quantity, facts)))
+    figure, axes = titled(title, 0.9 + 0.26 * len(places))
+    draw_rows(axes, facts, quantities, label + (f"\ngrey: at most {margin:g} from 0" if margin else ""), named, places)
     if margin:
         axes.axvspan(-margin, margin, color="0.92", zorder=0)
+    if len(quantities) > 1 and not any(named.values()):
+        for name in quantities:
+            axes.plot([], [], "o", color=colour_of(KEYS[name]), label=name)
+        axes.legend(fontsize=8)
     return figure
 
 
-def draw_rows(axes, facts, quantities, label, ticks):
-    found = [(f"{name}, {' '.join(cell)}", KEYS[name], one) for name, quantity in quantities.items()
-             for cell, one in estimates(quantity, facts).items()]
-    for place, (_, key, one) in enumerate(found):
-        bar_of(axes, one.value, place, one, colour_of(key), upright=False)
-    axes.set_yticks(range(len(found)), [name for name, _, _ in found])
-    axes.set_ylim(len(found) - 0.5, -0.5)
+def place_text(name, cell):
+    text = f"{TEXT_NAMES.get(cell[0], cell[0].capitalize())}, {cell[1]}"
+    return f"{name}: {text}" if name else text
+
+
+def draw_rows(axes, facts, quantities, label, named, places):
+    """named: {name of a quantity: that of its rows}; places: [(name, cell)] of all rows."""
+    for name, quantity in quantities.items():
+        for cell, one in estimates(quantity, facts).items():
+            bar_of(axes, one.value, places.index((named[name], cell)), one, colour_of(KEYS[name.split(",")[0]]), upright=False)
+    axes.set_yticks(range(len(places)), [place_text(*place) for place in places])
+    axes.set_ylim(len(places) - 0.5, -0.5)
     axes.axvline(0, color="0.3", linewidth=0.8)
-    axes.locator_params(axis="x", nbins=ticks)
+    axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(label)
 
 
 def by_optimizer(facts, title):
     """Losses minus AdamW's with Muon and with SGD, a row for each norm, text and size."""
-    figure, panels = titled(title, 0.9 + 0.2 * 4 * len(facts.cells("E22")), 2, sharey=True)
+    gaps = {optimizer: {norm: difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={KEYS[norm]}")
+                        for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm")} for optimizer in ("muon", "sgd")}
+    places = [(norm, cell) for norm in gaps["sgd"] for cell in facts.cells("E22") if
+              any(cell in estimates(gaps[optimizer][norm], facts) for optimizer in gaps)]
+    figure, panels = titled(title, 0.9 + 0.2 * len(places), 2, sharey=True)
     for axes, (name, optimizer) in zip(panels, (("Muon", "muon"), ("SGD with momentum", "sgd"))):
-        draw_rows(axes, facts, {
-            norm: difference("E22", "val_loss", f"optimizer={optimizer}", "optimizer=adamw", at=f"norm={KEYS[norm]}")
-            for norm in ("LayerNorm", "RMSNorm", "BatchNorm", "no norm")}, "loss minus AdamW's (nats)", 5)
+        draw_rows(axes, facts, gaps[optimizer], "loss minus AdamW's (nats)", {norm: norm for norm in gaps[optimizer]}, places)
         axes.set_title(name, fontsize=9)
     return figure
 

@@ -134,19 +134,20 @@ def equal_evidence(facts):
     return (f"Over {places(RMS, facts)}, RMSNorm's loss minus LayerNorm's is {nats(mean[0], True)} nats on average, with a "
             f"99 % interval from {nats(mean[1], True)} to {nats(mean[2], True)}. Over {texts_of(ACROSS['rms'], facts)} texts "
             "(English, German, Italian, Russian, Chinese, a word list, C and Python) the average is "
-            f"{nats(across[0], True)}, with an interval from {nats(across[1], True)} to {nats(across[2], True)}.")
+            f"{nats(across[0], True)}, with an interval from {nats(across[1], True)} to {nats(across[2], True)}. These intervals "
+            f"are random-effects intervals. Losses within {DELTA:g} nats count as equal.")
 
 
 def none_evidence(facts):
-    return ("These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm is "
-            f"{span_of(NONE_DEFAULT, facts)} nats above LayerNorm's. With the best recipe of each, the difference is "
-            f"{span_of(NONE, facts, sign=True)} nats. The recipes that are best on tiny Shakespeare were also used on "
-            f"{texts_of(ACROSS['none'], facts)} texts. There the difference is {span_of(ACROSS['none'], facts, sign=True)} nats.")
+    return (f"These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm minus LayerNorm's is "
+            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats. With the best recipe of each, it is "
+            f"{span_of(NONE, facts, sign=True)} nats. With tiny Shakespeare's best recipes on {texts_of(ACROSS['none'], facts)} "
+            f"texts, it is {span_of(ACROSS['none'], facts, sign=True)} nats.")
 
 
 def spans(quantities, facts, sign=True):
     """The range of several quantities over all texts and sizes."""
-    return span([one.value for quantity in quantities for one in estimates(quantity, facts).values()], sign)
+    return span(extremes(quantities, facts), sign)
 
 
 def optimizer_evidence(facts):
@@ -164,43 +165,56 @@ def recipe_gaps(facts):
 def recipe_evidence(facts):
     return (f"LayerNorm's best recipe lowers its loss by {span_of(GAIN, facts)} nats compared with nanoGPT's recipe (initial "
             "standard deviation 0.02, learning rate 0.001). With the best recipe of each, RMSNorm, BatchNorm and no norm differ "
-            f"from LayerNorm by at most {nats(recipe_gaps(facts))} nats.")
+            f"from LayerNorm by at most {nats(recipe_gaps(facts))} nats, at the sizes {' and '.join(sizes_of(RMS, facts))}. The "
+            "picture shows tuning runs, whose losses are those of a held-out tenth of the training text.")
+
+
+def sizes_of(quantity, facts):
+    return list(dict.fromkeys(size for _, size in estimates(quantity, facts)))
 
 
 def one_sequence_evidence(facts):
     return (f"BatchNorm's loss minus LayerNorm's is {spans([ONE, TUNED_ONE], facts)} nats with one sequence per batch, and "
-            f"{spans([FOUR, TUNED_FOUR], facts)} nats with four. This holds {on_texts(TUNED_ONE, facts)}. All of these models "
+            f"{spans([FOUR, TUNED_FOUR], facts)} nats with four. {tested_on(TUNED_ONE, facts)} All of these models "
             "train on the same number of characters. In training, BatchNorm's statistics include later characters of the "
             "sequence, so the model can learn to read them. Random text shows this, because it cannot be predicted: with one "
-            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below chance.")
+            f"sequence per batch, BatchNorm's training loss falls {span_of(LEAK['bn'], facts)} nats below that of guessing.")
 
 
-def on_texts(quantity, facts):
+def tested_on(quantity, facts):
     """Where the rule was tested."""
     count = texts_of(quantity, facts)
-    return f"on {count} text{'s' * (count > 1)} with a tuned initialization, and on tiny Shakespeare with GPT-2's"
+    return f"We tested {count} text{'s' * (count > 1)} with a tuned initialization, and tiny Shakespeare with GPT-2's (0.02)."
 
 
 def outlier_evidence(facts):
-    return ("Before training, one channel of the position embedding is multiplied by 1000. This changes LayerNorm's loss by "
-            f"{spans([COST['ln'], TUNED_COST['ln']], facts)} nats and BatchNorm's by "
-            f"{spans([COST['bn'], TUNED_COST['bn']], facts)} nats. This holds {on_texts(TUNED_COST['ln'], facts)}.")
+    return ("The outlier is artificial: before training, one channel of the position embedding is multiplied by 1000. This "
+            f"changes LayerNorm's loss by {spans([COST['ln'], TUNED_COST['ln']], facts)} nats and BatchNorm's by "
+            f"{spans([COST['bn'], TUNED_COST['bn']], facts)} nats. {tested_on(TUNED_COST['ln'], facts)}")
 
 
 def running_evidence(facts):
-    return ("BatchNorm evaluates with running statistics. With 12 sequences per batch, evaluation with the batch's own "
-            f"statistics changes the loss by {spans([OWN, TUNED_OWN], facts)} nats, {on_texts(TUNED_OWN, facts)}. Where the change is "
-            "large, running statistics are the better ones.")
+    lowest, highest = extremes([OWN, TUNED_OWN], facts)
+    return (f"BatchNorm evaluates with running statistics. {tested_on(TUNED_OWN, facts)} With 12 sequences per batch, running "
+            f"statistics raise the loss by at most {nats(max(0, -lowest))} nats compared with the batch's own statistics. On some "
+            f"texts they lower it, by up to {nats(max(0, highest))} nats.")
+
+
+def extremes(quantities, facts):
+    """(lowest, highest) mean over all texts and sizes."""
+    found = [one.value for quantity in quantities for one in estimates(quantity, facts).values()]
+    return min(found), max(found)
 
 
 def deep_evidence(facts):
     learned = {key: span_of(quantity, facts, sign=True) for key, quantity in DEEP.items()}
-    return ("With 16 layers, no warm-up and the learning rate 0.001, the loss of Post-LN models minus that of Pre-LN models is "
-            f"{span_of(DEEP_GAP['xavier'], facts, sign=True)} nats with Xavier's initialization, and "
+    return ("With 16 layers, 32 channels, no warm-up and the learning rate 0.001, the loss of Post-LN models minus that of Pre-LN "
+            f"models is {span_of(DEEP_GAP['xavier'], facts, sign=True)} nats with Xavier's initialization, and "
             f"{span_of(DEEP_GAP['0.08'], facts, sign=True)} nats with the initial standard deviation 0.08, on "
-            f"{texts_of(DEEP_GAP['0.08'], facts)} texts. With Xavier's, Post-LN models learn only how frequent each character is: "
-            f"their loss minus the entropy of these frequencies is {learned['post', 'xavier']} nats. With 0.08 it is "
-            f"{learned['post', '0.08']}, and {learned['pre', '0.08']} for Pre-LN models.")
+            f"{texts_of(DEEP_GAP['0.08'], facts)} texts. A model that knows only the frequencies of characters has the unigram "
+            f"entropy as loss. Minus this entropy, the loss of Post-LN models is {learned['post', 'xavier']} nats with Xavier's and "
+            f"{learned['post', '0.08']} with 0.08. That of Pre-LN models is {learned['pre', 'xavier']} and "
+            f"{learned['pre', '0.08']}.")
 
 
 FINDINGS = [
@@ -212,53 +226,57 @@ FINDINGS = [
             f"{span_of(GAIN, facts)} nats. After tuning, RMSNorm, BatchNorm and no norm differ from LayerNorm by at most "
             f"{nats(recipe_gaps(facts))} nats.",
             pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
-    Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
-            all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
-            lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
-            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's recipe it is "
-            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats.",
-            lambda facts, title: pictures.over_sizes(facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}),
-            f"{FULL} --only={NORMS_AT}"),
-    Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
-            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
-                   above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH)),
-            one_sequence_evidence,
-            lambda facts: f"With one sequence per batch, BatchNorm's loss is {spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's, "
-            "because BatchNorm learns to read the future. With four sequences, BatchNorm's loss minus LayerNorm's is "
-            f"{spans([FOUR, TUNED_FOUR], facts)} nats.",
-            pictures.over_batches, f"{FULL} --only=E3,E7,E26"),
-    Finding("outlier", "LayerNorm suffers from an outlier channel, BatchNorm does not",
-            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA), above(TUNED_COST["ln"], MUCH),
-                   below(TUNED_COST["bn"], DELTA)), outlier_evidence,
-            lambda facts: "One outlier channel raises LayerNorm's loss by "
-            f"{spans([COST['ln'], TUNED_COST['ln']], facts, sign=False)} nats. It does not raise BatchNorm's.",
-            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": TUNED_COST["ln"], "BatchNorm": TUNED_COST["bn"]},
-                                               "loss with the outlier minus loss without it (nats)"),
-            f"{FULL} --only=E9,E26"),
-    Finding("rms", "RMSNorm equals LayerNorm", all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
-            lambda facts: f"RMSNorm equals LayerNorm: its loss minus LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on "
+    Finding("rms", f"RMSNorm equals LayerNorm within {DELTA:g} nats",
+            all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
+            lambda facts: f"RMSNorm equals LayerNorm within {DELTA:g} nats: its loss minus LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on "
             "average.",
-            lambda facts, title: pictures.rows(facts, title, {"RMSNorm": RMS}, "loss minus LayerNorm's (nats)", DELTA),
+            lambda facts, title: pictures.rows(facts, title, {"RMSNorm, best recipe": RMS, "RMSNorm, tiny Shakespeare's recipe": ACROSS["rms"]},
+                                               "loss minus LayerNorm's (nats)", DELTA),
             f"{FULL} --only={NORMS_AT},E23"),
-    Finding("optimizer", "Muon beats AdamW with every norm; BatchNorm brings SGD closest to AdamW",
+    Finding("optimizer", "Muon beats AdamW with every norm; SGD is closest with BatchNorm",
             all_of(*[below(quantity, 0) for quantity in MUON.values()],
                    *[below(rise("E22", "val_loss", ("norm=bn", f"norm={norm}"), "optimizer=sgd", "optimizer=adamw"), 0)
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
             lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
-            "BatchNorm brings SGD closest to AdamW.",
+            "SGD comes closest to AdamW with BatchNorm.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
+    Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
+            all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
+                   above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH)),
+            one_sequence_evidence,
+            lambda facts: "With one sequence per batch, BatchNorm's loss is "
+            f"{spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's, and BatchNorm learns to read the future. With "
+            f"four sequences, BatchNorm's loss minus LayerNorm's is {spans([FOUR, TUNED_FOUR], facts)} nats.",
+            pictures.over_batches, f"{FULL} --only=E3,E7,E26"),
     Finding("deep", "Initialization decides whether deep Post-LN models train without warm-up",
             all_of(above(DEEP_GAP["xavier"], MUCH), below(DEEP_GAP["0.08"], MUCH)),
             deep_evidence,
             lambda facts: "Initialization decides whether deep Post-LN models train without warm-up: with "
             "Xavier's they learn only how frequent each character is, and with a smaller one they train.",
             pictures.deep_losses, f"{FULL} --size=XS --only=E26"),
+    Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
+            all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
+            lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
+            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's recipe it is "
+            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats.",
+            lambda facts, title: pictures.rows(facts, title, {
+                "no norm, nanoGPT's recipe": NONE_DEFAULT, "no norm, best recipe": NONE,
+                "no norm, tiny Shakespeare's recipe": ACROSS["none"]}, "loss minus LayerNorm's (nats)", MUCH),
+            f"{FULL} --only={NORMS_AT},E23"),
     Finding("running", "BatchNorm's running statistics are good enough", all_of(above(OWN, -MUCH), above(TUNED_OWN, -MUCH)),
             running_evidence,
-            lambda facts: "BatchNorm's running statistics are good enough: the batch's own change the loss by "
-            f"{spans([OWN, TUNED_OWN], facts)} nats.",
+            lambda facts: "BatchNorm's running statistics are good enough: compared with the batch's own, they raise the loss by at "
+            f"most {nats(max(0, -extremes([OWN, TUNED_OWN], facts)[0]))} nats.",
             lambda facts, title: pictures.rows(facts, title, {"BatchNorm": TUNED_OWN},
-                                               "loss, own statistics minus running ones (nats)", MUCH),
+                                               "loss, own statistics minus running ones (nats)"),
             f"{FULL} --only=E2,E26"),
+    Finding("outlier", "LayerNorm suffers from an artificial outlier channel, BatchNorm does not",
+            all_of(above(COST["ln"], MUCH), below(COST["bn"], DELTA), above(TUNED_COST["ln"], MUCH),
+                   below(TUNED_COST["bn"], DELTA)), outlier_evidence,
+            lambda facts: "One artificial outlier channel raises LayerNorm's loss by "
+            f"{spans([COST['ln'], TUNED_COST['ln']], facts, sign=False)} nats. It does not raise BatchNorm's.",
+            lambda facts, title: pictures.rows(facts, title, {"LayerNorm": TUNED_COST["ln"], "BatchNorm": TUNED_COST["bn"]},
+                                               "loss with the outlier minus loss without it (nats)"),
+            f"{FULL} --only=E9,E26"),
 ]

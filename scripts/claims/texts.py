@@ -28,7 +28,7 @@ from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, 
 from claims.inference import CONFIDENCE, MARGIN, t_interval
 from claims.plan import LEVELS
 from claims.quantities import difference
-from claims.verdicts import VERDICTS
+from claims.verdicts import UNMEASURED, VERDICTS
 from common.command_line import markdown, write_whole
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -202,8 +202,8 @@ def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
     losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
-            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters, and the better model has fewer "
-            "parameters ([what each choice is worth](scripts/RESULTS.md)).")
+            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters, and the better model, which also has "
+            "another shape, placement and optimizer, has fewer parameters ([what each choice is worth](scripts/RESULTS.md)).")
 
 
 # ---- tuned variants ------------------------------------------------------------------------------
@@ -243,6 +243,7 @@ def opening(facts, runs):
     theirs = [claim for claim in claims.CLAIMS if not claim.where.startswith(OURS)]
     counts = {word: sum(judged[claim.id].word == word for claim in theirs) for word in VERDICTS}
     told = ", ".join(f"{word} ({count})" for word, count in counts.items() if count)
+    missing = " Not measured: runs are missing." if counts[UNMEASURED] else ""
     return ["# What normalization does in small Transformers", "",
             f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
             f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats per "
@@ -250,10 +251,9 @@ def opening(facts, runs):
             "A recipe is an initial standard deviation and a learning rate. The best recipe of a norm is the one with the "
             "lowest loss, and nanoGPT's is the default of `./train`. The command below a finding repeats its runs, which takes "
             "hours; `scripts/report.py --full --list-claims` estimates the time.", "",
-            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open means that "
-            "the intervals do not decide, not tested that this program cannot test the claim, and not measured that runs are "
-            "missing. [The page](published/README.md) has each claim with its rule, intervals and command. `scripts/report.py --texts` writes "
-            "this file.", ""]
+            f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open: the intervals do not "
+            f"decide. Not tested: this program cannot test the claim.{missing} [The page](published/README.md) has each "
+            "claim with its rule, intervals and command. `scripts/report.py --texts` writes this file.", ""]
 
 
 def recommended_rows(facts):
@@ -272,22 +272,24 @@ def batchnorm_cost(facts):
 def recommended(facts):
     return ["## Which norm, where, and how", "", *markdown(recommended_rows(facts)), "",
             f"A row names every norm whose loss is at most {MARGIN:g} nats above the lowest one. The recipe is that of the first "
-            "norm named. \"Not compared\" means that nothing else was tried. The rows of 1, 4 and 32 sequences per batch compare "
+            "norm in the row; the others have recipes of their own. \"Not compared\" means that nothing else was tried. The rows of 1, 4 and 32 sequences per batch compare "
             "LayerNorm, BatchNorm and GroupNorm.", "", *batchnorm_cost(facts)]
 
 
 def not_shown(facts):
     largest = LEVELS["full"][0][-1]
     return ["## What is not shown", "",
-            f"- Larger models: the largest has {largest['n-layer']} layers and {largest['n-embd']} channels. Trends over "
-            "size may end or reverse.",
-            f"- Other data: most models read {listed(TEXTS.get(text, text) for text in texts_of(facts))} as characters. Six "
-            "more texts were used where a sentence says so. Sub-word models and images were not trained.",
+            f"- Larger models: the widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 layers, "
+            "have 32 channels. Trends over size may end or reverse.",
+            f"- Other data: most models read {listed(TEXTS.get(text, text) for text in texts_of(facts))} as characters. More "
+            "texts were used where a sentence says so, by models of size XS only. Sub-word models and images were not trained.",
             "- Long training: the models read their text at most a few times.",
+            "- Costs: the table and the findings compare losses after equal numbers of characters, not times.",
             "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
             "- Independent tests of every finding: the criteria for optimizers, deep models and running statistics were written "
-            "or changed after their first runs. That for models without a norm was relaxed after it failed on a Chinese text, "
-            "where these models have the lower loss. It holds on the Italian and the Russian text, which were added later.",
+            "or changed after their first runs. That for models without a norm was two-sided. It failed on the Chinese text, "
+            "where these models have the lower loss, and became one-sided. It holds on the Italian and the Russian text, which were "
+            "added later.",
             f"- A recipe for each text: the findings on {listed(ONE_TEXT_RECIPES)} use recipes that were tuned on tiny "
             "Shakespeare.",
             "- Other weight decay, warm-up or schedules: all findings use nanoGPT's, except that deep models have no warm-up.", ""]
