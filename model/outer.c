@@ -113,8 +113,8 @@ static real *head_forward(const struct model *m, size_t begin, size_t M) {
     return z;
 }
 
-/* The logits (M,V) from z, like it in the calling thread's buffer: z itself where nothing else
-   needs it, or the rows after it. */
+/* The logits (M,V) from z. Both are in the calling thread's buffer: the logits are z itself where
+   nothing else needs z, or the rows after it. */
 static real *logits_forward(const struct model *m, size_t M, real *z) {
     size_t row = vec_padded(m->V);
     real *logits = gain_present(&m->logit_gain) ? z + ROWS * row : z;

@@ -76,7 +76,7 @@ static real *offset_or_null(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
 }
 
-/* What the gradients of the weights read, from token n on: proj_in and dprojected of proj, s PRE(u)
+/* Operands of the gradients of the weights, from token n on: proj_in and dprojected of proj, s PRE(u)
    and dexpanded of in. They read it in place, or from the copies that linear_keep() made. */
 
 static real *proj_in_at(const struct sublayer_call *c, size_t n) {

@@ -103,9 +103,10 @@ static const struct option rows_after_norms[] = {
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
      .help =
-         "maximum number of tokens that go through the model at once; with more than 16 threads, "
-         "in proportion more. A smaller number needs less memory and gives the same results. "
-         "0: the full batch"},
+         "number of tokens that go through the model at once, but at least one sequence, and 256 "
+         "items of varying lengths; with more than 16 threads, in proportion more. A smaller "
+         "number "
+         "needs less memory and gives the same results. 0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},

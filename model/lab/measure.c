@@ -41,7 +41,7 @@ void measure_init(struct model *measured, const struct model *model,
     config.norms.watch = 0;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         for (const struct norm_measured *m = (*kind)->measured; m->option; m++)
-            if (m->first <= source && source <= m->last)
+            if (model_has_norm(&config, *kind) && m->first <= source && source <= m->last)
                 config.norms.value[kind_options_find(norm_option_list(), m->option->name)] =
                     m->value;
     model_init(measured, &config, model->V, model->B, model->seed);

@@ -1,4 +1,4 @@
-/* What norms share that pool each channel over the valid tokens of sets of the batch. A set is the full
+/* Functions for norms that pool each channel over the valid tokens of sets of the batch. A set is the full
    batch (bn, brn, pn-v, pn, prepbn), a sequence (in), a shard of the batch (bn with --bn-shards), or a
    position of all sequences (bn with --bn-axis=batch).
 
@@ -21,7 +21,7 @@
 
 #include "model/norm/kind.h"
 
-/* What a pooling norm saves, (sets,C) each. In bn, brn, pn-v and pn it is at the start of
+/* Values that a pooling norm saves, (sets,C) each. In bn, brn, pn-v and pn it is at the start of
    norm->saved. */
 struct pool {
     size_t C, sets;

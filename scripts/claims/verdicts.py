@@ -43,7 +43,7 @@ MIXED = "mixed"  # a reading that holds in one cell and fails in another
 class Claim:
     """ids: its numbers, separated by spaces. where: the article and the place in it. text: the claim
     in our words. expected: one of EXPECTED. out: why it is not tested; such a claim has no readings. canary: the
-    verdict that must come out. revised: why the rule is another than the one first written down (registered.py)."""
+    verdict that must come out. revised: why the rule is another than the one first written down (registered.csv)."""
     ids: str
     text: str
     where: str

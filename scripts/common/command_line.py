@@ -74,10 +74,10 @@ def settings(text):
 
 
 def number(kind, fits, what):
-    """A parser of an int or a float for which fits(value) holds; what: it, in words."""
+    """A parser of an int of digits only, or of a float, for which fits(value) holds; what: it, in words."""
     def parse(text):
         try:
-            value = kind(text)
+            value = kind(text) if kind is float or text.isdigit() else math.nan
         except ValueError:
             value = math.nan
         if not fits(value):
@@ -133,11 +133,18 @@ def run(say, main, *failures, interrupted=""):
 # ---- files and tables ----------------------------------------------------------------------------
 
 def write_whole(path, text):
-    """Writes a file that a reader sees as the old or as the new one. text: may be bytes."""
-    temporary = f"{path}.tmp"
+    """Writes a file that a reader sees as the old or as the new one; a pipe or a device is written as it is. text: may be
+    bytes."""
+    content = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                file.write(content)
+            return
+        path = os.path.realpath(path)
+        temporary = f"{path}.tmp"
         with open(temporary, "wb") as file:
-            file.write(text if isinstance(text, bytes) else text.encode(errors="surrogateescape"))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -26,10 +26,12 @@ static void put_pads(struct batch *batch) {
         }
 }
 
+static int team = 3; // threads for which a model has memory
+
 static struct made made_of(const struct model_config *config, struct batch *batches, size_t most) {
     struct made made;
     struct model model;
-    omp_set_num_threads(3);
+    omp_set_num_threads(team);
     model_init(&model, config, V, most, 1);
     model.threads = config->micro_batch_tokens ? 2 : 1;
     struct tensor_list *param = &model.lists.param;
@@ -118,6 +120,26 @@ Test(micro_batch, batches_of_any_length) {
         config.any_length = 1;
         cr_expect(expect_same(config, batches, MANY) == 256 * BLOCK);
     }
+}
+
+/* With more threads than 16 micro-batches are longer, and give the same sums. */
+Test(micro_batch, grow_with_threads) {
+    struct model_config config = small_config(norm_index("ln"), 0);
+    struct batch batches[] = {make_batch(B, T, V, 1), make_batch(B, T, V, 2)};
+    config.block_size = T;
+    config.micro_batch_tokens = 256;
+    const size_t threads[] = {1, 16, 24, 32}, rows[] = {256, 256, 256, 512};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        cr_expect(model_cut_rows(&config, B, threads[i]) == rows[i], "%zu threads", threads[i]);
+    team = 16;
+    struct made want = made_of(&config, batches, B);
+    team = 32;
+    struct made got = made_of(&config, batches, B);
+    cr_expect(want.rows == 256 && got.rows == 512);
+    cr_expect(!memcmp(got.grad, want.grad, want.count * sizeof(real)));
+    for (int i = 0; i < 2; i++) batch_free(&batches[i]);
+    free(want.grad);
+    free(got.grad);
 }
 
 /* Micro-batches are whole rows of sums, one after another, and about equally long. */
