@@ -165,7 +165,7 @@ def recipe_gaps(facts):
 def recipe_evidence(facts):
     return (f"LayerNorm's best recipe lowers its loss by {span_of(GAIN, facts)} nats compared with nanoGPT's recipe (initial "
             "standard deviation 0.02, learning rate 0.001). With the best recipe of each, RMSNorm, BatchNorm and no norm differ "
-            f"from LayerNorm by at most {nats(recipe_gaps(facts))} nats, at the sizes {' and '.join(sizes_of(RMS, facts))}. The "
+            f"from LayerNorm by at most {nats(recipe_gaps(facts))} nats, at the sizes {', '.join(sizes_of(RMS, facts))}. The "
             "picture shows tuning runs, whose losses are those of a held-out tenth of the training text.")
 
 
