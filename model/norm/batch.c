@@ -107,11 +107,12 @@ static bool by_positions(const struct norm *norm) {
     return norm->kind->state[RUNNING_MEAN].positions;
 }
 
-/* The number of sets of the tokens that have statistics of their own in training. */
+/* The number of sets of the tokens that have statistics of their own in training. A rank without
+   sequences has an empty one. */
 static size_t sets_of(const struct norm *norm, size_t B, size_t T) {
     if (by_positions(norm)) return T;
-    if (!norm->kind->options[SHARDS]) return B;
-    return size_min((size_t)norm->option[SHARDS].integer, B);
+    const bool shards = norm->kind->options[SHARDS];
+    return size_max(1, shards ? size_min((size_t)norm->option[SHARDS].integer, B) : B);
 }
 
 static size_t saved_size(const struct norm *norm, size_t B, size_t T) {
