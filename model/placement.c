@@ -117,11 +117,12 @@ const struct placement placements[] = {
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
      "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first sub-layer, "
-     "and later the sum of the variances of the embedding and of all earlier F in the first batch",
+     "and in each other one the sum of the variances of the embedding and of all earlier F in the "
+     "first batch",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true, .connection = "admin"},
     {"ngpt",
-     "N(x + lambda (N(F(x)) - x)), N without gamma; g N(q), g N(k), g for hidden units and logits; "
-     "lambda (initially 0.05) and g learned; weights of unit length",
+     "N(x + lambda (N(F(x)) - x)), N without gamma; learned factors g multiply N(q), N(k), hidden "
+     "units and logits; lambda is learned, initially 0.05; weight vectors have unit length",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131), with --norm=scale --bias=off", .out = true,
      .post = true, .embedding = true, .plain = true, .qk = true, .gains = true, .unit = true,
      .connection = "interpolate", .fixed = true},

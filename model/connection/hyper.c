@@ -304,8 +304,8 @@ static const struct connection_functions hyper = {.attach = attach,
 const struct connection_kind connection_hyper = {
     .name = "hyper",
     .formula =
-        "4 streams H; u = sum_i alpha_i0 H_i, H_j = a sum_i alpha_ij H_i + beta_j b f, alpha "
-        "and beta learned and functions of the token; sum_j H_j before the head",
+        "4 streams H_j; u = sum_i alpha_i0 H_i, new H_j = a sum_i alpha_ij H_i + beta_j b f, alpha "
+        "and beta are learned functions of the token; sum_j H_j before the head",
     .source = "Zhu et al. 2024, dynamic hyper-connections (arXiv:2409.19606)",
     .streams = true,
     .without_post = true,

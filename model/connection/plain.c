@@ -43,7 +43,7 @@ static const struct connection_functions plain = {.attach = attach,
 
 const struct connection_kind connection_plain = {
     .name = "plain",
-    .formula = "a x + b f, a and b the placement's constant factors, or 1",
+    .formula = "a x + b f",
     .source = "He et al. 2016, equation 1, ResNet (arXiv:1512.03385)",
     .functions = &plain,
 };

@@ -96,9 +96,9 @@ const struct connection_kind connection_residual = {
 
 const struct connection_kind connection_siamese = {
     .name = "siamese",
-    .formula =
-        "a x + b f and r + f of u = x + N(r), with a second stream r, initially the embedding; "
-        "x + N(r) before the head",
+    .formula = "u = x + N(r); x becomes a x + b f and the second stream r, initially the "
+               "embedding, r + f; "
+               "x + N(r) before the head",
     .source = "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code",
     .norm = "second",
     .streams = true,

@@ -41,9 +41,11 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
-     .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
-             "sub-layer, post (--postln) after each addition. In formulas, N is a norm, F a "
-             "sub-layer, x its input, L the number of layers"},
+     .help =
+         "where norms are: pre, post or another; pre (--preln) puts them before each "
+         "sub-layer, post (--postln) after each addition. In formulas, N is a norm, F a "
+         "sub-layer, x its input, l = 1 ... L the layer, C the number of channels, and the head "
+         "is the output layer"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
@@ -51,25 +53,28 @@ static const struct option rows_after_norms[] = {
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the attention sub-layers only, with its factors and initial "
-             "weights; auto: --placement, which also decides the norms outside of "
-             "sub-layers. residual, siamese and ngpt cannot be mixed with another placement"},
+     .help = "placement for the attention sub-layers only: norms, constant factors and initial "
+             "weights; auto: --placement, which always decides the norms after the "
+             "embedding and before the output layer. residual, siamese and ngpt cannot be mixed "
+             "with another placement"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the MLP sub-layers only, with its factors and initial weights; "
+     .help = "placement for the MLP sub-layers only: norms, constant factors and initial weights; "
              "auto: --placement. residual, siamese and ngpt cannot be mixed with another "
              "placement"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL,
-     .help = "put a norm before the head; auto: where the placement requires it"},
+     .help = "put a norm before the output layer; auto: where the placement requires it"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL,
      .help = "fraction of the layers, counted from the first, that are post in --placement=mix"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
      .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
-     .help = "residual connection of every sub-layer; auto: that of the placement. deepnorm, "
+     .help = "residual connection of every sub-layer; auto: that of the placement. In formulas, x "
+             "is the residual stream, u the sub-layer's input (x unless given), f the sub-layer's "
+             "output, and a and b are constant factors of the placement, usually 1. deepnorm, "
              "residual, siamese and ngpt cannot be combined with another one"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
      .help = "initial value of the residual connection's learned factor; auto: the value in "
@@ -103,10 +108,10 @@ static const struct option rows_after_norms[] = {
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
      .help =
-         "number of tokens that go through the model at once, but at least one sequence, and 256 "
-         "items of varying lengths; with more than 16 threads, in proportion more. A smaller "
-         "number "
-         "needs less memory and gives the same results. 0: the full batch"},
+         "number of tokens in one forward and backward pass. The minimum is one sequence, or 256 "
+         "items of varying lengths. Above 16 threads the number grows in proportion to the "
+         "threads. A smaller number needs less memory and gives the same results. 0: the full "
+         "batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
@@ -217,9 +222,8 @@ static const struct option rows_after_optimizers[] = {
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "number of characters to write and show after training; with --items, 0 "
-             "disables the sample, and --num-items sets the number of items. --generate uses "
-             "--num-chars instead"},
+     .help = "number of characters to write and show after training; 0: none. With --items, "
+             "--num-items sets the number of items. --generate uses --num-chars instead"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
      .scope = OPTION_FREE, .help = "sampling temperature; 0: always the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,

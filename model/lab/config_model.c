@@ -181,8 +181,9 @@ const struct option config_model_rows[] = {
              "or 1 / sqrt(n-embd) with --init=width"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
      NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help = "multiply token and position embeddings by one learned number, as the authors of dyt "
-             "and derf do in language models"},
+     .help =
+         "learned: multiply token and position embeddings by one learned number, as the authors "
+         "of dyt and derf do in language models"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "embd-scale=learned",
      .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
@@ -229,11 +230,12 @@ const struct option config_model_rows[] = {
      .help = "norm before the head, and after the embedding in placements that have one there; "
              "auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
-     .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: only "
-             "where the placement requires it. none: never"},
+     .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
+             "norm, unless the placement has one. none: no norm, even if the placement has one"},
     {"v-norm", OPTION_CHOICE, AT(model.v_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
      .help = "normalize values before attention; on: with the norm of the attention sub-layers. "
-             "off: only where the placement requires it. none: never"},
+             "off: no norm, unless the placement has one. none: no norm, even if the placement has "
+             "one"},
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
      .needs = "qkv-norms",

@@ -83,7 +83,7 @@ static const struct fact {
     {"ffn-norms", "with a norm in the MLP sub-layers", "", norm_ffn_used},
     {"end-norms", "with a norm before the head or after the embedding", "", norm_final_used},
     {"qkv-norms", "with --qk-norm or --v-norm", "", extent_used},
-    {"micro-batches", "without probes, norms that pool over sequences, or --connection=admin", "",
+    {"micro-batches", "without probes, norms that are not causal, or --connection=admin", "",
      micro_batch_used},
     {"gamma", "with a norm that learns gamma", "", gamma_learned},
     {"gamma-or-beta", "with a norm that learns gamma or beta", "", affine_used},

@@ -86,7 +86,8 @@ static const struct kind_option rbn_mean = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "weight of a penalty on (mean - running mean)^2 of each channel, added to the training "
+    .help = "regularized BatchNorm: weight of a penalty on (mean - running mean)^2 of each "
+            "channel, added to the training "
             "objective",
 };
 
@@ -95,7 +96,8 @@ static const struct kind_option rbn_var = {
     .start = "0",
     .min = 0,
     .max = 1e9,
-    .help = "weight of a penalty on the squared difference between each channel's standard "
+    .help = "regularized BatchNorm: weight of a penalty on the squared difference between each "
+            "channel's standard "
             "deviation in the batch and its running one, added to the training objective",
 };
 

@@ -14,7 +14,7 @@ const struct kind_option norm_eps = {
     .start = "1e-5",
     .min = 1e-12,
     .max = 1,
-    .help = "epsilon under the square root in norms; in scale and l2, the minimum length",
+    .help = "epsilon under the square root in norms; in scale and l2, the minimum of ||x||",
     .of_model = true,
     .rank = -1,
 };
@@ -33,9 +33,10 @@ const struct kind_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help = "number of groups of channels; auto: --n-head. A norm over one head has one "
-            "group. With --qk-norm-over=width, norms of keys and values have N times "
-            "n-kv-head / n-head groups",
+    .help =
+        "number of groups of channels; auto: --n-head. Norms of queries, keys and values "
+        "over one head have one group. With --qk-norm-over=width, norms of keys and values have "
+        "N n-kv-head / n-head groups",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

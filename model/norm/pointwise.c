@@ -1,6 +1,6 @@
 /* Norms without statistics: a curve squashes each number by itself.
 
-     z = alpha x + s,  y = gamma f(z) + beta       alpha and s one learned number each
+     z = alpha x + s,  y = gamma f(z) + beta       alpha and s are learned numbers
 
    dyt (Dynamic Tanh): f = tanh, without s. derf (Dynamic erf): f = erf, which is steeper.
 
@@ -136,7 +136,7 @@ const struct norm_kind norm_dyt = {
 const struct norm_kind norm_derf = {
     .name = "derf",
     .full_name = "dynamicerf",
-    .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
+    .formula = "y = gamma erf(alpha x + s) + beta, alpha and s are learned numbers",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
     .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,

@@ -155,8 +155,8 @@ static const struct kind_option pn_divisor = {
     .type = KIND_CHOICE,
     .start = "psi",
     .choice = divisor_choice,
-    .help = "divisor in the backward pass of pn: the running root mean square, as in forward "
-            "(psi), or that of the batch",
+    .help = "divisor in the backward pass of pn; psi: the running root mean square, which forward "
+            "uses too. batch: the root mean square of the batch",
     .rank = 1,
 };
 

@@ -141,8 +141,8 @@ def equal_evidence(facts):
 def none_evidence(facts):
     return (f"These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm minus LayerNorm's is "
             f"{span_of(NONE_DEFAULT, facts, sign=True)} nats. With the best recipe of each, it is "
-            f"{span_of(NONE, facts, sign=True)} nats. With tiny Shakespeare's best recipes on {texts_of(ACROSS['none'], facts)} "
-            f"texts, it is {span_of(ACROSS['none'], facts, sign=True)} nats.")
+            f"{span_of(NONE, facts, sign=True)} nats. On {texts_of(ACROSS['none'], facts)} texts, with tiny Shakespeare's best "
+            f"initialization and a learning rate tuned near its best, it is {span_of(ACROSS['none'], facts, sign=True)} nats.")
 
 
 def spans(quantities, facts, sign=True):
@@ -258,8 +258,8 @@ FINDINGS = [
     Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
             all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
             lambda facts: "Models of at most 4 layers train without a norm if initialization and learning rate are tuned. "
-            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's recipe it is "
-            f"{span_of(NONE_DEFAULT, facts, sign=True)} nats.",
+            f"Their loss minus LayerNorm's is then {span_of(NONE, facts, sign=True)} nats. With nanoGPT's "
+            f"initialization and learning rate it is {span_of(NONE_DEFAULT, facts, sign=True)} nats.",
             lambda facts, title: pictures.rows(facts, title, {
                 "no norm, nanoGPT's recipe": NONE_DEFAULT, "no norm, best recipe": NONE,
                 "no norm, tiny Shakespeare's recipe": ACROSS["none"]}, "loss minus LayerNorm's (nats)", MUCH),

@@ -202,8 +202,8 @@ def recipe_line():
     """Both recipes on tiny Shakespeare, as a sentence for README.md."""
     losses = recipe_losses(rows_of("recipe.csv"), "tinyshakespeare")
     return (f"On tiny Shakespeare `./train --recipe=best` reaches a loss of {mean_text(losses[BEST_RECIPE])} nats, and nanoGPT's recipe "
-            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters, and the better model, which also has "
-            "another shape, placement and optimizer, has fewer parameters ([what each choice is worth](scripts/RESULTS.md)).")
+            f"{mean_text(losses[NANOGPT])}. Both train on the same number of characters. The better model has fewer parameters, "
+            "and another shape, placement and optimizer ([what each choice is worth](scripts/RESULTS.md)).")
 
 
 # ---- tuned variants ------------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def opening(facts, runs):
             f"{runs} models were trained, most of them on {listed(TEXTS.get(text, text) for text in texts)}, with "
             f"{sizes[0]['n-embd']} to {sizes[-1]['n-embd']} channels. Losses are measured on validation text, in nats per "
             "character, and are means over several seeds. A range covers all texts and model sizes that were measured.", "",
-            "A recipe is an initial standard deviation and a learning rate. The best recipe of a norm is the one with the "
-            "lowest loss, and nanoGPT's is the default of `./train`. The command below a finding repeats its runs, which takes "
+            "A recipe is the standard deviation of the initial weights, and a learning rate. A norm's best recipe is the one with "
+            "the lowest loss. nanoGPT's recipe is the default of `./train`. The command below a finding repeats its runs, which takes "
             "hours; `scripts/report.py --full --list-claims` estimates the time.", "",
             f"Five articles make {len(theirs)} claims on normalization. Their verdicts are: {told}. Open: the intervals do not "
             f"decide. Not tested: this program cannot test the claim.{missing} [The page](published/README.md) has each "
@@ -286,10 +286,10 @@ def not_shown(facts):
             "- Long training: the models read their text at most a few times.",
             "- Costs: the table and the findings compare losses after equal numbers of characters, not times.",
             "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
-            "- Independent tests of every finding: the criteria for deep models and running statistics were changed after their "
-            "first runs. That for optimizers was written after its first runs, and holds on the Russian text, which was added "
-            "later. That for models without a norm was two-sided. It failed on the Chinese text, where these models have the lower "
-            "loss, and became one-sided. It holds on the Italian and the Russian text, which were added later.",
+            "- Independent tests of every finding: each finding has a criterion. Those for deep models and for running statistics "
+            "were changed after their first runs. The criterion for optimizers was written after its first runs. It holds on the "
+            "Russian text, which was added later. The criterion for models without a norm was two-sided. It failed on the Chinese "
+            "text, where these models have the lower loss, and was made one-sided. It holds on the Italian and the Russian text.",
             f"- A recipe for each text: the findings on {listed(ONE_TEXT_RECIPES)} use recipes that were tuned on tiny "
             "Shakespeare.",
             "- Other weight decay, warm-up or schedules: all findings use nanoGPT's, except that deep models have no warm-up.", ""]

@@ -177,7 +177,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--norm=ln --rbn-mean=1", "--rbn-mean (only with --norm=bn)"},
         {"--norm=rms --dyt-alpha=1", "--dyt-alpha (only with --norm=dyt|derf)"},
         {"--norm=bn --micro-batch-tokens=99",
-         "--micro-batch-tokens (only without probes, norms that pool over sequences, or "
+         "--micro-batch-tokens (only without probes, norms that are not causal, or "
          "--connection=admin)"},
         {"--random-chars=5", "--random-chars (only with --corpus=random)"},
         {"--corpus=random --val-fraction=0.2", "--val-fraction (only without --corpus=random)"},
