@@ -141,13 +141,13 @@ def write_whole(path, text):
             with open(path, "wb") as file:
                 file.write(content)
             return
-        path = os.path.realpath(path)
-        temporary = f"{path}.tmp"
+        target = os.path.realpath(path)
+        temporary = f"{target}.tmp"
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None
 

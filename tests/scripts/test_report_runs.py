@@ -155,21 +155,31 @@ def test_all_variants_of_a_group_have_the_same_number_of_trials():
     assert len(counts) == 5 and max(counts.values()) - min(counts.values()) <= 4 * 4  # quarters differ
 
 
-def test_a_large_model_is_tuned_around_a_smaller_one():
-    class Growing(Lab):
-        """The best initialization halves and the best rate falls with each size."""
-        def loss_of(self, run):
-            step = {32: 0, 64: 1, 128: 2}[run.options["n-embd"]]
-            self.best = 0.16 / 2 ** step, (3e-2, 1e-2, 3e-3)[step]
-            return super().loss_of(run)
+class Growing(Lab):
+    """The best initialization and the best rate fall with each size, by one or two steps of the search each."""
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
 
-    tuning = plan.Tuning("text", Growing())
+    def loss_of(self, run):
+        size = {32: 0, 64: 1, 128: 2}[run.options["n-embd"]] * self.steps
+        self.best = 0.16 / 2 ** size, (3e-2, 1e-2, 3e-3, 1e-3, 3e-4)[size]
+        return super().loss_of(run)
+
+
+def test_a_large_model_is_tuned_around_a_smaller_one():
+    tuning = plan.Tuning("text", Growing(1))
     found = recipes.recipes_of(M, tuning, recipes.groups_of(M)[0])
     assert {cell(best[0]) for best in found.values()} == {(0.04, 3e-3)} and len(found) == 5
-    assert all(best[0]["learning_rate"].at_end() for best in found.values())  # the last round moved: flagged
+    assert not any(best[0]["learning_rate"].at_end() for best in found.values())
     runs = {plan.run_name(run): run for run in tuning.wanted}.values()
     assert {sum(run.options["n-embd"] == 64 and run.options["norm"] == norm for run in runs)
-            for norm in ("bn", "none")} == {8}  # two crosses that share two cells
+            for norm in ("bn", "none")} == {10}  # three crosses of five cells share some
+
+
+def test_a_search_that_ends_while_it_moves_is_flagged():
+    found = recipes.recipes_of(S, plan.Tuning("text", Growing(2)), recipes.groups_of(S)[0])
+    assert len(found) == 5 and all(best[0]["learning_rate"].at_end() for best in found.values())
 
 
 @pytest.mark.parametrize("size", [XS, S])
