@@ -286,8 +286,8 @@ def not_shown(facts):
             "- Long training: the models read their text at most a few times.",
             "- Costs: the table and the findings compare losses after equal numbers of characters, not times.",
             "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
-            "- Independent tests of every finding: each finding has a criterion. Those for deep models and for running statistics "
-            "were changed after their first runs. The criterion for optimizers was written after its first runs. It holds on the "
+            "- Independent tests of every finding: each must meet a criterion. Those for deep models and for running statistics "
+            "were changed after the first runs of these models. That for optimizers was written after the first such runs. It holds on the "
             "Russian text, which was added later. The criterion for models without a norm was two-sided. It failed on the Chinese "
             "text, where these models have the lower loss, and was made one-sided. It holds on the Italian and the Russian text.",
             f"- A recipe for each text: the findings on {listed(ONE_TEXT_RECIPES)} use recipes that were tuned on tiny "
