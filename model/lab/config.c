@@ -72,10 +72,11 @@ static const struct option rows_after_norms[] = {
      .help = "fraction of the layers, counted from the first, that are post in --placement=mix"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
      .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
-     .help = "residual connection of every sub-layer; auto: that of the placement. In formulas, x "
-             "is the residual stream, u the sub-layer's input (x unless given), f the sub-layer's "
-             "output, and a and b are constant factors of the placement, usually 1. deepnorm, "
-             "residual, siamese and ngpt cannot be combined with another one"},
+     .help =
+         "residual connection of every sub-layer, see --list-connections; auto: that of the "
+         "placement. In formulas, x is the residual stream, u the sub-layer's input (x unless "
+         "given), f its output, a and b constant factors of the placement, usually 1. Placements "
+         "deepnorm, residual, siamese and ngpt allow no other one"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
      .help = "initial value of the residual connection's learned factor; auto: the value in "
              "--list-connections"},
@@ -108,10 +109,9 @@ static const struct option rows_after_norms[] = {
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
      .help =
-         "number of tokens in one forward and backward pass. The minimum is one sequence, or 256 "
-         "items of varying lengths. Above 16 threads the number grows in proportion to the "
-         "threads. A smaller number needs less memory and gives the same results. 0: the full "
-         "batch"},
+         "number of tokens in one forward and backward pass. It has at least one sequence, or 256 "
+         "items if lengths vary. Above 16 threads the number grows in proportion to the threads. "
+         "A smaller number needs less memory and gives the same results. 0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
@@ -136,7 +136,7 @@ static const struct option rows_after_norms[] = {
      .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
      .help = "shape of the learning rate over time, see --list-schedules; constant and wsd "
-             "keep --learning-rate until a decay, which can still be set with --resume"},
+             "keep --learning-rate; until a decay starts, --resume can add or move it"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
      .help = "fraction of all updates, at the end, in which wsd decays the learning rate"},
@@ -210,8 +210,8 @@ static const struct option rows_after_optimizers[] = {
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
      .help = "number of updates between checkpoints, from which --resume continues; auto: "
-             "chosen so that saving takes about 1 % of the time. 0: save one only when "
-             "interrupted, or if the run already has one"},
+             "chosen so that saving takes about 1 % of the time. 0: only when interrupted, "
+             "or at the end if the run has one"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training",
      .help = "keep the model with the lowest validation loss in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,

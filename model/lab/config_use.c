@@ -78,7 +78,7 @@ static const struct fact {
     {"norms", "with --norm=%s", "without --norm=%s", norm_present_anywhere},
     {"placements", "with --placement=%s", "without --placement=%s", placement_used},
     {"connections", "with --connection=%s", "without --connection=%s", connection_used},
-    {"own-norm", "with a site whose norm no other option sets", "", norm_used},
+    {"own-norm", "with a norm that no other option sets", "", norm_used},
     {"attn-norms", "with a norm in the attention sub-layers", "", norm_attn_used},
     {"ffn-norms", "with a norm in the MLP sub-layers", "", norm_ffn_used},
     {"end-norms", "with a norm before the head or after the embedding", "", norm_final_used},

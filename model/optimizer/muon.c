@@ -81,7 +81,7 @@ static void matrix(const struct optimizer_rule *rule, const struct optimizer_spa
 const struct optimizer_kind optimizer_muon = {
     .name = "muon",
     .formula = "m = mu m + g; w -= lr (0.2 sqrt(max(rows, columns)) U V^T + decay w), where g "
-               "+ mu m (without Nesterov m) = U S V^T, by Newton-Schulz steps; adamw updates all "
+               "+ mu m (m if not Nesterov) = U S V^T, by Newton-Schulz steps; adamw updates all "
                "but hidden matrices",
     .source = "Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 "
               "(arXiv:2502.16982)",
