@@ -47,13 +47,18 @@ def bar_of(axes, x, y, estimate, colour, mark="o", upright=True):
                   capsize=2, linewidth=1.2)
 
 
+def cells_with_rates(facts):
+    """The cells of which tuning runs are known."""
+    return [one for one in facts.cells("E20") if any("init=best" in text for text in facts.variants("E20", one, "val_loss"))]
+
+
 def over_rates(facts, title):
     """Losses of tuning runs over the learning rate, a line for each norm: with nanoGPT's initialization, and with each
     norm's best one."""
     panels = {"0.02": "initial standard deviation 0.02", "best": "each norm's best standard deviation"}
     figure, axes = titled(title, 3.0, len(panels), sharey=True)
     lines = {}
-    cell = next(one for one in facts.cells("E20") if any("init=best" in text for text in facts.variants("E20", one, "val_loss")))
+    cell = cells_with_rates(facts)[0]
     for variant in facts.variants("E20", cell, "val_loss"):
         options = variant_options(variant)
         series = {seed: loss for seed, loss in facts.series("E20", cell, "val_loss", variant).items() if math.isfinite(loss)}

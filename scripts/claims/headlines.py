@@ -169,6 +169,12 @@ def recipe_evidence(facts):
             "picture shows tuning runs, whose losses are those of a held-out tenth of the training text.")
 
 
+def recipe_picture(facts, title):
+    """Losses of tuning runs, or without them (--quick) those of the best recipes."""
+    return pictures.over_rates(facts, title) if pictures.cells_with_rates(facts) else pictures.rows(
+        facts, title, {"RMSNorm": RMS, "BatchNorm": BN, "no norm": NONE}, "loss minus LayerNorm's, at best recipes (nats)")
+
+
 def sizes_of(quantity, facts):
     return list(dict.fromkeys(size for _, size in estimates(quantity, facts)))
 
@@ -224,7 +230,7 @@ FINDINGS = [
             lambda facts: "Initialization and learning rate matter more than the norm: tuning both lowers LayerNorm's loss by "
             f"{span_of(GAIN, facts)} nats. After tuning, RMSNorm, BatchNorm and no norm differ from LayerNorm by at most "
             f"{nats(recipe_gaps(facts))} nats.",
-            pictures.over_rates, f"{FULL} --only={NORMS_AT}"),
+            recipe_picture, f"{FULL} --only={NORMS_AT}"),
     Finding("rms", f"RMSNorm equals LayerNorm within {DELTA:g} nats",
             all_of(within(RMS, DELTA), within(ACROSS["rms"], DELTA)), equal_evidence,
             lambda facts: f"RMSNorm equals LayerNorm within {DELTA:g} nats: its loss minus LayerNorm's is {nats(pooled(RMS, facts)[0], True)} nats on "

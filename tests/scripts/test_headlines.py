@@ -26,7 +26,7 @@ def series(facts, experiment, cell, metric, variant, mean):
 GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01, "muon": -0.06,
         "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "none_across": 0.03, "tuned_one": 1.1, "tuned_four": 0.0, "tuned_cost": 0.7,
         "tuned_cost_bn": 0.0, "deep": {("pre", "xavier"): -0.6, ("post", "xavier"): 0.05, ("pre", "0.08"): -0.9, ("post", "0.08"): -0.85},
-        "tuned_own": 0.02}
+        "tuned_own": 0.02, "rates": True}
 OTHERS = ("c", "german", "kjv", "tinyshakespeare")
 
 
@@ -43,7 +43,7 @@ def planted(**more):
                        2 + given["gain"] + (given["none_default"] if norm == "none" else gap))
                 facts.add("E20", text, size, best, 1, "learning_rate", 0.01)
                 facts.add("E20", text, size, best, 1, "init_std", 0.08)
-                for start in ("0.02", "best"):
+                for start in ("0.02", "best") if given["rates"] else ():
                     for rate in ("0.01", "0.03"):
                         facts.add("E20", text, size, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
     for text in OTHERS:
@@ -123,6 +123,10 @@ def test_numbers_come_from_the_facts():
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
     assert "BatchNorm's loss minus LayerNorm's is −0.020 nats at XS, +0.020 nats at S and +0.060 nats at M." in text
     assert texts.findings_text(planted(cost=0.7), 1234) != text
+
+
+def test_a_brief_report_has_no_tuning_runs_to_draw():
+    assert list(texts.pictures_of(planted(rates=False))) == list(texts.pictures_of(planted()))
 
 
 def test_pictures_have_the_finding_as_title():
