@@ -224,7 +224,7 @@ EXPERIMENTS = [
         "E26", "Findings on other texts",
         "Do the findings on small batches, outlier channels, deep models and running statistics hold on other texts, with a "
         "tuned initialization?",
-        "the text (--other-corpus=FILE); norm with one and four sequences per batch; norm with one channel of the initial "
+        "the text (--other-corpus=FILE); norm with 1, 4 and 32 sequences per batch; norm with one channel of the initial "
         "position embedding multiplied by 1000; placement and initialization with 16 layers and no warm-up. Initialization "
         "and learning rate are tuned on the first text, as in E20, except for deep models.",
         SMALL_MODELS, recipes.finding_runs, across=True,

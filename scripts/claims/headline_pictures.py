@@ -6,12 +6,12 @@ from matplotlib.figure import Figure
 
 from claims.fact_table import variant_options
 from claims.figures import colour_of, mean_of
+from claims.findings import NORMS, TEXTS
 from claims.quantities import Quantity, difference, over_seeds
 from plots.looks import COLOURS
 
 WIDTH = 6.4  # inches
-KEYS = {"LayerNorm": "ln", "RMSNorm": "rms", "BatchNorm": "bn", "GroupNorm": "gn", "no norm": "none"}
-TEXT_NAMES = {"tinyshakespeare": "tiny Shakespeare", "kjv": "King James Bible", "poems-zh": "Chinese poems", "words": "word list"}
+KEYS = {name: key for key, name in NORMS.items()}
 
 
 def titled(title, height, columns=1, **share):
@@ -124,7 +124,7 @@ def rows(facts, title, quantities, label, margin=None):
 
 
 def place_text(name, cell):
-    text = f"{TEXT_NAMES.get(cell[0], cell[0].capitalize())}, {cell[1]}"
+    text = f"{TEXTS.get(cell[0], cell[0])}, {cell[1]}"
     return f"{name}: {text}" if name else text
 
 

@@ -139,7 +139,7 @@ def equal_evidence(facts):
 
 
 def none_evidence(facts):
-    return (f"These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm minus LayerNorm's is "
+    return ("These models have at most 4 layers. With nanoGPT's recipe, the loss of models without a norm minus LayerNorm's is "
             f"{span_of(NONE_DEFAULT, facts, sign=True)} nats. With the best recipe of each, it is "
             f"{span_of(NONE, facts, sign=True)} nats. On {texts_of(ACROSS['none'], facts)} texts, with tiny Shakespeare's best "
             f"recipe, its learning rate retuned on each text, it is {span_of(ACROSS['none'], facts, sign=True)} nats.")

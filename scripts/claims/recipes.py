@@ -254,9 +254,11 @@ def part_runs(size, tuned, whole, part, count):
 def finding_runs(size, tuned):
     """E26: what findings compare, on every text. Recipes are the best ones on the first text, but deep models differ in
     their initialization only."""
-    rows = [{"norm": norm, **of_sequences(size, count)} for count in BATCHES for norm in BATCHED] if size.smallest else ()
+    if not size.smallest:
+        return
+    rows = [{"norm": norm, **of_sequences(size, count)} for count in BATCHES for norm in BATCHED]
     found = {tuple(row.items()): alone(size, tuned, row, LOWER_RATES) for row in rows}
-    for label in tuned.lab.bases + tuned.lab.others if size.smallest else ():
+    for label in tuned.lab.bases + tuned.lab.others:
         for row in rows:
             yield from judged_at(size, label, {"norm": row["norm"], "batch": row["batch_size"]}, found[tuple(row.items())], row)
         for norm in ("ln", "bn"):

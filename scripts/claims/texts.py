@@ -23,7 +23,7 @@ from claims import claims, headlines
 from claims.fact_table import read_facts
 from claims.facts import lines_of
 from claims.figures import svg_text
-from claims.findings import NORMS, OURS, most_asked
+from claims.findings import NORMS, OURS, TEXTS, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
 from claims.inference import CONFIDENCE, MARGIN, t_interval
 from claims.plan import LEVELS
@@ -36,7 +36,6 @@ PUBLISHED = os.path.join(HERE, "published")
 TOP = Path(HERE).resolve().parents[1]
 MARKS = "<!-- findings: written by scripts/report.py --texts -->", "<!-- end of findings -->"
 README_FINDINGS = 6
-TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible", "russian": "Russian quotations", "grammar": "the built-in grammar"}
 NANOGPT, BEST_RECIPE = "--recipe=nanogpt", "--recipe=best"
 BESIDE = f"minus {{}}, with a {100 * CONFIDENCE:.0f} % interval"
 PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}

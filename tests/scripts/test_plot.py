@@ -155,6 +155,17 @@ def test_a_run_under_way(run):
     assert ">now: 2.750 (running at step 10)<" in Path("now.svg").read_text()
 
 
+def test_a_table_goes_through_links_and_into_pipes(run):
+    put_log("runs/now", [(0, 4, 4), (10, 2.5, 2.75)])
+    Path("link.csv").symlink_to("table.csv")
+    os.mkfifo("pipe")
+    with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+        for path in "link.csv", "pipe":
+            assert run("plot.py", "runs", "-o", "now.svg", f"--table={path}").status == 0
+        assert reader.stdout.read() == Path("table.csv").read_bytes() != b""
+    assert Path("link.csv").is_symlink()
+
+
 # ---- the command ----
 
 @pytest.mark.parametrize("words, status, complaint", [
