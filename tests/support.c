@@ -7,10 +7,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct held {
+    struct held *before;
+    struct arena *arena; // to be freed too, or NULL
+    char bytes[];
+} * held;
+
+void *hold(size_t bytes) {
+    struct held *memory = calloc(1, sizeof *memory + bytes);
+    cr_assert(memory, "no memory");
+    memory->before = held;
+    held = memory;
+    return memory->bytes;
+}
+
+void let_go(void) {
+    for (struct held *before; held; held = before) {
+        before = held->before;
+        if (held->arena) arena_free(held->arena);
+        free(held);
+    }
+}
+
+/* Frees a copy of the arena with the rest. */
+static void hold_arena(struct arena arena) {
+    struct arena *copy = hold(sizeof arena);
+    *copy = arena;
+    held->arena = copy;
+}
+
+struct arena held_arena(size_t bytes) {
+    char *memory = hold(bytes + 64);
+    return (struct arena){.base = memory + 64 - (uintptr_t)memory % 64};
+}
+
 real *random_reals(size_t count, uint64_t key) {
-    real *x = malloc((count + 1) * sizeof(real));
+    real *x = hold(count * sizeof(real));
     for (size_t i = 0; i < count; i++) x[i] = (real)random_normal(random_key(key, "test", 0), i);
     return x;
+}
+
+real *copy_reals(size_t count, const real *x) {
+    real *copy = hold(count * sizeof(real));
+    if (count) memcpy(copy, x, count * sizeof(real));
+    return copy;
 }
 
 double difference(size_t count, const real *a, const real *b) {
@@ -103,7 +143,13 @@ struct model_config small_config(int norm, int placement) {
 }
 
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key) {
-    struct batch batch = batch_make(B, T);
+    struct batch batch = {.B = B,
+                          .T = T,
+                          .B_max = B,
+                          .T_max = T,
+                          .ids = hold(B * T * sizeof *batch.ids),
+                          .targets = hold(B * T * sizeof *batch.targets),
+                          .marks = hold(B * T)};
     for (size_t n = 0; n < B * T; n++) {
         batch.ids[n] = (int32_t)random_below(random_key(key, "ids", 0), n, V);
         batch.targets[n] = (int32_t)random_below(random_key(key, "targets", 0), n, V);
@@ -115,6 +161,10 @@ int norm_index(const char *name) {
     int row = 0;
     while (norm_kinds[row] != norm_find(name)) row++;
     return row;
+}
+
+int placement_index(const char *name) {
+    return (int)(placement_find(name) - placements);
 }
 
 double dot(size_t count, const real *a, const real *b) {
@@ -132,43 +182,39 @@ double largest(size_t count, const real *x) {
     return max;
 }
 
-void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
-                    size_t C) {
-    lone_norm_init_with(lone, kind, &small_norms, B, T, C);
+struct lone_norm lone_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C) {
+    return lone_norm_with(kind, &small_norms, B, T, C);
 }
 
-void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
-                         const struct norm_options *options, size_t B, size_t T, size_t C) {
-    *lone = (struct lone_norm){
+struct lone_norm lone_norm_with(const struct norm_kind *kind, const struct norm_options *options,
+                                size_t B, size_t T, size_t C) {
+    struct lone_norm lone = {
         .options = *options, .tokens = {.B = B, .T = T, .training = true}, .threads = 1};
-    if (C % 2) norms_set(&lone->options, "norm-groups", 1);
+    if (C % 2) norms_set(&lone.options, "norm-groups", 1);
     struct tensor_lists counted = {0};
     struct tensor tensors[3][NORM_TENSORS];
+    struct arena arena = {0};
     for (int pass = 0; pass < 2; pass++) {
-        struct tensor_list *list[] = {&lone->lists.param, &lone->lists.state, &lone->lists.fixed};
+        struct tensor_list *list[] = {&lone.lists.param, &lone.lists.state, &lone.lists.fixed};
         const struct tensor_list *size[] = {&counted.param, &counted.state, &counted.fixed};
         for (int i = 0; i < 3; i++) {
-            list[i]->tensor = lone->arena.base ? tensors[i] : NULL;
-            list[i]->value =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
-            list[i]->grad =
-                arena_reals(&lone->arena, pass ? size[i]->size : NORM_TENSORS * (T * C + 16));
+            list[i]->tensor = pass ? tensors[i] : NULL;
+            list[i]->value = arena_reals(&arena, size[i]->size);
+            list[i]->grad = arena_reals(&arena, size[i]->size);
         }
-        norm_attach(&lone->norm, kind, &lone->options, "norm", C,
-                    &(struct layout){B, T, &lone->lists, &lone->arena});
+        norm_attach(&lone.norm, kind, &lone.options, "norm", C,
+                    &(struct layout){B, T, &lone.lists, &arena});
         if (pass) break;
-        counted = lone->lists;
-        lone->lists = (struct tensor_lists){0};
-        arena_allocate(&lone->arena, "a norm");
+        counted = lone.lists;
+        lone.lists = (struct tensor_lists){0};
+        size_t all = counted.param.size + counted.state.size + counted.fixed.size;
+        arena = held_arena(arena.used + 2 * all * sizeof(real) + 6 * 64);
     }
-    tensor_initialize(&lone->lists.param, 1);
-    tensor_initialize(&lone->lists.state, 1);
-    tensor_initialize(&lone->lists.fixed, 1);
-    lone->lists.param.tensor = lone->lists.state.tensor = lone->lists.fixed.tensor = NULL;
-}
-
-void lone_norm_free(struct lone_norm *lone) {
-    arena_free(&lone->arena);
+    tensor_initialize(&lone.lists.param, 1);
+    tensor_initialize(&lone.lists.state, 1);
+    tensor_initialize(&lone.lists.fixed, 1);
+    lone.lists.param.tensor = lone.lists.state.tensor = lone.lists.fixed.tensor = NULL;
+    return lone;
 }
 
 void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x) {
@@ -198,9 +244,7 @@ void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, 
 }
 
 real *copy_values(const struct tensor_list *list) {
-    real *values = malloc((list->size + 1) * sizeof(real));
-    memcpy(values, list->value, list->size * sizeof(real));
-    return values;
+    return copy_reals(list->size, list->value);
 }
 
 void restore_values(struct tensor_list *list, const real *values) {
@@ -208,20 +252,57 @@ void restore_values(struct tensor_list *list, const real *values) {
 }
 
 real *copy_logits(struct model *model, size_t N) {
-    real *logits = malloc(N * model->V * sizeof(real));
+    real *logits = hold(N * model->V * sizeof(real));
     for (size_t n = 0; n < N; n++)
         memcpy(logits + n * model->V, model_logits(model, n), model->V * sizeof(real));
     return logits;
 }
 
-void adamw_init(struct optimizer *optimizer, struct adamw_numbers numbers,
-                const struct tensor_list *list, int threads) {
+struct model held_model(const struct model_config *config, size_t V, size_t B, uint64_t seed) {
+    struct model model;
+    model_init(&model, config, V, B, seed);
+    hold_arena(model.arena);
+    return model;
+}
+
+struct model held_measure(const struct model *model, enum statistics_source source) {
+    struct model measured;
+    measure_init(&measured, model, source);
+    hold_arena(measured.arena);
+    return measured;
+}
+
+struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
+                            int threads) {
+    struct optimizer optimizer;
     struct optimizer_options options = {.weight_decay = numbers.weight_decay,
                                         .grad_clip = numbers.grad_clip};
     optimizer_value(&options, "beta1")->real = numbers.beta1;
     optimizer_value(&options, "beta2")->real = numbers.beta2;
     optimizer_value(&options, "adam-eps")->real = numbers.eps;
-    optimizer_init(optimizer, &options, list, threads);
+    optimizer_init(&optimizer, &options, list, threads);
+    hold_arena(optimizer.arena);
+    return optimizer;
+}
+
+void shake(struct tensor_list *param) {
+    real *noise = random_reals(param->size, 2);
+    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
+    param->version++;
+}
+
+double gradient_of(struct model *model, const struct batch *batch, uint64_t step, double scale) {
+    model_zero_grad(model);
+    model_forward(model, batch, true, step);
+    return model_backward(model, batch, step, scale);
+}
+
+double train_step(struct model *model, struct optimizer *optimizer, const struct batch *batch,
+                  uint64_t step, double lr) {
+    struct tensor_list *param = &model->lists.param;
+    double loss = gradient_of(model, batch, step, 1);
+    optimizer_step(optimizer, param, lr, optimizer_grad_norm(optimizer, param));
+    return loss;
 }
 
 const struct adamw_numbers fit_options = {0.9, 0.99, 1e-8, 0.1, 1};
@@ -229,22 +310,15 @@ const struct adamw_numbers fit_options = {0.9, 0.99, 1e-8, 0.1, 1};
 double fit_batch(struct model *model, struct optimizer *adam, const struct batch *batch, int steps,
                  double lr, double enough) {
     double loss = INFINITY;
-    for (int step = 0; step < steps && loss >= enough; step++) {
-        model_zero_grad(model);
-        model_forward(model, batch, true, step);
-        loss = model_backward(model, batch, step, 1);
-        optimizer_step(adam, &model->lists.param, lr * fmin(1, (step + 1) / 100.0),
-                       optimizer_grad_norm(adam, &model->lists.param));
-    }
+    for (int step = 0; step < steps && loss >= enough; step++)
+        loss = train_step(model, adam, batch, step, lr * fmin(1, (step + 1) / 100.0));
     return loss;
 }
 
-void fit_small(struct model *model, const struct model_config *config, size_t B) {
-    struct optimizer adam;
+struct model fit_small(const struct model_config *config, size_t B) {
     struct batch batch = make_batch(B, config->block_size, SMALL_V, 3);
-    model_init(model, config, SMALL_V, B, 1);
-    adamw_init(&adam, fit_options, &model->lists.param, 1);
-    fit_batch(model, &adam, &batch, 30, 1e-2, 0);
-    batch_free(&batch);
-    optimizer_free(&adam);
+    struct model model = held_model(config, SMALL_V, B, 1);
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
+    fit_batch(&model, &adam, &batch, 30, 1e-2, 0);
+    return model;
 }

@@ -2,6 +2,7 @@
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
+#include "model/lab/measure.h"
 #include "model/model.h"
 #include "model/optimizer/optimizer.h"
 #include <criterion/criterion.h>
@@ -12,8 +13,18 @@ static inline bool in_double(void) {
     return sizeof(real) == sizeof(double);
 }
 
-/* `count` reals from normal(0, 1), a stream for each `key`; the test frees them. */
+/* Memory of zeros that lives until the test ends, or until let_go() frees all of it. */
+void *hold(size_t bytes);
+void let_go(void);
+
+/* An arena of this size in such memory, in its second pass. */
+struct arena held_arena(size_t bytes);
+
+/* `count` reals from normal(0, 1), a stream for each `key`, held. */
 real *random_reals(size_t count, uint64_t key);
+
+/* A held copy. */
+real *copy_reals(size_t count, const real *x);
 
 /* The larger of two errors; NaN if one of them is. */
 static inline double worse(double a, double b) {
@@ -31,6 +42,16 @@ void expect_close(const char *what, size_t count, const real *got, const real *w
 struct model_config small_config(int norm, int placement);
 enum { SMALL_V = 7, SMALL_B = 3, SMALL_T = 5 };
 
+/* model_init() of a model that is freed where held memory is; so with measure_init(), and with
+   optimizer_init() of AdamW. */
+struct model held_model(const struct model_config *config, size_t V, size_t B, uint64_t seed);
+struct model held_measure(const struct model *model, enum statistics_source source);
+struct adamw_numbers {
+    double beta1, beta2, eps, weight_decay, grad_clip;
+};
+struct optimizer held_adamw(struct adamw_numbers numbers, const struct tensor_list *list,
+                            int threads);
+
 /* Options of norms as a small model has them. */
 extern struct norm_options small_norms;
 
@@ -44,11 +65,12 @@ double norm_get(const struct norm *norm, const char *name);
 enum { BN_AXIS_BATCH_TIME, BN_AXIS_BATCH };
 enum { PN_DIVISOR_PSI, PN_DIVISOR_BATCH };
 
-/* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V; freed by batch_free(). */
+/* A batch of SMALL_B x SMALL_T (or B x T) ids and targets below V, held. */
 struct batch make_batch(size_t B, size_t T, size_t V, uint64_t key);
 
-/* The index of a norm in norm_kinds. */
+/* The index of a norm in norm_kinds, and of a row in placements. */
 int norm_index(const char *name);
+int placement_index(const char *name);
 
 /* Whether in training a sequence's tokens change the statistics of earlier tokens or of other
    sequences. */
@@ -73,7 +95,7 @@ const char *pair_options(const struct pair *pair);
    sample of these: at least one of every kind. */
 bool sweep(void);
 
-/* Runs a test on each pair of a list, in one process. Assertions call send_named(), by which one
+/* Runs a test on each pair of a list, in one process, and lets go of what it held. Assertions call send_named(), by which one
    that fails names its pair. */
 typedef void pair_test(const struct pair *pair);
 void send_named(struct criterion_assert_stats *stat);
@@ -108,44 +130,43 @@ double dot(size_t count, const real *a, const real *b);
 /* The largest |x|. */
 double largest(size_t count, const real *x);
 
-/* Copies the values of a list, for the test to free, and restores them. Where a forward depends on
+/* Copies the values of a list, held, and restores them. Where a forward depends on
    state that an earlier one changed, as in pn, the same function of x needs the same state. */
 real *copy_values(const struct tensor_list *list);
 void restore_values(struct tensor_list *list, const real *values);
 
-/* After a forward: the logits (N,V) of the batch's first N tokens; the test frees them. */
+/* After a forward: the logits (N,V) of the batch's first N tokens, held. */
 real *copy_logits(struct model *model, size_t N);
 
-/* One norm over B x T tokens of C channels, in two groups if C is even, with its own memory. */
+/* One norm over B x T tokens of C channels, in two groups if C is even, in held memory. */
 struct lone_norm {
     struct norm norm;
     struct norm_options options;
     struct tensor_lists lists;
     struct tokens tokens;
-    struct arena arena;
     int threads; // 1 unless the test sets it
 };
-void lone_norm_init(struct lone_norm *lone, const struct norm_kind *kind, size_t B, size_t T,
-                    size_t C);
-void lone_norm_init_with(struct lone_norm *lone, const struct norm_kind *kind,
-                         const struct norm_options *options, size_t B, size_t T, size_t C);
-void lone_norm_free(struct lone_norm *lone);
+struct lone_norm lone_norm(const struct norm_kind *kind, size_t B, size_t T, size_t C);
+struct lone_norm lone_norm_with(const struct norm_kind *kind, const struct norm_options *options,
+                                size_t B, size_t T, size_t C);
 
 /* Runs the norm over all of its tokens, as the model does: y = norm(x); dx is written, and the
    gradients of its parameters are added to. A norm that passes its input on writes nothing. */
 void lone_norm_forward(const struct lone_norm *lone, real *y, const real *x);
 void lone_norm_backward(const struct lone_norm *lone, real *dx, const real *dy, const real *x);
 
-/* optimizer_init() of AdamW with these settings. */
-struct adamw_numbers {
-    double beta1, beta2, eps, weight_decay, grad_clip;
-};
-void adamw_init(struct optimizer *optimizer, struct adamw_numbers numbers,
-                const struct tensor_list *list, int threads);
-
 /* ---- Models that have learned something ---- */
 
 extern const struct adamw_numbers fit_options;
+
+/* Moves every value by 0.3 normal(0, 1), far from small initial values. */
+void shake(struct tensor_list *param);
+
+/* The loss of a batch in training; its gradient replaces the earlier one. train_step() also makes an
+   update. */
+double gradient_of(struct model *model, const struct batch *batch, uint64_t step, double scale);
+double train_step(struct model *model, struct optimizer *optimizer, const struct batch *batch,
+                  uint64_t step, double lr);
 
 /* Trains for at most `steps` updates on the same batch, with a warm-up of 100 updates (Post-LN
    needs it). Stops once the loss is below `enough`: where gradients vanish, Adam's steps grow until
@@ -155,6 +176,6 @@ double fit_batch(struct model *model, struct optimizer *adam, const struct batch
 
 /* Initializes a small model and trains it, so that its running statistics are not the initial
    ones. */
-void fit_small(struct model *model, const struct model_config *config, size_t B);
+struct model fit_small(const struct model_config *config, size_t B);
 
 #endif

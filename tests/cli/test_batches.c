@@ -32,8 +32,7 @@ static void expect_to_move_on(const struct norm_kind *kind, int64_t axis) {
     enum { B = 3, T = 4, C = 6, MORE = 5 };
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", (double)axis);
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, kind, &options, B, T, C);
+    struct lone_norm lone = lone_norm_with(kind, &options, B, T, C);
     real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);
     lone.tokens.training = true;
     *lone.norm.batches = edge - 2;
@@ -43,9 +42,6 @@ static void expect_to_move_on(const struct norm_kind *kind, int64_t axis) {
     lone.tokens.training = false;
     lone_norm_forward(&lone, y, x);
     cr_expect(*lone.norm.batches == edge - 2 + MORE, "%s: evaluation counts batches", kind->name);
-    free(x);
-    free(y);
-    lone_norm_free(&lone);
 }
 
 Test(batches, every_norm_counts_beyond_2_to_the_24) {
@@ -63,8 +59,7 @@ Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
     enum { B = 3, T = 4, C = 6 };
     struct norm_options options = small_norms;
     norms_set(&options, "prepbn-steps", (double)(edge + 3));
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, norm_find("prepbn"), &options, B, T, C);
+    struct lone_norm lone = lone_norm_with(norm_find("prepbn"), &options, B, T, C);
     real *x = random_reals(B * T * C, 5), *y = random_reals(B * T * C, 6);
     lone.tokens.training = true;
     *lone.norm.batches = edge;
@@ -73,9 +68,6 @@ Test(batches, prepbn_becomes_bn_beyond_2_to_the_24) {
         cr_expect((lone.norm.saved[0] > 0) == (i < 3), "batch %d: lambda %g", i,
                   (double)lone.norm.saved[0]);
     }
-    free(x);
-    free(y);
-    lone_norm_free(&lone);
 }
 
 /* Sets all arrays of a file whose names end with `name` to `value`. */

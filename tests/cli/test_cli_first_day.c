@@ -186,6 +186,7 @@ Test(first_day, options_without_effect_are_said_in_one_line) {
         {"--optimizer=sgd --beta1=0.5", "--beta1 (only with --optimizer=adamw|muon)"},
         {"--optimizer=muon --beta1=0.5 --muon-lr=0.02", NULL},
         {"--norm=none --norm-eps=1e-3", norms_with_epsilon()},
+        {"--norm=none --norm-eps=1e-3 --bn-momentum=0.2 --probe-interval=1", NULL},
         {"--affine=off --decay-gamma=zero", "--decay-gamma (only with --affine)"},
         {"--norm=bn --weight-decay=0 --decay-gamma=zero",
          "--decay-gamma (only without --weight-decay=0)"},

@@ -201,6 +201,8 @@ Test(cli_options, values_that_contradict_each_other) {
                   "--norm=bn --bn-axis=batch --rbn-var=1");
     train_refuses(STATUS_USAGE, "--muon-lr=0.1: follows the schedule of --learning-rate",
                   "--optimizer=muon --muon-lr=0.1 --learning-rate=0 --min-lr=0");
+    train_refuses(STATUS_USAGE, "a head of --n-embd=6 / --n-head=2 has an odd number",
+                  "--position=rope --n-embd=6 --n-head=2");
     train_refuses(STATUS_USAGE, "--muon-momentum=1: must be a number from 0 to 0.999999",
                   "--optimizer=muon --muon-momentum=1");
     train_refuses(STATUS_USAGE, "--rbn-var: cannot be combined with --bn-shards",

@@ -230,7 +230,7 @@ Test(evaluate, gives_the_last_loss_of_the_log) {
 }
 
 Test(evaluate, another_corpus_is_measured_as_a_whole) {
-    learn("--out=out text.txt");
+    learn("--eval-iters=1 --out=out text.txt");
     corpus_put_tiny("other.txt", 801); // full blocks of 8, and the character before them
     char *text = written("--evaluate=out other.txt");
     cr_expect(strstr(text, ": other.txt, 800 characters\n"), "%s", text);

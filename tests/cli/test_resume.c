@@ -167,6 +167,13 @@ Test(resume, a_row_that_was_cut_short_is_written_again) {
         expect_done(train("--quiet --max-iters=6 --resume=out"));
         expect_same_folder("whole", "out");
     }
+    // a row of an update before the checkpoint, but beyond the checksum
+    expect_done(train(LIVELY "--max-iters=5 --force --out=out text.txt"));
+    char *log = file_text("out/log.csv", NULL);
+    strcpy(strstr(log, "\n5,") + 1, "4,0.1,40,0.001,2.5,,1.0,100\n");
+    file_put("out/log.csv", log, strlen(log));
+    expect_done(train("--quiet --max-iters=6 --resume=out"));
+    expect_same_folder("whole", "out");
 }
 
 Test(resume, time_continues) {

@@ -2,7 +2,7 @@
    failure: a file is on the disk before it gets its name, and the folder after. fsync() and rename() are
    replaced. */
 #include "data/die.h"
-#include "data/files/run.h"
+#include "model/lab/record.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -319,4 +319,20 @@ Test(sync, a_disk_that_fails_is_an_error) {
     folder_error = EIO;
     ending = call(write_one, NULL);
     expect_refusal(&ending, STATUS_MACHINE, "run: here: Input/output error");
+}
+
+/* An update a second, of 100, 200, ... targets; every other update has a row. */
+Test(run, a_row_s_speed_is_since_the_row_before) {
+    static const double speeds[] = {NOT_MEASURED, 0, 150, 0, 350};
+    static struct config config = {.log_interval = 2};
+    static struct record r = {.config = &config};
+    r.run.table[TABLE_LOG] = tmpfile();
+    for (int step = 0; step < 5; step++, r.outcome.steps++) {
+        struct log_row row = log_row(&r);
+        if (step % 2 == 0) cr_expect(row.tokens_per_second == speeds[step], "row %d", step);
+        log_update(&r, &row,
+                   (struct update){.trained.targets = 100 * ((size_t)step + 1), .seconds = 1});
+        log_write(&r, &row, ENDING_NONE);
+    }
+    fclose(r.run.table[TABLE_LOG]);
 }

@@ -29,12 +29,11 @@ void golden_read(const char *path, const char *key, size_t count, real *values) 
 
 void golden_expect(const char *path, const char *key, size_t count, const real *got,
                    double tolerance, double typical) {
-    real *want = malloc(count * sizeof(real));
+    real *want = hold(count * sizeof(real));
     golden_read(path, key, count, want);
     double error = difference(count, got, want), scale = fmax(largest(count, want), typical);
     cr_expect(error <= tolerance * scale, "%s: %s: off by %g where the largest is %g", path, key,
               error, scale);
-    free(want);
 }
 
 void golden_expect_results(const char *path, const char *prefix, int k, size_t count,
@@ -58,13 +57,15 @@ void golden_start(struct tensor_list *list) {
     }
 }
 
-void golden_fill(struct batch *batch, int k) {
+struct batch golden_batch(int k) {
+    struct batch batch = make_batch(GOLDEN_B, GOLDEN_T, GOLDEN_V, 1);
     for (int b = 0; b < GOLDEN_B; b++)
         for (int t = 0; t < GOLDEN_T; t++) {
             int x = (3 * b + 2 * t + b * t + k) % GOLDEN_V;
-            batch->ids[b * GOLDEN_T + t] = x;
-            batch->targets[b * GOLDEN_T + t] = (5 * x + t + 1) % GOLDEN_V;
+            batch.ids[b * GOLDEN_T + t] = x;
+            batch.targets[b * GOLDEN_T + t] = (5 * x + t + 1) % GOLDEN_V;
         }
+    return batch;
 }
 
 void golden_dots(size_t count, const real *x, real dots[2]) {

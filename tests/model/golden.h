@@ -19,8 +19,8 @@ enum { GOLDEN_V = 7, GOLDEN_B = 3, GOLDEN_T = 5 }; // sizes of the golden models
    in a norm's weight. */
 void golden_start(struct tensor_list *list);
 
-/* Batch number k. */
-void golden_fill(struct batch *batch, int k);
+/* Batch number k, held. */
+struct batch golden_batch(int k);
 
 /* The dot products of x with the waves cos(0.7 i) and sin(0.7 i). */
 void golden_dots(size_t count, const real *x, real dots[2]);

@@ -92,10 +92,6 @@ static bool is_listed(const char *const *names, const char *name) {
     return false;
 }
 
-static int placement_index(const char *name) {
-    return (int)(placement_find(name) - placements);
-}
-
 /* What a list has gathered. Without a sweep, alternatives take turns. */
 struct pairs {
     struct pair *pair;
@@ -164,6 +160,7 @@ static void each_pair(pair_test *test, const char *const *norms, const char *con
     for (int i = 0; i < pairs.count; i++) {
         snprintf(case_name, sizeof case_name, "%s: ", pair_options(&pairs.pair[i]));
         test(&pairs.pair[i]);
+        let_go();
     }
     *case_name = 0;
     free(pairs.pair);

@@ -40,43 +40,29 @@ void probed_run(struct probed *p, const struct model_config *config, unsigned ch
     struct model_config watched = *config;
     watched.norms.watch = 1;
     *p = (struct probed){.scale = scale};
-    model_init(&p->model, &watched, SMALL_V, B, 1);
-    adamw_init(&p->adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, &p->model.lists.param, 1);
+    p->model = held_model(&watched, SMALL_V, B, 1);
+    p->adam = held_adamw((struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 0}, &p->model.lists.param, 1);
     probe_init(&p->probe, &p->model, (struct probe_sink){probed_collect, &p->rows});
     struct tensor_list *param = &p->model.lists.param;
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
+    shake(param);
     for (int step = 0; step < 2; step++) {
         p->batch = make_batch(B, T, SMALL_V, 7 + step);
         p->batch.valid = valid;
         for (size_t n = 0; valid && n < N; n++)
             if (!valid[n]) p->batch.targets[n] = -1;
         p->model.probing = step == 1;
-        free(p->tracked);
         p->tracked = copy_values(&p->model.lists.tracked);
-        model_zero_grad(&p->model);
-        model_forward(&p->model, &p->batch, true, step);
-        model_backward(&p->model, &p->batch, step, scale);
+        gradient_of(&p->model, &p->batch, step, scale);
         p->grad_norm = optimizer_grad_norm(&p->adam, param);
-        free(p->before);
         p->before = copy_values(param);
         probe_keep(&p->probe, &p->model);
         optimizer_step(&p->adam, param, 1e-2, p->grad_norm);
         if (step == 1) probe_write(&p->probe, &p->model, &p->batch, scale, 5);
-        if (step == 0) p->batch.valid = NULL, batch_free(&p->batch);
     }
-    free(noise);
 }
 
 void probed_free(struct probed *p) {
-    p->batch.valid = NULL;
-    batch_free(&p->batch);
-    optimizer_free(&p->adam);
     probe_free(&p->probe);
-    model_free(&p->model);
-    free(p->before);
-    free(p->tracked);
 }
 
 bool probed_valid(const unsigned char *valid, size_t n) {

@@ -306,10 +306,9 @@ static struct batch padded_batch(uint64_t key) {
 
 static void check_source(const struct model *model, enum statistics_source source,
                          const struct batch *batch, const struct batch *other) {
-    struct model m;
+    struct model m = held_measure(model, source);
     struct dump d;
     double second[N * C_MAX];
-    measure_init(&m, model, source);
     dump_init(&d, batch);
     measure_passes(&m, source, batch, other, visit, &d);
     cr_expect(d.count == expected_count(&m.config), "%s: %zu arrays, not %zu", title, d.count,
@@ -325,7 +324,6 @@ static void check_source(const struct model *model, enum statistics_source sourc
     }
     check_end(&d, &m, second);
     dump_free(&d);
-    model_free(&m);
 }
 
 /* Every array, after some training, from every source of statistics, with pads and without. */
@@ -343,7 +341,7 @@ static void check_config(struct model_config config, const char *options) {
     config.dropout = 0.3; // which is left out
     for (int include = 0; include < 2; include++) {
         config.pad_stats = include ? PAD_STATS_INCLUDE : PAD_STATS_MASK;
-        fit_small(&model, &config, B);
+        model = fit_small(&config, B);
         for (int source = 0; source < STATISTICS_SOURCES; source++) {
             if (!measure_has(&config, source)) continue;
             snprintf(text, sizeof text, "%s --stats=%s", options, statistics_name[source]);
@@ -351,11 +349,7 @@ static void check_config(struct model_config config, const char *options) {
             if (!include) check_source(&model, source, &full, &other);
             check_source(&model, source, &padded, &other);
         }
-        model_free(&model);
     }
-    batch_free(&full);
-    batch_free(&other);
-    batch_free(&padded);
 }
 
 static void check_every_array_is_what_it_is_called(const struct pair *pair) {
@@ -364,10 +358,6 @@ static void check_every_array_is_what_it_is_called(const struct pair *pair) {
 
 Test(dump, every_array_is_what_it_is_called) {
     every_norm_and_placement(check_every_array_is_what_it_is_called);
-}
-
-static int64_t placement_index(const char *name) {
-    return placement_find(name) - placements;
 }
 
 /* Options that no pair has: norms of v by head, a scale of queries without a norm, kinds and rows
@@ -389,7 +379,7 @@ Test(dump, norms_and_rows_by_site) {
     check_config(config, "rows by site");
     const char *const rows[] = {"residual", "siamese", "ngpt"};
     for (size_t i = 0; i < 3; i++) {
-        config = small_config(norm_index("bn"), (int)placement_index(rows[i]));
+        config = small_config(norm_index("bn"), placement_index(rows[i]));
         config.final_norm = FINAL_NORM_OFF;
         config.qk_norm = INNER_NORM_ON;
         config.ffn_norm = INNER_NORM_KINDS + norm_index("rms"); // does not pool, as bn would

@@ -34,7 +34,6 @@ static double typical_gradient(const char *path, const char *key, size_t count,
     real *want = malloc(count * sizeof(real));
     golden_read(path, key, count, want);
     bool cancels = !in_double() && largest(count, want) < 1e-12 * max_gradient;
-    free(want);
     return (cancels ? 1e-1 : 1e-2) * max_gradient;
 }
 
@@ -86,7 +85,6 @@ static void expect_first_step(const struct golden_model *golden, struct model *m
     if (golden->whole)
         golden_expect(golden->path, key_of(golden, "logits", ""), B * T * V, logits, golden->first,
                       0);
-    free(logits);
     golden_expect(golden->path, key_of(golden, "loss", ""), 1, &loss, golden->first, 0);
     golden_expect(golden->path, key_of(golden, "grad_norm", ""), 1, &grad_norm, golden->first, 0);
     for (size_t i = 0; i < param->count; i++)
@@ -95,8 +93,7 @@ static void expect_first_step(const struct golden_model *golden, struct model *m
 }
 
 /* Running statistics after training, and the results of an evaluation. */
-static void expect_evaluation(const struct golden_model *golden, struct model *model,
-                              struct batch *batch) {
+static void expect_evaluation(const struct golden_model *golden, struct model *model) {
     const struct tensor_list *state = &model->lists.state;
     for (size_t i = 0; i < state->count; i++) {
         const struct tensor *t = &state->tensor[i];
@@ -104,15 +101,14 @@ static void expect_evaluation(const struct golden_model *golden, struct model *m
         golden_expect(golden->path, key_of(golden, "state:", t->name), t->size,
                       state->value + t->offset, golden->after, 0);
     }
-    golden_fill(batch, STEPS);
-    model_forward(model, batch, false, 0);
+    struct batch batch = golden_batch(STEPS);
+    model_forward(model, &batch, false, 0);
     double sum;
-    real loss = (real)(model_loss(model, batch, &sum) ? sum / (B * T) : 0);
+    real loss = (real)(model_loss(model, &batch, &sum) ? sum / (B * T) : 0);
     real *logits = copy_logits(model, B * T);
     if (golden->whole)
         golden_expect(golden->path, key_of(golden, "eval_logits", ""), B * T * V, logits,
                       golden->after, 0);
-    free(logits);
     golden_expect(golden->path, key_of(golden, "eval_loss", ""), 1, &loss, golden->after, 0);
 }
 
@@ -142,30 +138,23 @@ static void check_model(const struct pair *pair) {
     }
 
     struct model_config config = pair_config(pair);
-    struct model model;
-    struct optimizer adam;
-    struct batch batch = batch_make(B, T);
-    model_init(&model, &config, V, B, 1);
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param, 1);
+    struct model model = held_model(&config, V, B, 1);
+    struct optimizer adam =
+        held_adamw((struct adamw_numbers){0.9, 0.99, 1e-4, 0.1, 1}, &model.lists.param, 1);
     struct tensor_list *param = &model.lists.param;
     golden_start(param);
     param->version++;
 
     real losses[STEPS];
     for (int step = 0; step < STEPS; step++) {
-        golden_fill(&batch, step);
-        model_zero_grad(&model);
-        model_forward(&model, &batch, true, step);
-        losses[step] = (real)model_backward(&model, &batch, step, 1);
+        struct batch batch = golden_batch(step);
+        losses[step] = (real)gradient_of(&model, &batch, step, 1);
         double grad_norm = optimizer_grad_norm(&adam, param);
         if (step == 0) expect_first_step(&golden, &model, losses[0], (real)grad_norm);
         optimizer_step(&adam, param, 1e-2, grad_norm);
     }
     golden_expect(golden.path, key_of(&golden, "losses", ""), STEPS, losses, golden.after, 0);
-    expect_evaluation(&golden, &model, &batch);
-    batch_free(&batch);
-    optimizer_free(&adam);
-    model_free(&model);
+    expect_evaluation(&golden, &model);
 }
 
 Test(golden, model) {

@@ -14,8 +14,8 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
     size_t states = axis == BN_AXIS_BATCH ? T_alone * CHANNELS : CHANNELS;
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", (double)axis);
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, norm_find("bn"), &options, N / T_alone, T_alone, CHANNELS);
+    struct lone_norm lone =
+        lone_norm_with(norm_find("bn"), &options, N / T_alone, T_alone, CHANNELS);
     struct norm *norm = &lone.norm;
     for (int c = 0; c < CHANNELS; c++) {
         norm->param[0].value[c] = (real)(1 + 0.1 * c);
@@ -53,7 +53,6 @@ static void check_batchnorm(int64_t axis, size_t T_alone, const char *prefix) {
         norm_set(norm, "rbn-mean", 0);
         norm_set(norm, "rbn-var", 0);
     }
-    lone_norm_free(&lone);
 }
 
 Test(golden, batchnorm) {
@@ -75,8 +74,7 @@ static void check_alone(const char *name, const struct norm_kind *kind,
                  {"lam", 1.7},   {"down", -0.6},      {"up", -0.5}};
     const char *path = "tests/golden/norms.txt";
     double tolerance = in_double() ? 1e-12 : 5e-6;
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, kind, options, LONE_B, LONE_T, CHANNELS);
+    struct lone_norm lone = lone_norm_with(kind, options, LONE_B, LONE_T, CHANNELS);
     struct norm *norm = &lone.norm;
     for (int i = 0; kind->param[i].name; i++)
         for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
@@ -116,7 +114,6 @@ static void check_alone(const char *name, const struct norm_kind *kind,
         snprintf(key, sizeof key, "%s:eval_dx", name);
         golden_expect(path, key, COUNT, dx, tolerance, 0);
     }
-    lone_norm_free(&lone);
 }
 
 static void check_norm_alone(const struct pair *pair) {
@@ -142,8 +139,7 @@ Test(golden, partial_rms) {
 Test(golden, power) {
     enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 5 };
     for (int divisor = 0; divisor < 2; divisor++) {
-        struct lone_norm lone;
-        lone_norm_init(&lone, norm_find("pn"), 1, N, CHANNELS);
+        struct lone_norm lone = lone_norm(norm_find("pn"), 1, N, CHANNELS);
         struct norm *norm = &lone.norm;
         norm->heads = 2;
         norm_set(norm, "pn-divisor", divisor);
@@ -170,7 +166,6 @@ Test(golden, power) {
             golden_expect_results("tests/golden/power.txt", divisor ? "batch:" : "psi:", k,
                                   k < BATCHES ? 4 : 1, results);
         }
-        lone_norm_free(&lone);
     }
 }
 
@@ -178,8 +173,7 @@ Test(golden, power) {
    the next three, and a seventh in evaluation. */
 Test(golden, renorm) {
     enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 6 };
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("brn"), 1, N, CHANNELS);
+    struct lone_norm lone = lone_norm(norm_find("brn"), 1, N, CHANNELS);
     struct norm *norm = &lone.norm;
     norm_set(norm, "brn-r-max", 1.5);
     norm_set(norm, "brn-d-max", 0.4);
@@ -206,7 +200,6 @@ Test(golden, renorm) {
             {"running_mean", CHANNELS, norm->state[0]}, {"running_var", CHANNELS, norm->state[1]}};
         golden_expect_results("tests/golden/renorm.txt", "", k, k < BATCHES ? 6 : 1, results);
     }
-    lone_norm_free(&lone);
 }
 
 /* PRepBN alone: four batches in training, lambda falling over the first three, and a fifth in
@@ -215,8 +208,7 @@ Test(golden, prepbn) {
     enum { N = 5, CHANNELS = 4, COUNT = N * CHANNELS, BATCHES = 4 };
     const char *path = "tests/golden/prepbn.txt";
     double tolerance = in_double() ? 1e-8 : 1e-5;
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("prepbn"), 1, N, CHANNELS);
+    struct lone_norm lone = lone_norm(norm_find("prepbn"), 1, N, CHANNELS);
     struct norm *norm = &lone.norm;
     norm_set(norm, "prepbn-steps", 3);
     for (int c = 0; c < CHANNELS; c++) {
@@ -246,5 +238,4 @@ Test(golden, prepbn) {
                           norm->param[i].grad, tolerance, 1);
         }
     }
-    lone_norm_free(&lone);
 }

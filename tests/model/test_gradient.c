@@ -48,12 +48,6 @@ static void check_attention(size_t B, struct attention attention) {
     attention_value(&c);
     attention_backward(&c.attention, (struct range){0, B * NH}, dqkv, c.dout, c.scratch);
     expect_gradient("dqkv", attention_value, &c, size, qkv, dqkv, 1);
-    free(qkv);
-    free(c.out);
-    free(c.dout);
-    free(softmax);
-    free(c.scratch);
-    free(dqkv);
 }
 
 Test(gradient, attention) {
@@ -84,7 +78,7 @@ static double linear_value(void *context) {
 
 static void check_linear(size_t N, size_t in, size_t out, bool bias) {
     struct tensor tensors[2];
-    struct arena arena = {.base = calloc(1 << 14, sizeof(real))};
+    struct arena arena = held_arena((1 << 14) * sizeof(real));
     struct tensor_lists lists = {.param = {.tensor = tensors,
                                            .value = arena_reals(&arena, 4096),
                                            .grad = arena_reals(&arena, 4096)}};
@@ -109,11 +103,6 @@ static void check_linear(size_t N, size_t in, size_t out, bool bias) {
     if (bias)
         expect_gradient("db", linear_value, &c, out, c.linear.bias.value, c.linear.bias.grad, 1);
     cr_expect_eq(lists.param.count, bias ? 2 : 1);
-    free(c.x);
-    free(c.y);
-    free(c.dy);
-    free(dx);
-    free(arena.base);
 }
 
 Test(gradient, linear) {
@@ -147,11 +136,6 @@ Test(gradient, activations) {
         activation_backward(a, M, H, dx, again, c.dy, c.x);
         cr_expect(difference(COUNT, again, c.y) == 0, "%s: backward gives another y", a->name);
         expect_gradient(a->name, activation_value, &c, inputs, c.x, dx, 1);
-        free(again);
-        free(c.x);
-        free(c.y);
-        free(c.dy);
-        free(dx);
     }
 }
 
@@ -191,10 +175,6 @@ Test(gradient, softcap_and_rope) {
     rope_backward(&c.rope, 3, (struct range){2, 6}, 2, dx, 9);
     expect_gradient("rope", rope_value, &c, 36, c.x, dx, 1);
     arena_free(&arena);
-    free(c.x);
-    free(c.y);
-    free(c.dy);
-    free(dx);
 }
 
 struct loss_case {
@@ -235,10 +215,6 @@ static void check_cross_entropy(double z_loss) {
         for (size_t v = targets[n] < 0 ? 0 : V; v < row; v++)
             cr_expect(dlogits[n * row + v] == 0, "a pad has a gradient");
     }
-    free(c.losses);
-    free(c.logits);
-    free(c.spent);
-    free(dlogits);
 }
 
 Test(gradient, cross_entropy) {
@@ -270,8 +246,4 @@ Test(gradient, embedding) {
     embedding_backward(&embedding, &parts, c.dx);
     expect_gradient("dwte", embedding_value, &c, 20, c.wte, dwte, 1);
     expect_gradient("dwpe", embedding_value, &c, 15, c.wpe, dwpe, 1);
-    free(c.wte);
-    free(c.wpe);
-    free(c.x);
-    free(c.dx);
 }

@@ -35,11 +35,9 @@ static double model_value(void *context) {
 static void check_model(const struct model_config *config, unsigned char *valid) {
     struct model_case c = {.batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 7)};
     gradient_case("%s%s", model_words(config), valid ? ", with pads" : "");
-    model_init(&c.model, config, SMALL_V, SMALL_B, 1);
+    c.model = held_model(config, SMALL_V, SMALL_B, 1);
     struct tensor_list *param = &c.model.lists.param;
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
+    shake(param);
     c.batch.targets[3] = -1; // not every token has a target
     c.batch.valid = valid;
     if (valid)
@@ -49,20 +47,13 @@ static void check_model(const struct model_config *config, unsigned char *valid)
     for (size_t n = 0; n < SMALL_B * SMALL_T; n++) targets += c.batch.targets[n] >= 0;
     model_forward(&c.model, &c.batch, true, 3); // so that the state is not the initial one
     c.state = copy_values(&c.model.lists.state);
-    model_zero_grad(&c.model);
-    model_forward(&c.model, &c.batch, true, 3);
-    model_backward(&c.model, &c.batch, 3, (double)targets); // of the sum, not of the mean
+    gradient_of(&c.model, &c.batch, 3, (double)targets); // of the sum, not of the mean
     double typical = largest(param->size, param->grad);
     for (size_t i = 0; i < param->count; i++) {
         const struct tensor *t = &param->tensor[i];
         expect_gradient(t->name, model_value, &c, t->size, param->value + t->offset,
                         param->grad + t->offset, typical);
     }
-    free(noise);
-    free(c.state);
-    c.batch.valid = NULL;
-    batch_free(&c.batch);
-    model_free(&c.model);
 }
 
 static void each_model(const struct pair *pair) {
@@ -142,12 +133,11 @@ static void check_many_tokens(struct model_config config) {
     struct model *model = &c.whole.model;
     gradient_case("%s, many tokens", model_words(&config));
     omp_set_num_threads(2);
-    model_init(model, &config, SMALL_V, SEQUENCES, 1);
+    *model = held_model(&config, SMALL_V, SEQUENCES, 1);
     model->threads = 2;
     struct tensor_list *param = &model->lists.param;
-    real *noise = random_reals(param->size, 2), slopes[128];
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
+    real slopes[128];
+    shake(param);
     for (size_t n = 0; n < TOKENS; n++) {
         valid[n] = n % LENGTH < 30 && n / ROWS != 2;
         if (!valid[n]) c.whole.batch.targets[n] = -1;
@@ -157,9 +147,7 @@ static void check_many_tokens(struct model_config config) {
     c.whole.batch.valid = valid;
     model_forward(model, &c.whole.batch, true, 3);
     c.whole.state = copy_values(&model->lists.state);
-    model_zero_grad(model);
-    model_forward(model, &c.whole.batch, true, 3);
-    model_backward(model, &c.whole.batch, 3, (double)targets);
+    gradient_of(model, &c.whole.batch, 3, (double)targets);
     double typical = 0;
     cr_assert(param->count <= 128);
     for (int pass = 0; pass < 2; pass++)
@@ -176,15 +164,8 @@ static void check_many_tokens(struct model_config config) {
                 memcpy(c.from, param->value + c.tensor.offset, c.tensor.size * sizeof(real));
                 expect_gradient(c.tensor.name, direction_value, &c, 1, &c.t, &slopes[k], typical);
                 memcpy(param->value + c.tensor.offset, c.from, c.tensor.size * sizeof(real));
-                free(c.from);
             }
-            free(c.along);
         }
-    free(noise);
-    free(c.whole.state);
-    c.whole.batch.valid = NULL;
-    batch_free(&c.whole.batch);
-    model_free(model);
 }
 
 static void check_model_of_many_tokens(const struct pair *pair) {
@@ -197,8 +178,7 @@ Test(gradient_model, model_of_many_tokens) {
 
 /* An MLP that is narrower than the stream: values of both widths share the threads' scratch. */
 Test(gradient_model, siamese_of_many_tokens_with_a_narrow_mlp) {
-    struct model_config config =
-        small_config(norm_index("ln"), (int)(placement_find("siamese") - placements));
+    struct model_config config = small_config(norm_index("ln"), placement_index("siamese"));
     config.ffn_width = config.n_embd / 2;
     check_many_tokens(config);
 }
@@ -255,10 +235,8 @@ Test(gradient_model, regularized_batchnorm) {
     gradient_case("%s", model_words(&config));
     struct model *model = &c.whole.model;
     struct tensor_list *param = &model->lists.param;
-    model_init(model, &config, SMALL_V, SMALL_B, 1);
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
+    *model = held_model(&config, SMALL_V, SMALL_B, 1);
+    shake(param);
     c.whole.state = copy_values(&model->lists.state);
     model_zero_grad(model);
     model_forward(model, &c.whole.batch, true, 3);
@@ -272,9 +250,4 @@ Test(gradient_model, regularized_batchnorm) {
         expect_gradient(t->name, penalty_value, &c, t->size, param->value + t->offset,
                         param->grad + t->offset, largest(param->size, param->grad));
     }
-    free(noise);
-    free(c.running);
-    free(c.whole.state);
-    batch_free(&c.whole.batch);
-    model_free(model);
 }

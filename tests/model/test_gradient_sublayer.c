@@ -44,11 +44,6 @@ static void sublayer_gradients(struct sublayer_case *c, real *dx, const struct p
     sublayer_gradient(&c->sublayer, parts);
 }
 
-static void case_free(struct sublayer_case *c) {
-    real *owned[] = {c->x, c->dy, c->d, c->embedded, c->state, c->noise};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
-}
-
 enum { B = 2, T = 5, C = 6 };
 
 static struct sublayer_options small_options(const struct norm_kind *norm,
@@ -96,7 +91,7 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
                            const struct qkv_norm_options *qkv, size_t heads) {
     enum { REALS = 1 << 17 };
     struct tensor tensors[3][32];
-    struct arena arena = {.base = calloc(REALS, sizeof(real))};
+    struct arena arena = held_arena(REALS * sizeof(real));
     struct tensor_lists lists = {0};
     struct tensor_list *list[] = {&lists.param, &lists.state, &lists.fixed};
     for (int i = 0; i < 3; i++)
@@ -141,8 +136,6 @@ static void check_sublayer(const struct norm_kind *norm, const struct placement 
         expect_gradient(t->name, sublayer_value, &c, t->size, lists.param.value + t->offset,
                         lists.param.grad + t->offset, typical);
     }
-    case_free(&c);
-    free(arena.base);
 }
 
 static double more(size_t depth) {

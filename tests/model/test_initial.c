@@ -10,14 +10,13 @@
 enum { B = 8, T = 8, N = B * T, C = 64, V = 16 };
 
 static void start(struct model *model, const char *placement, const char *norm, size_t L) {
-    struct model_config config = small_config(norm_index(norm), 0);
-    while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
+    struct model_config config = small_config(norm_index(norm), placement_index(placement));
     config.init = INIT_XAVIER;
     config.n_layer = (int64_t)L;
     config.n_embd = C;
     config.block_size = T;
     omp_set_num_threads(2);
-    model_init(model, &config, V, B, 1);
+    *model = held_model(&config, V, B, 1);
 }
 
 static double deviation(size_t count, const real *x) {
@@ -33,20 +32,14 @@ static double change_after_a_step(const char *placement, const char *norm, size_
     struct model model;
     struct batch batch = make_batch(B, T, V, 3);
     start(&model, placement, norm, L);
-    model_zero_grad(&model);
-    model_forward(&model, &batch, true, 0);
-    model_backward(&model, &batch, 0, 1);
-    real *before = malloc(N * C * sizeof *before);
-    memcpy(before, model.head_in, N * C * sizeof *before);
+    gradient_of(&model, &batch, 0, 1);
+    real *before = copy_reals(N * C, model.head_in);
     struct tensor_list *param = &model.lists.param;
     for (size_t i = 0; i < param->size; i++) param->value[i] -= (real)1e-3 * param->grad[i];
     param->version++;
     model_forward(&model, &batch, true, 0);
     for (size_t i = 0; i < N * C; i++) before[i] -= model.head_in[i];
     double change = deviation(N * C, before);
-    free(before);
-    batch_free(&batch);
-    model_free(&model);
     return change;
 }
 
@@ -108,10 +101,6 @@ Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
     model.threads = 1;
     model_profile(&model, &batch);
     cr_expect_arr_eq(model.lists.param.value, profiled, model.lists.param.size * sizeof(real));
-    free(initial);
-    free(profiled);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 /* Profiling leaves no trace in running statistics, and only Admin is profiled. */
@@ -123,12 +112,8 @@ Test(start, profiling_leaves_running_statistics_alone) {
     model_profile(&model, &batch);
     cr_expect_arr_eq(model.lists.state.value, state, model.lists.state.size * sizeof(real));
     cr_expect_neq(model.layer[1].mlp.connection.param[0].value[0], 1);
-    free(state);
-    model_free(&model);
     start(&model, "layerscale", "bn", 2);
     cr_expect(!model_profiled(&model));
-    batch_free(&batch);
-    model_free(&model);
 }
 
 enum { WIDTH = 64, LAYERS = 3, LENGTH = 32, SYMBOLS = 50, HS = WIDTH / 4, H = 96 };
@@ -195,23 +180,21 @@ static void check_layer(const struct layer *layer, size_t l, int rule, int f) {
 }
 
 static void check(int rule, int f, int64_t head) {
-    struct model_config config = small_config(norm_index("ln"), 0);
-    while (strcmp(placements[config.placement].name, factors[f].placement) != 0) config.placement++;
+    struct model_config config =
+        small_config(norm_index("ln"), placement_index(factors[f].placement));
     while (!activations[config.activation].gated) config.activation++;
     config.init = rules[rule].init, config.init_std = rules[rule].std;
     config.init_embd_std = rules[rule].embd_std;
     config.n_embd = WIDTH, config.n_layer = LAYERS, config.block_size = LENGTH,
     config.ffn_width = H;
     config.n_head = WIDTH / HS, config.n_kv_head = 2, config.head = head;
-    struct model model;
-    model_init(&model, &config, SYMBOLS, 1, 1);
+    struct model model = held_model(&config, SYMBOLS, 1, 1);
     const double embedding = factors[f].embedding ? pow(factors[f].base, factors[f].power) : 1;
     expect_std("wte", SYMBOLS * WIDTH, model.wte.value, rules[rule].token * embedding);
     expect_std("wpe", LENGTH * WIDTH, model.wpe.value, rules[rule].position * embedding);
     if (head == HEAD_UNTIED)
         expect_std("head", SYMBOLS * WIDTH, model.head.weight.value, rules[rule].head * embedding);
     for (size_t l = 0; l < LAYERS; l++) check_layer(&model.layer[l], l, rule, f);
-    model_free(&model);
 }
 
 Test(initial, every_rule_with_the_factors_of_placements) {

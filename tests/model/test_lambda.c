@@ -13,8 +13,7 @@
 enum { BATCH = 4, LENGTH = 8, TOKENS = BATCH * LENGTH, WIDTH = 16, SYMBOLS = 11 };
 
 static struct model_config config_of(const char *placement, size_t L) {
-    struct model_config config = small_config(norm_index("ln"), 0);
-    while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
+    struct model_config config = small_config(norm_index("ln"), placement_index(placement));
     config.n_embd = WIDTH;
     config.n_layer = (int64_t)L;
     config.block_size = LENGTH;
@@ -25,10 +24,8 @@ static struct model_config config_of(const char *placement, size_t L) {
 static void run(struct model *model, const struct model_config *config, struct batch *batch) {
     omp_set_num_threads(1);
     *batch = make_batch(BATCH, LENGTH, SYMBOLS, 3);
-    model_init(model, config, SYMBOLS, BATCH, 1);
-    model_zero_grad(model);
-    model_forward(model, batch, true, 0);
-    model_backward(model, batch, 0, 1);
+    *model = held_model(config, SYMBOLS, BATCH, 1);
+    gradient_of(model, batch, 0, 1);
 }
 
 static const struct tensor *tensor_of(const struct model *model, const char *name) {
@@ -66,8 +63,6 @@ Test(lambda, rezero_and_skipinit_start_as_the_identity) {
         cr_expect_eq(size_of_gradient(&model, "transformer.h.1.attn.c_attn.weight"), 0);
         cr_expect_eq(size_of_gradient(&model, "transformer.h.1.mlp.c_proj.weight"), 0);
         cr_expect(!tensor_of(&model, "transformer.h.1.ln_1.weight"), "no norms");
-        batch_free(&batch);
-        model_free(&model);
     }
 }
 
@@ -94,7 +89,6 @@ Test(lambda, layerscale_starts_by_the_depth) {
     cr_expect_arr_eq(models[1].head_in, models[0].head_in, TOKENS * WIDTH * sizeof(real));
     cr_expect_arr_eq(models[2].stream_out, models[2].embedded, TOKENS * WIDTH * sizeof(real));
     cr_expect(norm_present(&models[2].final));
-    for (int i = 0; i < 3; i++) batch_free(&batches[i]), model_free(&models[i]);
 }
 
 /* Adam's weight decay acts on matrices alone: with a gradient of zero lambda does not move. */
@@ -102,17 +96,13 @@ Test(lambda, is_not_decayed) {
     struct model_config config = config_of("layerscale", 1);
     struct model model;
     struct batch batch;
-    struct optimizer adam;
     run(&model, &config, &batch);
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param, 1);
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
     model_zero_grad(&model);
     real before = model.layer[0].mlp.proj.weight.value[0];
     optimizer_step(&adam, &model.lists.param, 0.1, 1);
     cr_expect_eq(model.layer[0].mlp.connection.param[0].value[3], (real)0.1);
     cr_expect_neq(model.layer[0].mlp.proj.weight.value[0], before);
-    optimizer_free(&adam);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 enum { B = SMALL_B, T = SMALL_T, V = SMALL_V, N = B * T };
@@ -123,31 +113,23 @@ struct ngpt {
 };
 
 static struct ngpt make(const char *norm) {
-    int placement = (int)(placement_find("ngpt") - placements);
+    int placement = placement_index("ngpt");
     struct model_config config = small_config(norm_index(norm), placement);
     struct ngpt m = {.batch = make_batch(B, T, V, 3)};
     omp_set_num_threads(1);
-    model_init(&m.model, &config, V, B, 1);
+    m.model = held_model(&config, V, B, 1);
     return m;
 }
 
-static void free_ngpt(struct ngpt *m) {
-    batch_free(&m->batch);
-    model_free(&m->model);
-}
+static void free_ngpt(struct ngpt *m) {}
 
 /* Updates at a rate at which the weights move far from their initial values. */
 static void update(struct ngpt *m, int steps) {
     struct tensor_list *param = &m->model.lists.param;
-    struct optimizer adam;
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, param, 1);
+    struct optimizer adam = held_adamw(fit_options, param, 1);
     for (int step = 0; step < steps; step++) {
-        model_zero_grad(&m->model);
-        model_forward(&m->model, &m->batch, true, (uint64_t)step);
-        model_backward(&m->model, &m->batch, (uint64_t)step, 1);
-        optimizer_step(&adam, param, 0.03, optimizer_grad_norm(&adam, param));
+        train_step(&m->model, &adam, &m->batch, step, 0.03);
     }
-    optimizer_free(&adam);
 }
 
 static real *logits(struct ngpt *m) {
@@ -209,7 +191,7 @@ Test(ngpt, the_stream_keeps_its_length) {
     struct ngpt m = make("scale");
     double length = sqrt((double)m.model.C);
     update(&m, 5);
-    free(logits(&m));
+    logits(&m);
     cr_expect(off_length(m.model.stream_in, N, m.model.C, m.model.C, 1, length) < rounding());
     for (size_t l = 0; l < m.model.L; l++) {
         const struct sublayer *both[] = {&m.model.layer[l].attention, &m.model.layer[l].mlp};
@@ -235,8 +217,6 @@ Test(ngpt, logits_are_bounded_by_s_z) {
     real *twice = logits(&m);
     for (size_t i = 0; i < N * V; i++) z[i] *= 2;
     cr_expect(difference(N * V, twice, z) == 0 && largest(N * V, z) > 0);
-    free(z);
-    free(twice);
     free_ngpt(&m);
 }
 
@@ -244,7 +224,7 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     struct ngpt m = make("scale");
     const struct layer *layer = m.model.layer;
     size_t size = N * m.model.C;
-    free(logits(&m));
+    logits(&m);
     const struct connection *alpha = &layer->attention.connection;
     for (size_t c = 0; c < m.model.C; c++) {
         cr_expect(fabs((double)alpha->buffer[LAMBDA_B][c] - 0.05) < 1e-7);
@@ -257,10 +237,8 @@ Test(ngpt, alpha_is_a_step_size_without_a_sign) {
     real *after = logits(&m);
     cr_expect(difference(N * V, after, before) == 0);
     multiply(&m, "alpha", 0);
-    free(logits(&m));
+    logits(&m);
     expect_close("y without a step", size, m.model.stream_out, m.model.stream_in, rounding());
-    free(before);
-    free(after);
     free_ngpt(&m);
 }
 
@@ -275,8 +253,6 @@ Test(ngpt, lengths_do_not_matter_where_they_are_normalized) {
     multiply(&m, "c_attn.weight", 2);
     real *after = logits(&m);
     expect_close("logits", N * V, after, before, 20 * rounding());
-    free(before);
-    free(after);
     free_ngpt(&m);
 }
 

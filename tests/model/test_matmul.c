@@ -20,7 +20,7 @@ static struct matrix start_of(enum start start, struct matrix c, const real *bia
 /* C (M,N) inside a larger array, rows N + 3 apart, NaN all around. */
 static real *guarded(size_t M, size_t N, const real *inner) {
     size_t size = M * (N + 3) + 2 * GUARD;
-    real *c = malloc(size * sizeof(real));
+    real *c = hold(size * sizeof(real));
     for (size_t i = 0; i < size; i++) c[i] = NAN;
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; inner && j < N; j++) c[GUARD + i * (N + 3) + j] = inner[i * N + j];
@@ -47,10 +47,9 @@ static double guarded_difference(size_t M, size_t N, const real *c, const real *
    beyond it; its rows are `row` reals apart, with NaN in between. */
 static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
     size_t size = rows && columns ? (rows - 1) * row + columns : 0;
-    real *inner = random_reals(rows * columns, key), *data = malloc(size * sizeof(real));
+    real *inner = random_reals(rows * columns, key), *data = hold(size * sizeof(real));
     for (size_t i = 0; i < size; i++)
         data[i] = i % row < columns ? inner[i / row * columns + i % row] : NAN;
-    free(inner);
     return data;
 }
 
@@ -58,7 +57,7 @@ static real *spread(size_t rows, size_t columns, size_t row, uint64_t key) {
    last. */
 static real *panels_of(size_t rows, size_t columns, size_t width, struct matrix from) {
     size_t size = matrix_panels_size(rows, columns, width);
-    real *panels = malloc((size + 1) * sizeof(real));
+    real *panels = hold((size + 1) * sizeof(real));
     for (size_t i = 0; i <= size; i++) panels[i] = NAN;
     matmul_pack(rows, columns, panels, rows, width, from);
     cr_assert(isnan(panels[size]), "(%zu,%zu): wrote beyond the panels", rows, columns);
@@ -71,8 +70,6 @@ static void check_b_in_panels(size_t M, size_t N, size_t K, struct matrix a, str
     real *panels = panels_of(K, N, PANEL, b), *c = guarded(M, N, NULL);
     matmul(M, N, K, a, matrix_panels(panels, K), matrix_of(c + GUARD, N + 3), start);
     cr_assert(guarded_difference(M, N, c, want) == 0, "(%zu,%zu,%zu) in panels", M, N, K);
-    free(panels);
-    free(c);
 }
 
 static void check(size_t M, size_t N, size_t K, bool a_transposed, enum start start) {
@@ -91,12 +88,7 @@ static void check(size_t M, size_t N, size_t K, bool a_transposed, enum start st
     cr_assert(worst == 0, "(%zu,%zu,%zu) %d start %d: off by %g", M, N, K, a_transposed, start,
               worst);
     check_b_in_panels(M, N, K, left, right, want, start_of(start, matrix_of(old, N), bias));
-    free(a);
-    free(b);
-    free(bias);
-    free(old);
-    free(want);
-    free(c);
+    let_go();
 }
 
 static const size_t sizes[] = {1,         2,     3,         5,         7,  8, 13,
@@ -145,8 +137,6 @@ Test(matmul, nan_is_not_swallowed) {
     matmul(M, N, K, matrix_of(a, K), matrix_of(b, N), matrix_of(c, N), matrix_zeros());
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) cr_assert_eq(isnan(c[i * N + j]) != 0, i == 4);
-    free(a);
-    free(b);
 }
 
 /* A whole product against the same one in pieces of `down` rows and `across` columns. */
@@ -168,11 +158,7 @@ static void check_pieces(bool a_transposed, enum start start, size_t down, size_
                    matrix_of(b + j, N), piece, start_of(start, piece, bias + j));
         }
     cr_assert(difference(M * N, whole, pieces) == 0, "pieces of (%zu,%zu)", down, across);
-    free(a);
-    free(b);
-    free(bias);
-    free(whole);
-    free(pieces);
+    let_go();
 }
 
 Test(matmul, same_bits_in_pieces_of_rows_and_columns) {
@@ -192,15 +178,12 @@ Test(matmul, transpose_at_odd_sizes) {
             size_t rows = sizes[i], columns = sizes[j];
             if (!rows || !columns) continue;
             real *from = spread(rows, columns, columns + 2, 1);
-            real *want = malloc(rows * columns * sizeof(real));
+            real *want = hold(rows * columns * sizeof(real));
             real *to = guarded(columns, rows, NULL);
             for (size_t y = 0; y < columns; y++)
                 for (size_t x = 0; x < rows; x++) want[y * rows + x] = from[x * (columns + 2) + y];
             matmul_transpose(rows, columns, to + GUARD, rows + 3, from, columns + 2);
             cr_assert(guarded_difference(columns, rows, to, want) == 0, "(%zu,%zu)", rows, columns);
-            free(from);
-            free(want);
-            free(to);
         }
 }
 
@@ -221,8 +204,6 @@ Test(matmul, pack_at_odd_sizes) {
                         else
                             cr_assert(isnan(got), "(%zu,%zu): wrote column %zu", rows, columns, c);
                     }
-                free(from);
-                free(panels);
             }
 }
 
@@ -237,9 +218,4 @@ Test(matmul, same_bits_from_some_panels_and_some_rows_of_them) {
                matrix_panels(panels + j * K + FIRST * PANEL, K), matrix_of(pieces + j, N),
                matrix_zeros());
     cr_assert(difference(M * N, whole, pieces) == 0);
-    free(a);
-    free(b);
-    free(whole);
-    free(pieces);
-    free(panels);
 }

@@ -16,34 +16,25 @@
 enum { B = SMALL_B, T = SMALL_T };
 
 /* A model whose weights and running statistics have changed in a few updates. */
-static void train_some(struct model *model, const struct model_config *config) {
-    struct optimizer adam;
+static struct model train_some(const struct model_config *config) {
     omp_set_num_threads(1);
-    model_init(model, config, SMALL_V, B, 1);
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model->lists.param, 1);
+    struct model model = held_model(config, SMALL_V, B, 1);
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
     for (int step = 0; step < 6; step++) {
         struct batch batch = make_batch(B, T, SMALL_V, 40 + step);
-        model_zero_grad(model);
-        model_forward(model, &batch, true, step);
-        model_backward(model, &batch, step, 1);
-        optimizer_step(&adam, &model->lists.param, 0.03,
-                       optimizer_grad_norm(&adam, &model->lists.param));
-        batch_free(&batch);
+        train_step(&model, &adam, &batch, step, 0.03);
     }
-    optimizer_free(&adam);
+    return model;
 }
 
 static double loss_by(const struct model *model, enum statistics_source source,
                       const struct batch *batch, const struct batch *other) {
-    struct model measured;
-    measure_init(&measured, model, source);
+    struct model measured = held_measure(model, source);
     real *before = copy_values(&measured.lists.state);
     struct score score = measure_score(&measured, source, batch, other);
     cr_expect(score.correct <= score.targets);
     cr_expect(!measured.lists.state.size || !memcmp(before, measured.lists.state.value,
                                                     measured.lists.state.size * sizeof(real)));
-    free(before);
-    model_free(&measured);
     return score.loss / (double)score.targets;
 }
 
@@ -52,10 +43,9 @@ static void check_every_source_of_statistics(const struct pair *pair) {
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool present = model_has_norm(&config, kind); // not in placements without norms
     struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
-    struct model model;
     double loss[STATISTICS_SOURCES], sum;
     config.dropout = 0.3; // which is left out
-    train_some(&model, &config);
+    struct model model = train_some(&config);
     for (int source = 0; source < STATISTICS_SOURCES; source++)
         if (measure_has(&config, source)) loss[source] = loss_by(&model, source, &batch, &other);
     model_forward(&model, &batch, false, 0);
@@ -91,9 +81,6 @@ static void check_every_source_of_statistics(const struct pair *pair) {
                         loss_by(&model, STATISTICS_OWN, &short_one, NULL);
         cr_expect((fabs(change) < 1e-5) == !by_head, "changes by %g", change);
     }
-    batch_free(&batch);
-    batch_free(&other);
-    model_free(&model);
 }
 
 Test(measure, every_source_of_statistics) {
@@ -105,9 +92,8 @@ Test(measure, every_source_of_statistics) {
 Test(measure, accuracy) {
     struct model_config config = small_config(norm_index("ln"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model;
+    struct model model = train_some(&config);
     size_t correct = 0;
-    train_some(&model, &config);
     model_forward(&model, &batch, false, 0);
     for (size_t n = 0; n < B * T; n++) {
         const real *logits = model_logits(&model, n);
@@ -122,8 +108,6 @@ Test(measure, accuracy) {
     cr_expect(score.correct == correct && correct >= B * T / 2 - 1, "%zu, not %zu", score.correct,
               correct);
     cr_expect(score.targets == B * T - 1);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 /* If the other batch is the same batch, the statistics are those of the measured batch, except that
@@ -133,17 +117,13 @@ Test(measure, statistics_of_another_batch) {
     struct batch batch = make_batch(B, T, SMALL_V, 7), other = make_batch(B, T, SMALL_V, 8);
     for (int i = 0; i < 2; i++) {
         struct model_config config = small_config(norm_index(norms[i]), 0);
-        struct model model;
-        train_some(&model, &config);
+        struct model model = train_some(&config);
         double own = loss_by(&model, STATISTICS_OWN, &batch, NULL);
         double same = loss_by(&model, STATISTICS_OTHER, &batch, &batch);
         double another = loss_by(&model, STATISTICS_OTHER, &batch, &other);
         cr_expect(fabs(same - own) < (i ? 0.1 : 1e-5), "%s: %g and %g", norms[i], same, own);
         cr_expect(fabs(another - own) > 1e-4, "%s: %g and %g", norms[i], another, own);
-        model_free(&model);
     }
-    batch_free(&batch);
-    batch_free(&other);
 }
 
 static void check_the_future_in_training_and_in_evaluation(const struct pair *pair) {
@@ -151,9 +131,7 @@ static void check_the_future_in_training_and_in_evaluation(const struct pair *pa
     const struct norm_kind *kind = norm_kinds[pair->norm];
     const bool mixes = kind_mixes_tokens(kind) && model_has_norm(&config, kind);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model, own;
-    train_some(&model, &config);
-    measure_init(&own, &model, STATISTICS_OWN);
+    struct model model = train_some(&config), own = held_measure(&model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) {
         struct leak leak = measure_leak(&model, false, &batch, t);
         cr_expect(leak.largest == 0 && leak.mean == 0, "in evaluation: %g", leak.largest);
@@ -164,9 +142,6 @@ static void check_the_future_in_training_and_in_evaluation(const struct pair *pa
         else
             cr_expect(leak.largest == 0 && leak.mean == 0, "%g", leak.largest);
     }
-    batch_free(&batch);
-    model_free(&model);
-    model_free(&own);
 }
 
 Test(measure, the_future_in_training_and_in_evaluation) {
@@ -186,14 +161,20 @@ Test(measure, positions_are_a_source_wherever_bn_is) {
 Test(measure, batchnorm_by_position_sees_no_future) {
     struct model_config config = small_config(norm_index("bn"), 0);
     struct batch batch = make_batch(B, T, SMALL_V, 7);
-    struct model model, own;
     norms_set(&config.norms, "bn-axis", BN_AXIS_BATCH);
-    train_some(&model, &config);
-    measure_init(&own, &model, STATISTICS_OWN);
+    struct model model = train_some(&config), own = held_measure(&model, STATISTICS_OWN);
     for (size_t t = 1; t < T; t++) cr_expect(measure_leak(&own, true, &batch, t).largest == 0);
-    batch_free(&batch);
-    model_free(&model);
-    model_free(&own);
+}
+
+/* Of two characters the other one takes the place of each. */
+Test(measure, every_later_character_is_replaced) {
+    struct model_config config = small_config(norm_index("bn"), 0);
+    struct model model = held_model(&config, 2, B, 1);
+    for (int32_t id = 0; id < 2; id++) {
+        struct batch batch = make_batch(B, T, 2, 7);
+        for (size_t n = 0; n < B * T; n++) batch.ids[n] = id;
+        cr_expect(measure_leak(&model, true, &batch, 2).largest > 0, "character %d", (int)id);
+    }
 }
 
 /* Characters that nothing predicts: all equally frequent, different in each batch and for each
@@ -206,6 +187,7 @@ Test(measure, random_characters) {
     corpus_check(&corpus, 100000);
     struct batch batch = batch_make(SEQUENCES, LENGTH), again = batch_make(SEQUENCES, LENGTH);
     double counts[V] = {0}, after[V][V] = {{0}};
+    int continued = 0; // blocks that begin where the one before has ended
     for (uint64_t count = 0; count < 10; count++) {
         corpus_sample(&corpus, 1, count, &batch);
         for (size_t n = 0; n < TOKENS; n++) {
@@ -213,6 +195,7 @@ Test(measure, random_characters) {
             counts[batch.ids[n]]++;
             after[batch.ids[n]][batch.targets[n]]++;
             if (n % LENGTH) cr_assert(batch.ids[n] == batch.targets[n - 1]);
+            if (n && n % LENGTH == 0) continued += batch.ids[n] == batch.targets[n - 1];
         }
         corpus_sample(&corpus, 1, count, &again);
         cr_expect(!memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids));
@@ -221,6 +204,7 @@ Test(measure, random_characters) {
         corpus_sample(&corpus, 1, count + 1, &again);
         cr_expect(memcmp(batch.ids, again.ids, TOKENS * sizeof *batch.ids) != 0);
     }
+    cr_expect(continued < 60, "%d of 490 blocks, not one in 20, continue another", continued);
     double square = 0, squares = 0, one = 10.0 * TOKENS / V, pair = one / V;
     for (int i = 0; i < V; i++) {
         square += pow(counts[i] - one, 2) / one;
@@ -310,8 +294,7 @@ Test(dump, the_same_for_any_number_of_threads) {
     struct batch batch = make_batch(SMALL_B, LONG, SMALL_V, 3);
     struct dump dumps[2];
     omp_set_num_threads(3);
-    struct model model;
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     for (size_t i = 0; i < 2; i++) {
         model.threads = 1 + 2 * i;
         dump_init(&dumps[i], &batch);
@@ -325,6 +308,4 @@ Test(dump, the_same_for_any_number_of_threads) {
     }
     dump_free(&dumps[0]);
     dump_free(&dumps[1]);
-    batch_free(&batch);
-    model_free(&model);
 }

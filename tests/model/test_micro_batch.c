@@ -30,24 +30,18 @@ static int team = 3; // threads for which a model has memory
 
 static struct made made_of(const struct model_config *config, struct batch *batches, size_t most) {
     struct made made;
-    struct model model;
     omp_set_num_threads(team);
-    model_init(&model, config, V, most, 1);
+    struct model model = held_model(config, V, most, 1);
     model.threads = config->micro_batch_tokens ? 2 : 1;
     struct tensor_list *param = &model.lists.param;
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    free(noise);
-    param->version++;
+    shake(param);
     model_zero_grad(&model);
     for (int i = 0; i < 2; i++) made.loss[i] = model_gradient(&model, &batches[i], i, 0.5);
     made.score = measure_score(&model, STATISTICS_RUNNING, &batches[0], NULL);
     made.count = param->size;
-    made.grad = malloc(made.count * sizeof(real));
-    memcpy(made.grad, param->grad, made.count * sizeof(real));
+    made.grad = copy_reals(made.count, param->grad);
     made.rows = model.rows;
     made.bytes = model.arena.bytes;
-    model_free(&model);
     return made;
 }
 
@@ -60,10 +54,9 @@ static void expect_nearly(struct model_config config, struct batch *batches, siz
     struct made one = made_of(&config, batches, most);
     double scale = largest(one.count, one.grad);
     cr_expect(difference(one.count, one.grad, want->grad) < 1e-10 * scale);
-    free(one.grad);
 }
 
-/* Compares the two ways, and frees the batches. Returns the tokens of a micro-batch. */
+/* Compares the two ways. Returns the tokens of a micro-batch. */
 static size_t expect_same(struct model_config config, struct batch *batches, size_t most) {
     config.micro_batch_tokens = 0;
     struct made want = made_of(&config, batches, most);
@@ -77,9 +70,6 @@ static size_t expect_same(struct model_config config, struct batch *batches, siz
               got.score.correct == want.score.correct);
     if (got.rows < want.rows) cr_expect(got.bytes < want.bytes, "%zu", got.bytes);
     expect_nearly(config, batches, most, &want);
-    for (int i = 0; i < 2; i++) batch_free(&batches[i]);
-    free(want.grad);
-    free(got.grad);
     return got.rows;
 }
 
@@ -137,18 +127,14 @@ Test(micro_batch, grow_with_threads) {
     struct made got = made_of(&config, batches, B);
     cr_expect(want.rows == 256 && got.rows == 512);
     cr_expect(!memcmp(got.grad, want.grad, want.count * sizeof(real)));
-    for (int i = 0; i < 2; i++) batch_free(&batches[i]);
-    free(want.grad);
-    free(got.grad);
 }
 
 /* Micro-batches are whole rows of sums, one after another, and about equally long. */
 Test(micro_batch, parts_are_the_batch) {
     struct model_config config = small_config(norm_index("ln"), 0);
-    struct model model;
     config.block_size = 96; // 8 sequences are 3 x 256 tokens
     config.micro_batch_tokens = 96 * 24 + 90;
-    model_init(&model, &config, V, 50, 1);
+    struct model model = held_model(&config, V, 50, 1);
     cr_expect(model.rows == 96 * 24);
     for (size_t sequences = 1; sequences <= 50; sequences++) {
         struct batch batch = make_batch(sequences, 96, V, 1), part;
@@ -163,9 +149,7 @@ Test(micro_batch, parts_are_the_batch) {
             if (part.B > longest) longest = part.B;
         }
         cr_expect(first == sequences && longest <= 24 && parts == (sequences + 23) / 24);
-        batch_free(&batch);
     }
-    model_free(&model);
 }
 
 Test(micro_batch, what_needs_the_batch_has_it) {
@@ -177,7 +161,7 @@ Test(micro_batch, what_needs_the_batch_has_it) {
     config.norms.watch = 1;
     cr_expect(model_needs_batch(&config), "probes");
     config.norms.watch = 0;
-    config.site_placement[SITE_FFN] = 1 + (placement_find("admin") - placements);
+    config.site_placement[SITE_FFN] = 1 + placement_index("admin");
     cr_expect(model_needs_batch(&config), "initial values by the first batch");
     for (int row = 0; norm_kinds[row]; row++) {
         config = small_config(row, 0);
@@ -195,7 +179,7 @@ Test(micro_batch, measures_the_same) {
         struct model_config config = small_config(norm_index("cln"), 0);
         config.block_size = T;
         config.micro_batch_tokens = split;
-        model_init(&models[split], &config, V, B, 1);
+        models[split] = held_model(&config, V, B, 1);
     }
     for (int source = 0; source < STATISTICS_SOURCES; source++) {
         struct score score[2];
@@ -211,7 +195,4 @@ Test(micro_batch, measures_the_same) {
         cr_expect(got.largest == want.largest && got.mean == want.mean);
         cr_expect(want.largest == 0, "cln is causal");
     }
-    for (int split = 0; split < 2; split++) model_free(&models[split]);
-    batch_free(&batch);
-    batch_free(&other);
 }

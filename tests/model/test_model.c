@@ -11,19 +11,14 @@
 /* The loss of a model of these initial weights before training, and after at most this many updates. */
 static void overfit(const struct model_config *config, uint64_t seed, int updates, double *first,
                     double *last) {
-    struct model model;
-    struct optimizer adam;
     struct batch batch = make_batch(4, 8, 9, 5);
     for (size_t n = 0; n < 32; n++) // the context up to here determines the target
         batch.targets[n] = n % 8 == 7 ? 0 : batch.ids[n + 1];
     for (size_t b = 0; b < 4; b++) batch.ids[8 * b] = (int32_t)b; // sequences can be told apart
-    model_init(&model, config, 9, 4, seed);
-    adamw_init(&adam, fit_options, &model.lists.param, 1);
+    struct model model = held_model(config, 9, 4, seed);
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
     *first = fit_batch(&model, &adam, &batch, 1, 3e-3, 0);
     *last = fit_batch(&model, &adam, &batch, updates, 3e-3, 0.01);
-    batch_free(&batch);
-    optimizer_free(&adam);
-    model_free(&model);
 }
 
 /* l2 and a learned scale of attention's logits take longer. With such a scale norms that saturate may
@@ -56,8 +51,8 @@ Test(model, overfits_one_batch) {
 Test(model, runs_of_different_norms_are_paired) {
     struct model_config ln = small_config(1, 0), other = small_config(2, 1);
     struct model a, b;
-    model_init(&a, &ln, SMALL_V, SMALL_B, 1);
-    model_init(&b, &other, SMALL_V, SMALL_B, 1);
+    a = held_model(&ln, SMALL_V, SMALL_B, 1);
+    b = held_model(&other, SMALL_V, SMALL_B, 1);
     int same = 0;
     for (size_t i = 0; i < a.lists.param.count; i++)
         for (size_t j = 0; j < b.lists.param.count; j++) {
@@ -69,16 +64,13 @@ Test(model, runs_of_different_norms_are_paired) {
                       "%s", s->name);
         }
     cr_expect(same > 20);
-    model_free(&a);
-    model_free(&b);
 }
 
 Test(model, initial_weights_are_nanogpt_s) {
     struct model_config config = small_config(1, 0);
     config.n_embd = 64;
     config.n_layer = 3;
-    struct model model;
-    model_init(&model, &config, 50, 2, 4);
+    struct model model = held_model(&config, 50, 2, 4);
     for (size_t i = 0; i < model.lists.param.count; i++) {
         const struct tensor *t = &model.lists.param.tensor[i];
         const real *w = model.lists.param.value + t->offset;
@@ -93,29 +85,23 @@ Test(model, initial_weights_are_nanogpt_s) {
         else
             cr_expect(square == (norm && strstr(t->name, "weight") ? 1 : 0), "%s", t->name);
     }
-    model_free(&model);
 }
 
 Test(model, counts_nanogpt_s_parameters) {
     struct model_config config = small_config(1, 0);
     config.n_layer = 6, config.n_head = 6, config.n_embd = 384, config.block_size = 256;
     config.bias = 0;
-    struct model model;
-    model_init(&model, &config, 65, 1, 1);
+    struct model model = held_model(&config, 65, 1, 1);
     cr_expect_eq(model_parameters(&model), 10745088); // nanoGPT's "10.65M" plus the 98304 of wpe
-    model_free(&model);
 }
 
 Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
     struct model_config config = small_config(1, 0);
-    struct model model;
-    model_init(&model, &config, SMALL_V, 4, 1);
+    struct model model = held_model(&config, SMALL_V, 4, 1);
     struct batch whole = make_batch(4, SMALL_T, SMALL_V, 1), half = whole;
     size_t size = model.lists.param.size;
-    real *want = malloc(size * sizeof(real));
-    model_zero_grad(&model);
-    model_forward(&model, &whole, true, 0);
-    double loss = model_backward(&model, &whole, 0, 1), sum = 0;
+    real *want = hold(size * sizeof(real));
+    double loss = gradient_of(&model, &whole, 0, 1), sum = 0;
     memcpy(want, model.lists.param.grad, size * sizeof(real));
     model_zero_grad(&model);
     half.B = 2;
@@ -127,9 +113,6 @@ Test(model, accumulated_gradients_are_those_of_the_whole_batch) {
     }
     expect_close("gradient", size, model.lists.param.grad, want, in_double() ? 1e-13 : 1e-5);
     cr_expect(fabs(sum - loss) < 1e-6);
-    free(want);
-    batch_free(&whole);
-    model_free(&model);
 }
 
 /* More tokens than the head takes at once, against halves that it takes at once. */
@@ -140,20 +123,17 @@ static void check_many_tokens_are_the_sum_of_their_halves(const struct pair *pai
         return; // pools over tokens: a half has other statistics
     config.block_size = LENGTH;
     omp_set_num_threads(3);
-    struct model model;
-    model_init(&model, &config, SMALL_V, SEQUENCES, 1);
+    struct model model = held_model(&config, SMALL_V, SEQUENCES, 1);
     model.threads = 3;
     struct batch whole = make_batch(SEQUENCES, LENGTH, SMALL_V, 1), half = whole;
     whole.targets[5] = -1;
     whole.targets[HALF + 5] = -1; // the same number in each half
     size_t size = model.lists.param.size, count = 2 * HALF * SMALL_V;
-    real *want = malloc(size * sizeof(real));
+    real *want = hold(size * sizeof(real));
     double sum, part[2];
-    model_zero_grad(&model);
-    model_forward(&model, &whole, true, 0);
-    double loss = model_backward(&model, &whole, 0, 1), halves = 0;
+    double loss = gradient_of(&model, &whole, 0, 1), halves = 0;
     cr_expect_eq(model_loss(&model, &whole, &sum), 2 * HALF - 2);
-    real *logits = copy_logits(&model, 2 * HALF), *again = malloc(count * sizeof(real));
+    real *logits = copy_logits(&model, 2 * HALF), *again = hold(count * sizeof(real));
     memcpy(want, model.lists.param.grad, size * sizeof(real));
     model_zero_grad(&model);
     half.B = SEQUENCES / 2;
@@ -165,7 +145,6 @@ static void check_many_tokens_are_the_sum_of_their_halves(const struct pair *pai
         cr_expect_eq(model_loss(&model, &half, &part[i]), HALF - 1);
         real *own = copy_logits(&model, HALF);
         memcpy(again + count / 2 * i, own, count / 2 * sizeof(real));
-        free(own);
     }
     double error = in_double() ? 1e-13 : 1e-5;
     expect_close("gradient", size, model.lists.param.grad, want, error);
@@ -173,11 +152,6 @@ static void check_many_tokens_are_the_sum_of_their_halves(const struct pair *pai
     cr_expect(fabs(loss - halves) < 0.1 * error, "%g, not %g", loss, halves);
     cr_expect(fabs(sum / (part[0] + part[1]) - 1) < 0.1 * error);
     cr_expect(fabs(loss * (2 * HALF - 2) / sum - 1) < 0.1 * error);
-    free(want);
-    free(logits);
-    free(again);
-    batch_free(&whole);
-    model_free(&model);
 }
 
 Test(model, many_tokens_are_the_sum_of_their_halves) {
@@ -187,11 +161,10 @@ Test(model, many_tokens_are_the_sum_of_their_halves) {
 Test(model, evaluation_moves_nothing) {
     struct model_config config = small_config(2, 0); // bn
     config.dropout = 0.5;
-    struct model model;
-    fit_small(&model, &config, SMALL_B);
+    struct model model = fit_small(&config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     size_t count = SMALL_B * SMALL_T * SMALL_V, states = model.lists.state.size;
-    real *logits[3], *state = malloc(states * sizeof(real));
+    real *logits[3], *state = hold(states * sizeof(real));
     model_forward(&model, &batch, false, 0);
     logits[0] = copy_logits(&model, SMALL_B * SMALL_T);
     memcpy(state, model.lists.state.value, states * sizeof(real));
@@ -203,10 +176,6 @@ Test(model, evaluation_moves_nothing) {
     logits[2] = copy_logits(&model, SMALL_B * SMALL_T);
     cr_expect(difference(count, logits[0], logits[2]) > 0);
     cr_expect(difference(states, state, model.lists.state.value) > 0);
-    for (int i = 0; i < 3; i++) free(logits[i]);
-    free(state);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
@@ -214,8 +183,7 @@ Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
         small_config(0, 0); // no norm: where an element is dropped, x passes unchanged
     config.n_embd = 60;
     config.dropout = 0.5;
-    struct model model;
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     enum { COUNT = SMALL_B * SMALL_T * 60, MASKS = 8 };
     static bool dropped[MASKS][COUNT];
@@ -236,6 +204,4 @@ Test(model, every_site_layer_and_step_has_a_dropout_mask_of_its_own) {
             cr_expect(same > COUNT * 4 / 10 && same < COUNT * 6 / 10, "masks %d and %d: %d of %d",
                       j, k, same, COUNT);
         }
-    batch_free(&batch);
-    model_free(&model);
 }

@@ -12,8 +12,7 @@
 
 static void check_is_causal_in_evaluation(const struct pair *pair) {
     struct model_config config = pair_config(pair);
-    struct model model;
-    fit_small(&model, &config, SMALL_B);
+    struct model model = fit_small(&config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     size_t row = SMALL_T * SMALL_V;
     model_forward(&model, &batch, false, 0);
@@ -24,10 +23,6 @@ static void check_is_causal_in_evaluation(const struct pair *pair) {
     cr_expect(difference(3 * SMALL_V, after, before) == 0, "earlier tokens");
     cr_expect(difference(SMALL_V, after + 3 * SMALL_V, before + 3 * SMALL_V) > 0, "itself");
     cr_expect(difference(2 * row, after + row, before + row) == 0, "other sequences");
-    free(before);
-    free(after);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 Test(model, is_causal_in_evaluation) {
@@ -43,15 +38,14 @@ static size_t window_start(size_t i, size_t T) {
 }
 
 static void check_generation(struct model_config config) {
-    struct model model;
-    fit_small(&model, &config, SMALL_B);
+    struct model model = fit_small(&config, SMALL_B);
     enum { GIVEN = 3, TEXT = 4 * SMALL_T };
     int32_t ids[TEXT] = {2, 0, 1};
     struct sampler sampler;
     sampler_init(&sampler, &model, (struct sample_options){.top_p = 1}, 1);
     for (size_t i = 0; i < GIVEN; i++) sampler_add(&sampler, ids[i]);
     real *grown =
-        malloc(TEXT * SMALL_V * sizeof *grown); // the logits that each character was sampled from
+        hold(TEXT * SMALL_V * sizeof *grown); // the logits that each character was sampled from
     for (size_t i = GIVEN; i < TEXT; i++) {
         ids[i] = sampler_next(&sampler);
         size_t last = i - window_start(i, SMALL_T) - 1; // in the window that it was sampled from
@@ -66,8 +60,6 @@ static void check_generation(struct model_config config) {
         expect_close("logits", SMALL_V, grown + i * SMALL_V, logits, in_double() ? 1e-13 : 1e-6);
         for (size_t v = 0; v < SMALL_V; v++) cr_expect(logits[v] <= logits[ids[i]]);
     }
-    free(grown);
-    model_free(&model);
 }
 
 static void check_generation_equals_the_full_forward(const struct pair *pair) {
@@ -102,24 +94,19 @@ static void check_growth(struct model_config config) {
     config.n_embd = 40;
     config.block_size = LENGTH;
     omp_set_num_threads(3);
-    struct model model;
-    model_init(&model, &config, V, 1, 1);
+    struct model model = held_model(&config, V, 1, 1);
     struct batch batch = make_batch(1, LENGTH, V, 5), other = make_batch(1, LENGTH, V, 6);
     model_forward(&model, &batch, true,
                   0); // so that bn's running statistics are not the initial ones
     for (model.threads = 1; model.threads <= 3; model.threads += 2) {
-        real *whole = malloc(LENGTH * V * sizeof *whole);
+        real *whole = hold(LENGTH * V * sizeof *whole);
         model_forward(&model, &batch, false, 0);
         for (size_t n = 0; n < LENGTH; n++)
             memcpy(whole + n * V, model_logits(&model, n), V * sizeof *whole);
         model_forward(&model, &other, false, 0); // no trace of it may be left
         team_lead(model_extend_threads(&model), grow, &(struct growth){&model, batch.ids, whole});
-        free(whole);
     }
     omp_set_num_threads(1);
-    batch_free(&batch);
-    batch_free(&other);
-    model_free(&model);
 }
 
 static void check_a_text_grows_as_the_whole_of_it_would(const struct pair *pair) {
@@ -140,15 +127,13 @@ struct trained {
 
 static struct trained train_by(const struct model_config *config, size_t threads, int max_threads) {
     enum { SEQUENCES = 28, CHARACTERS = 33 }; // more tokens than the head takes at once
-    struct model model;
-    struct optimizer adam;
     struct trained trained;
     omp_set_num_threads(max_threads);
     struct batch batch = make_batch(SEQUENCES, config->block_size, CHARACTERS, 3);
-    model_init(&model, config, CHARACTERS, SEQUENCES, 1);
+    struct model model = held_model(config, CHARACTERS, SEQUENCES, 1);
     omp_set_num_threads(16);
     model.threads = threads;
-    adamw_init(&adam, fit_options, &model.lists.param, model_team(&model));
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, model_team(&model));
     fit_batch(&model, &adam, &batch, SANITIZED || !sweep() ? 2 : 5, 1e-2, 0);
     size_t piece = ROWS * vec_padded(CHARACTERS); // of logits, which all tokens of a thread use
     if (gain_present(&model.logit_gain)) piece *= 2;
@@ -160,12 +145,9 @@ static struct trained train_by(const struct model_config *config, size_t threads
     model_loss(&model, &batch, &trained.loss);
     size_t weights = model.lists.param.size, states = model.lists.state.size;
     trained.count = weights + states;
-    trained.values = malloc(trained.count * sizeof(real));
+    trained.values = hold(trained.count * sizeof(real));
     memcpy(trained.values, model.lists.param.value, weights * sizeof(real));
     if (states) memcpy(trained.values + weights, model.lists.state.value, states * sizeof(real));
-    batch_free(&batch);
-    optimizer_free(&adam);
-    model_free(&model);
     return trained;
 }
 
@@ -187,10 +169,8 @@ static void check_threads(struct model_config config, int64_t length, size_t cou
         cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
                       one.loss == many.loss,
                   "%zu threads of %d", teams[i].threads, teams[i].max_threads);
-        free(many.values);
     }
     cr_expect(one.count > 1000 && difference(one.count, one.values, one.values) == 0, "and no NaN");
-    free(one.values);
 }
 
 static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
@@ -204,7 +184,7 @@ Test(model, same_bits_for_any_number_of_threads) {
 /* Sequences of 64 tokens fit into the parts of 1 and 2 threads, not of 3, 8 and 16: some threads
    compute attention alone, sequence by sequence, others synchronize for it. */
 Test(model, same_bits_with_attention_alone_and_synchronized) {
-    int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
+    int ln = norm_index("ln"), residual = placement_index("residual");
     const struct pair pairs[] = {{.norm = ln},
                                  {.norm = ln, .inner = INNER_HEADS},
                                  {.norm = norm_index("bn"), .placement = 1},
@@ -216,7 +196,7 @@ Test(model, same_bits_with_attention_alone_and_synchronized) {
 
 /* 28 sequences of 32 tokens are 4 parts. Of 2 and 4 threads, each has parts of its own. */
 Test(model, same_bits_where_threads_have_parts_of_their_own) {
-    int ln = norm_index("ln"), residual = (int)(placement_find("residual") - placements);
+    int ln = norm_index("ln"), residual = placement_index("residual");
     const struct pair pairs[] = {{.norm = ln},
                                  {.norm = norm_index("bn"), .placement = 1},
                                  {.norm = ln, .placement = residual},
@@ -232,9 +212,7 @@ Test(model, same_bits_where_threads_have_parts_of_their_own) {
             cr_expect(!memcmp(one.values, many.values, one.count * sizeof(real)) &&
                           one.loss == many.loss,
                       "%d threads", threads);
-            free(many.values);
         }
-        free(one.values);
     }
 }
 
@@ -243,8 +221,7 @@ Test(model, same_bits_where_threads_have_parts_of_their_own) {
 static void check_causality_in_training(int64_t axis, bool causal) {
     struct model_config config = small_config(norm_index("bn"), 0);
     norms_set(&config.norms, "bn-axis", (double)axis);
-    struct model model;
-    fit_small(&model, &config, SMALL_B);
+    struct model model = fit_small(&config, SMALL_B);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 9);
     model_forward(&model, &batch, true, 0);
     real *before = copy_logits(&model, SMALL_B * SMALL_T);
@@ -256,10 +233,6 @@ static void check_causality_in_training(int64_t axis, bool causal) {
         cr_expect(difference(SMALL_V, after + at + 3 * SMALL_V, before + at + 3 * SMALL_V) > 0,
                   "at the same position, of any sequence");
     }
-    free(before);
-    free(after);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 Test(model, batchnorm_by_position_is_causal_in_training) {

@@ -10,34 +10,25 @@
 #include <string.h>
 
 Test(norm, outputs_have_the_promised_moments) {
+    static const struct {
+        const char *name;
+        bool over_tokens, centred;
+    } norms[] = {
+        {"ln", false, true}, {"rms", false, false}, {"bn", true, true}, {"pn-v", true, false}};
     real *x = random_reals(COUNT, 1), y[COUNT];
-    double mean, square;
     for (size_t i = 0; i < COUNT; i++) x[i] = 5 + 3 * x[i];
-    struct lone_norm ln = theory_apply("ln", y, x);
-    for (size_t n = 0; n < N; n++) {
-        theory_moments(y + n * C, C, 1, &mean, &square);
-        cr_expect(fabs(mean) < 1e-5 && fabs(square - 1) < 1e-4, "ln: %g %g", mean, square);
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+        const bool over_tokens = norms[k].over_tokens;
+        theory_apply(norms[k].name, y, x);
+        for (size_t i = 0; i < (over_tokens ? C : N); i++) {
+            double mean, square;
+            theory_moments(over_tokens ? y + i : y + i * C, over_tokens ? N : C,
+                           over_tokens ? C : 1, &mean, &square);
+            cr_expect(norms[k].centred ? fabs(mean) < 1e-5 : mean > 0.5, "%s: mean %g",
+                      norms[k].name, mean);
+            cr_expect(fabs(square - 1) < 1e-4, "%s: square %g", norms[k].name, square);
+        }
     }
-    struct lone_norm rms = theory_apply("rms", y, x);
-    for (size_t n = 0; n < N; n++) {
-        theory_moments(y + n * C, C, 1, &mean, &square);
-        cr_expect(mean > 0.5 && fabs(square - 1) < 1e-4, "rms: %g %g", mean, square);
-    }
-    struct lone_norm bn = theory_apply("bn", y, x);
-    for (size_t c = 0; c < C; c++) {
-        theory_moments(y + c, N, C, &mean, &square);
-        cr_expect(fabs(mean) < 1e-5 && fabs(square - 1) < 1e-4, "bn: %g %g", mean, square);
-    }
-    struct lone_norm power = theory_apply("pn-v", y, x);
-    for (size_t c = 0; c < C; c++) {
-        theory_moments(y + c, N, C, &mean, &square);
-        cr_expect(mean > 0.5 && fabs(square - 1) < 1e-4, "pn-v: %g %g", mean, square);
-    }
-    lone_norm_free(&ln);
-    lone_norm_free(&rms);
-    lone_norm_free(&bn);
-    lone_norm_free(&power);
-    free(x);
 }
 
 /* A norm whose output does not change along certain directions of x has a dx without components
@@ -62,9 +53,6 @@ static void expect_orthogonal(const char *name, bool over_tokens, bool to_one) {
                   along);
         if (to_one) cr_expect(fabs(one) < theory_tolerance() * size, "%s: sum dx = %g", name, one);
     }
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
 }
 
 Test(norm, dx_has_no_part_along_what_the_norm_removes) {
@@ -81,7 +69,7 @@ Test(norm, dx_has_no_part_along_what_the_norm_removes) {
 static void expect_pointwise(const char *name, double slope) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     x[7] = (real)1e30, x[8] = (real)-1e30, x[9] = (real)1e-6, x[10] = 0;
-    struct lone_norm a = theory_apply(name, y, x);
+    theory_apply(name, y, x);
     cr_expect(y[7] == 1 && y[8] == -1 && y[10] == 0, "%s: %g %g", name, y[7], y[8]);
     cr_expect(fabs((double)y[9] / 1e-6 / slope - 1) < 1e-6, "%s: slope %g", name, y[9] / 1e-6);
     for (size_t i = 0; i < COUNT; i++) x[i] = i % 2 ? -x[i] : 100;
@@ -93,9 +81,6 @@ static void expect_pointwise(const char *name, double slope) {
     lone_norm_backward(&b, dx, dy, x);
     cr_expect(dx[8] == 0, "%s: saturated, dx = %g", name, dx[8]);
     cr_expect(fabs((double)dx[9] / slope - 1) < 1e-6, "%s: dx = %g", name, dx[9]);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
 }
 
 Test(norm, dyt_squashes_each_number_alone) {
@@ -111,11 +96,9 @@ Test(norm, derf_squashes_each_number_alone) {
 Test(norm, scale_gives_every_token_one_length) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), moved[COUNT], y[COUNT];
     real z[COUNT], dx[COUNT];
-    struct lone_norm scale = theory_apply("scale", y, x), rms = theory_apply("rms", z, x);
+    theory_apply("scale", y, x), theory_apply("rms", z, x);
     expect_close("rms", COUNT, y, z, theory_tolerance());
-    lone_norm_free(&scale);
-    lone_norm_free(&rms);
-    lone_norm_init(&scale, norm_find("scale"), B, T, C);
+    struct lone_norm scale = lone_norm(norm_find("scale"), B, T, C);
     for (size_t c = 0; c < C; c++) x[c] *= (real)1e-8, x[C + c] = 0;
     lone_norm_forward(&scale, y, x);
     lone_norm_backward(&scale, dx, dy, x);
@@ -132,9 +115,6 @@ Test(norm, scale_gives_every_token_one_length) {
         theory_moments(y + n * C, C, 1, &mean, &square);
         cr_expect(fabs(square - 1) < 1e-5, "mean square %g", square);
     }
-    lone_norm_free(&scale);
-    free(x);
-    free(dy);
 }
 
 /* In each group of a token's channels, gn is ln. */
@@ -143,7 +123,7 @@ Test(norm, group_is_layer_within_each_group) {
     real *x = random_reals(2 * COUNT, 1), *dy = random_reals(2 * COUNT, 2), *parts[2];
     real y[2 * COUNT], dx[2 * COUNT], z[2 * COUNT], dz[2 * COUNT];
     struct lone_norm gn, ln;
-    lone_norm_init(&gn, norm_find("gn"), B, T, WIDTH);
+    gn = lone_norm(norm_find("gn"), B, T, WIDTH);
     cr_assert_eq(norm_get(&gn.norm, "norm-groups"), GROUPS);
     for (int i = 0; i < 2; i++) { // each group a token of its own: (B,T,GROUPS C) is (B,GROUPS T,C)
         parts[i] = random_reals(2 * C, 3 + i);
@@ -151,19 +131,13 @@ Test(norm, group_is_layer_within_each_group) {
     }
     lone_norm_forward(&gn, y, x);
     lone_norm_backward(&gn, dx, dy, x);
-    lone_norm_init(&ln, norm_find("ln"), B, GROUPS * T, C);
+    ln = lone_norm(norm_find("ln"), B, GROUPS * T, C);
     for (size_t i = 0; i < 2 * COUNT; i++) dz[i] = dy[i] * parts[0][i % WIDTH];
     lone_norm_forward(&ln, z, x);
     for (size_t i = 0; i < 2 * COUNT; i++) z[i] = z[i] * parts[0][i % WIDTH] + parts[1][i % WIDTH];
     expect_close("y", 2 * COUNT, y, z, theory_tolerance());
     lone_norm_backward(&ln, z, dz, x);
     expect_close("dx", 2 * COUNT, dx, z, theory_tolerance());
-    lone_norm_free(&gn);
-    lone_norm_free(&ln);
-    free(x);
-    free(dy);
-    free(parts[0]);
-    free(parts[1]);
 }
 
 Test(norm, extreme_tokens_stay_finite) {
@@ -171,22 +145,18 @@ Test(norm, extreme_tokens_stay_finite) {
     for (size_t c = 0; c < C; c++) x[C + c] = 5; // a constant token among zeros
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
         if (!(*kind)->forward) continue;
-        struct lone_norm lone;
-        lone_norm_init(&lone, *kind, B, T, C);
+        struct lone_norm lone = lone_norm(*kind, B, T, C);
         lone_norm_forward(&lone, y, x);
         for (size_t i = 0; i < COUNT; i++) cr_expect(isfinite(y[i]), "%s", (*kind)->name);
-        lone_norm_free(&lone);
     }
 }
 
 Test(norm, none_passes_its_input_by) {
     real x[COUNT] = {0}, y[COUNT];
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("none"), B, T, C);
+    struct lone_norm lone = lone_norm(norm_find("none"), B, T, C);
     struct range all = {0, N};
     cr_expect_eq(norm_forward(&lone.norm, &lone.tokens, all, y, x), x);
     cr_expect_eq(norm_backward(&lone.norm, &lone.tokens, all, y, x, x), x);
-    lone_norm_free(&lone);
 }
 
 /* brn with these limits from the first batch on, gamma and beta that are not 1 and 0, and running
@@ -197,8 +167,7 @@ static struct lone_norm renorm_with(double r_max, double d_max) {
     norms_set(&options, "brn-d-max", d_max);
     norms_set(&options, "brn-warmup", 0);
     norms_set(&options, "brn-relax", 0);
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, norm_find("brn"), &options, B, T, C);
+    struct lone_norm lone = lone_norm_with(norm_find("brn"), &options, B, T, C);
     for (size_t c = 0; c < C; c++) {
         lone.norm.param[0].value[c] = (real)(1 + 0.1 * (double)c);
         lone.norm.param[1].value[c] = (real)(0.3 * (double)c - 1);
@@ -210,8 +179,7 @@ static struct lone_norm renorm_with(double r_max, double d_max) {
 
 /* bn with the same parameters and running statistics. */
 static struct lone_norm batch_like(const struct lone_norm *renorm) {
-    struct lone_norm bn;
-    lone_norm_init(&bn, norm_find("bn"), B, T, C);
+    struct lone_norm bn = lone_norm(norm_find("bn"), B, T, C);
     memcpy(bn.lists.param.value, renorm->lists.param.value, bn.lists.param.size * sizeof(real));
     memcpy(bn.lists.state.value, renorm->lists.state.value, bn.lists.state.size * sizeof(real));
     return bn;
@@ -258,8 +226,4 @@ Test(norm, renorm_is_batch_with_another_gamma_and_beta) {
     expect_close("dx", COUNT, dx, dz, theory_tolerance());
     expect_close("dgamma", C, brn.norm.param[0].grad, dgamma, theory_tolerance());
     expect_close("dbeta", C, brn.norm.param[1].grad, bn.norm.param[1].grad, theory_tolerance());
-    lone_norm_free(&brn);
-    lone_norm_free(&bn);
-    free(x);
-    free(dy);
 }

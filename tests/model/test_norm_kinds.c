@@ -118,13 +118,11 @@ Test(norm_options, a_norm_takes_the_values_of_its_options) {
     for (size_t i = 0; norm_option_list()[i]; i++)
         if (norm_option_list()[i]->type == KIND_REAL) options.value[i].real = 0.001 * (double)i;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
-        struct lone_norm lone;
-        lone_norm_init_with(&lone, *kind, &options, 2, 3, 4);
+        struct lone_norm lone = lone_norm_with(*kind, &options, 2, 3, 4);
         for (size_t i = 0; (*kind)->options[i]; i++)
             cr_expect(lone.norm.option[i].integer ==
                           norm_option_value(&options, (*kind)->options[i]).integer,
                       "%s: --%s", (*kind)->name, (*kind)->options[i]->name);
-        lone_norm_free(&lone);
     }
 }
 
@@ -155,10 +153,8 @@ Test(norm_options, in_rows_of_fewer_heads) {
 
 static double loss_by(const struct model *model, enum statistics_source source,
                       const struct batch *batch, const struct batch *other) {
-    struct model measured;
-    measure_init(&measured, model, source);
+    struct model measured = held_measure(model, source);
     struct score score = measure_score(&measured, source, batch, other);
-    model_free(&measured);
     return score.loss;
 }
 
@@ -170,13 +166,12 @@ static void check_measured_models_forget_their_run(const struct pair *pair) {
     struct batch other = make_batch(SMALL_B, SMALL_T, SMALL_V, 8);
     struct model fresh, old;
     norms_set(&config.norms, "pn-warmup", 3); // over before the run ends, as --prepbn-steps is
-    model_init(&fresh, &config, SMALL_V, SMALL_B, 1);
-    model_init(&old, &config, SMALL_V, SMALL_B, 1);
+    fresh = held_model(&config, SMALL_V, SMALL_B, 1);
+    old = held_model(&config, SMALL_V, SMALL_B, 1);
     for (int step = 0; step < 6; step++) { // the weights stay
         struct batch one = make_batch(SMALL_B, SMALL_T, SMALL_V, 40 + step);
         model_forward(&old, &one, true, step);
         model_backward(&old, &one, step, 1);
-        batch_free(&one);
     }
     bool pools = kind_mixes_tokens(norm_kinds[pair->norm]);
     bool moved = loss_by(&old, STATISTICS_RUNNING, &batch, NULL) !=
@@ -189,10 +184,6 @@ static void check_measured_models_forget_their_run(const struct pair *pair) {
         cr_expect(fabs(a - b) <= (in_double() ? 1e-12 : 1e-5) * fabs(a), "%s: %.9g, %.9g",
                   statistics_name[source], a, b);
     }
-    batch_free(&batch);
-    batch_free(&other);
-    model_free(&fresh);
-    model_free(&old);
 }
 
 Test(norm_options, measured_models_forget_their_run) {
@@ -210,12 +201,11 @@ static bool ends_with(const char *text, const char *end) {
    learned stays to the bit. */
 static void expect_decay(const struct model_config *config, double zero, double one) {
     const int64_t choice = config->norms.decay_gamma;
-    struct model model;
-    struct optimizer adam;
     size_t gammas = 0;
-    model_init(&model, config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(config, SMALL_V, SMALL_B, 1);
     struct tensor_list *param = &model.lists.param;
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, weight_decay, 0}, param, 1);
+    struct optimizer adam =
+        held_adamw((struct adamw_numbers){0.9, 0.99, 1e-8, weight_decay, 0}, param, 1);
     real *before = random_reals(param->size, 1);
     memcpy(param->value, before, param->size * sizeof(real));
     model_zero_grad(&model);
@@ -238,9 +228,6 @@ static void expect_decay(const struct model_config *config, double zero, double 
         }
     }
     cr_expect(gammas > 0 || !model_norm(config, SITE_FINAL)->param[0].name, "no gamma");
-    free(before);
-    optimizer_free(&adam);
-    model_free(&model);
 }
 
 static void check_gamma_decays_as_it_is_told(const struct pair *pair) {
@@ -264,23 +251,17 @@ Test(norm_decay, gamma_decays_as_it_is_told) {
 static double trained_loss(const char *norm, int64_t choice) {
     struct model_config config = small_config(norm_index(norm), 0);
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    struct model model;
-    struct optimizer adam;
     double loss = 0;
     config.norms.decay_gamma = choice;
     norms_set(&config.norms, "norm-groups", 1);
     norms_set(&config.norms, "ts-prior-count", 0);
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
+    struct optimizer adam =
+        held_adamw((struct adamw_numbers){0.9, 0.99, 1e-3, 2, 0}, &model.lists.param, 1);
     for (int step = 0; step < 12; step++) {
-        model_zero_grad(&model);
-        model_forward(&model, &batch, true, step);
-        loss = model_backward(&model, &batch, step, 1);
+        loss = gradient_of(&model, &batch, step, 1);
         optimizer_step(&adam, &model.lists.param, 0.05, 0);
     }
-    batch_free(&batch);
-    optimizer_free(&adam);
-    model_free(&model);
     return loss;
 }
 
@@ -308,9 +289,8 @@ struct made {
 
 static struct made make(const struct norm_kind *kind, int threads, size_t tokens,
                         const unsigned char *valid, bool training) {
-    struct lone_norm lone;
     size_t length = tokens % 10 ? tokens : 10; // of a sequence
-    lone_norm_init(&lone, kind, tokens / length, length, WIDE);
+    struct lone_norm lone = lone_norm(kind, tokens / length, length, WIDE);
     lone.threads = threads;
     lone.tokens.valid = valid;
     size_t count = tokens * WIDE;
@@ -322,21 +302,11 @@ static struct made make(const struct norm_kind *kind, int threads, size_t tokens
     lone.tokens.training = training;
     lone_norm_forward(&lone, made.y, x);
     lone_norm_backward(&lone, made.dx, dy, x);
-    made.grad = malloc((made.grads + 1) * sizeof(real));
-    made.state = malloc((made.states + 1) * sizeof(real));
+    made.grad = hold((made.grads + 1) * sizeof(real));
+    made.state = hold((made.states + 1) * sizeof(real));
     memcpy(made.grad, lone.lists.param.grad, made.grads * sizeof(real));
     memcpy(made.state, lone.lists.state.value, made.states * sizeof(real));
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
     return made;
-}
-
-static void made_free(struct made made) {
-    free(made.y);
-    free(made.dx);
-    free(made.grad);
-    free(made.state);
 }
 
 static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
@@ -357,9 +327,7 @@ static void check_same_bits_for_any_number_of_threads(const struct pair *pair) {
                 cr_expect(difference(one.grads, one.grad, many.grad) == 0, "%d threads", threads);
                 cr_expect(difference(one.states, one.state, many.state) == 0, "%d threads",
                           threads);
-                made_free(many);
             }
-            made_free(one);
         }
     cr_expect_eq(compared, sweep() ? 6 * 4 * 7 : 2 * 2 * 3);
 }

@@ -84,8 +84,7 @@ static void expect_near(const char *what, int batch, size_t count, const real *g
 }
 
 static void compare(int scaling, int divisor, int threads) {
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("pn"), B, T, C);
+    struct lone_norm lone = lone_norm(norm_find("pn"), B, T, C);
     struct norm *norm = &lone.norm;
     const struct naive_options *o = &(struct naive_options){1e-5, 0.8, 0.7, 2, scaling, divisor};
     unsigned char valid[N];
@@ -124,10 +123,7 @@ static void compare(int scaling, int divisor, int threads) {
         expect_near("running_phi", k, C, norm->state[0], naive.phi);
         expect_near("ema_gz", k, C, norm->state[1], ema_gz);
         cr_expect_eq(*norm->batches, k + 1);
-        free(x);
-        free(dy);
     }
-    lone_norm_free(&lone);
 }
 
 Test(norm_power, follows_its_formulas_over_the_end_of_warmup) {
@@ -141,8 +137,7 @@ Test(norm_power, follows_its_formulas_over_the_end_of_warmup) {
 /* The purpose of the norm: after warm-up, a token's y does not depend on the other tokens of its
    batch. */
 Test(norm_power, treats_tokens_alone_after_warmup) {
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("pn"), B, T, C);
+    struct lone_norm lone = lone_norm(norm_find("pn"), B, T, C);
     norm_set(&lone.norm, "pn-warmup", 1);
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT];
     lone_norm_forward(&lone, y, x);
@@ -153,7 +148,4 @@ Test(norm_power, treats_tokens_alone_after_warmup) {
     lone_norm_forward(&lone, z, x);
     cr_expect(difference(C, y, z) > 0.1);
     cr_expect(difference(COUNT - C, y + C, z + C) == 0);
-    free(x);
-    free(state);
-    lone_norm_free(&lone);
 }

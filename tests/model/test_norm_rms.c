@@ -9,25 +9,22 @@
 #include <string.h>
 
 /* With a negligible epsilon. */
-static struct lone_norm partial_rms(double fraction) {
-    struct lone_norm lone;
+static struct lone_norm partial_rms(double fraction, size_t width) {
     struct norm_options options = small_norms;
     norms_set(&options, "rms-fraction", fraction);
     norms_set(&options, "norm-eps", 1e-20);
-    lone_norm_init_with(&lone, norm_find("rms"), &options, B, T, C);
-    return lone;
+    return lone_norm_with(norm_find("rms"), &options, B, T, width);
 }
 
 /* Gives parameter i the values of normal(0, 1). */
 static void randomize(const struct norm *norm, int i) {
     real *values = random_reals(norm_param_size(norm, i), 100 + (uint64_t)i);
     memcpy(norm->param[i].value, values, norm_param_size(norm, i) * sizeof(real));
-    free(values);
 }
 
 static void expect_partial(double fraction, size_t K) {
     real *x = random_reals(COUNT, 1), y[COUNT], want[COUNT];
-    struct lone_norm lone = partial_rms(fraction);
+    struct lone_norm lone = partial_rms(fraction, C);
     for (size_t n = 0; n < N; n++) {
         double square = 0;
         for (size_t c = 0; c < K; c++) square += pow((double)x[n * C + c], 2) / (double)K;
@@ -37,8 +34,6 @@ static void expect_partial(double fraction, size_t K) {
     lone_norm_forward(&lone, y, x);
     cr_expect(difference(COUNT, y, want) <= theory_tolerance() * largest(COUNT, want),
               "fraction %g is not %zu channels", fraction, K);
-    lone_norm_free(&lone);
-    free(x);
 }
 
 Test(partial_rms, pools_over_the_first_channels_and_at_least_one) {
@@ -49,12 +44,21 @@ Test(partial_rms, pools_over_the_first_channels_and_at_least_one) {
     expect_partial(1 - 1e-6, C);
 }
 
+/* 0.07 * 100 is above 7 by rounding alone. The eighth of 100 channels is then not pooled. */
+Test(partial_rms, rounding_adds_no_channel) {
+    enum { WIDE = 100 };
+    static real x[N * WIDE], y[N * WIDE];
+    struct lone_norm lone = partial_rms(0.07, WIDE);
+    for (size_t i = 0; i < N * WIDE; i++) x[i] = i % WIDE == 0 || i % WIDE == 7;
+    lone_norm_forward(&lone, y, x);
+    cr_expect(fabs((double)y[0] - sqrt(7)) < 1e-5, "%g", (double)y[0]);
+}
+
 /* y(x) + y(-x) = 2 tanh(x beta) alpha xhat: the part that tells how large x is. A large x saturates
    it at gamma + alpha or gamma - alpha. */
 Test(seednorm, keeps_the_size_of_its_input) {
     real *x = random_reals(COUNT, 1), y[COUNT], z[COUNT], far[COUNT];
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("seednorm"), B, T, C);
+    struct lone_norm lone = lone_norm(norm_find("seednorm"), B, T, C);
     for (int i = 0; i < 3; i++) randomize(&lone.norm, i);
     const real *gamma = lone.norm.param[0].value, *alpha = lone.norm.param[1].value;
     const real *beta = lone.norm.param[2].value;
@@ -78,8 +82,6 @@ Test(seednorm, keeps_the_size_of_its_input) {
             cr_expect(fabs((double)far[i] - end) < theory_tolerance() * 20);
         }
     }
-    lone_norm_free(&lone);
-    free(x);
 }
 
 /* Where tanh is nearly 1 its slope 1 - tanh^2 is small, but has all its digits: beta's gradient is
@@ -87,8 +89,7 @@ Test(seednorm, keeps_the_size_of_its_input) {
 Test(seednorm, beta_learns_where_tanh_saturates) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT], want[C];
     double sum[C] = {0}, squares = 0;
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find("seednorm"), B, T, C);
+    struct lone_norm lone = lone_norm(norm_find("seednorm"), B, T, C);
     randomize(&lone.norm, 1), randomize(&lone.norm, 2);
     const real *alpha = lone.norm.param[1].value, *beta = lone.norm.param[2].value;
     for (size_t c = 0; c < C; c++) squares += (double)(beta[c] * beta[c]);
@@ -109,9 +110,6 @@ Test(seednorm, beta_learns_where_tanh_saturates) {
     lone_norm_forward(&lone, y, x);
     lone_norm_backward(&lone, dx, dy, x);
     expect_close("dbeta", C, lone.norm.param[2].grad, want, theory_tolerance());
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
 }
 
 /* BHyT is Dynamic Tanh of RMSNorm, without its beta, with alpha = lambda / kappa. */
@@ -123,9 +121,9 @@ Test(bhyt, is_dyt_of_rms) {
     norms_set(&options, "bhyt-kappa", kappa);
     norms_set(&options, "dyt-alpha", 2 / kappa);
     struct lone_norm bhyt, rms, dyt;
-    lone_norm_init_with(&bhyt, norm_find("bhyt"), &options, B, T, C);
-    lone_norm_init_with(&rms, norm_find("rms"), &options, B, T, C);
-    lone_norm_init_with(&dyt, norm_find("dyt"), &options, B, T, C);
+    bhyt = lone_norm_with(norm_find("bhyt"), &options, B, T, C);
+    rms = lone_norm_with(norm_find("rms"), &options, B, T, C);
+    dyt = lone_norm_with(norm_find("dyt"), &options, B, T, C);
     randomize(&bhyt.norm, 0);
     memcpy(dyt.norm.param[1].value, bhyt.norm.param[0].value, C * sizeof(real));
     lone_norm_forward(&bhyt, y, x);
@@ -139,11 +137,6 @@ Test(bhyt, is_dyt_of_rms) {
     expect_close("dgamma", C, bhyt.norm.param[0].grad, dyt.norm.param[1].grad, theory_tolerance());
     const real dlambda = *dyt.norm.param[0].grad / (real)kappa;
     expect_close("dlambda", 1, bhyt.norm.param[1].grad, &dlambda, theory_tolerance());
-    lone_norm_free(&bhyt);
-    lone_norm_free(&rms);
-    lone_norm_free(&dyt);
-    free(x);
-    free(dy);
 }
 
 /* While one of GatedNorm's two matrices is 0 every gate is 1/2, so y and dx are half of RMSNorm's to
@@ -153,11 +146,11 @@ Test(gated, is_half_of_rms_without_one_of_its_matrices) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     real y[COUNT], dx[COUNT], want[COUNT], dwant[COUNT];
     struct lone_norm gated, rms;
-    lone_norm_init(&rms, norm_find("rms"), B, T, C);
+    rms = lone_norm(norm_find("rms"), B, T, C);
     lone_norm_forward(&rms, want, x);
     lone_norm_backward(&rms, dwant, dy, x);
     for (int zero = DOWN; zero <= UP; zero++) {
-        lone_norm_init(&gated, norm_find("gated"), B, T, C);
+        gated = lone_norm(norm_find("gated"), B, T, C);
         const int other = DOWN + UP - zero;
         const size_t size = norm_param_size(&gated.norm, zero);
         cr_expect_eq(size, 2 * C, "--gated-rank of small_norms is 2");
@@ -169,22 +162,16 @@ Test(gated, is_half_of_rms_without_one_of_its_matrices) {
         cr_expect(largest(size, gated.norm.param[other].grad) == 0);
         // U's gradient is 0 where D is, since silu(0) = 0
         cr_expect((largest(size, gated.norm.param[zero].grad) > 0) == (zero == UP || other == UP));
-        lone_norm_free(&gated);
     }
-    lone_norm_free(&rms);
-    free(x);
-    free(dy);
 }
 
 /* A norm of (B,length,width) whose gamma and beta are random; the same ones for each call. */
 static struct lone_norm random_norm(const char *name, size_t length, size_t width) {
-    struct lone_norm lone;
-    lone_norm_init(&lone, norm_find(name), B, length, width);
+    struct lone_norm lone = lone_norm(norm_find(name), B, length, width);
     for (int i = 0; lone.norm.kind->param[i].name; i++) {
         size_t size = norm_param_size(&lone.norm, i);
         real *values = random_reals(size, 100 + i);
         memcpy(lone.norm.param[i].value, values, size * sizeof(real));
-        free(values);
     }
     return lone;
 }
@@ -204,8 +191,6 @@ Test(cumulative, equals_its_definition) {
             want[n * C + c] = (real)((x[n * C + c] - mean) / sqrt(var + 1e-5) * gamma[c] + beta[c]);
     }
     expect_close("y", COUNT, y, want, in_double() ? 1e-13 : 1e-6);
-    lone_norm_free(&lone);
-    free(x);
 }
 
 /* Pads, wherever they are, change no bit of other tokens. */
@@ -238,11 +223,7 @@ Test(cumulative, pads_are_left_out) {
                 cr_expect(y[n * C + c] == (valid[n] ? z[at * C + c] : beta[c]), "y of %zu", n);
                 cr_expect(dx[n * C + c] == (valid[n] ? dz[at * C + c] : 0), "dx of %zu", n);
             }
-        lone_norm_free(&alone);
     }
-    lone_norm_free(&lone);
-    free(x);
-    free(dy);
 }
 
 /* Heads are rows of a token: they share its statistics, and one gamma and beta. */
@@ -264,10 +245,6 @@ Test(cumulative, all_heads_of_a_token_are_one_step) {
     lone_norm_backward(&wide, dz, dy, x);
     expect_close("y", SIZE, y, z, in_double() ? 1e-13 : 1e-5);
     expect_close("dx", SIZE, dx, dz, in_double() ? 1e-13 : 1e-5);
-    lone_norm_free(&heads);
-    lone_norm_free(&wide);
-    free(x);
-    free(dy);
 }
 
 Test(cumulative, variance_survives_a_large_offset) {
@@ -286,10 +263,6 @@ Test(cumulative, variance_survives_a_large_offset) {
     const double tolerance = in_double() ? 1e-5 : 2e-3; // the means are rounded to those of offset
     expect_close("y", COUNT, z, y, tolerance);
     expect_close("dx", COUNT, dz, dx, tolerance);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
-    free(dy);
 }
 
 /* ts with one group and no prior is cln, with weight gamma - 1. */
@@ -307,8 +280,4 @@ Test(cumulative, timestep_of_one_group_without_a_prior_is_cumulative) {
     expect_close("y", COUNT, z, y, in_double() ? 1e-13 : 1e-5);
     expect_close("dx", COUNT, dz, dx, in_double() ? 1e-13 : 1e-5);
     cr_expect(ts.norm.param[2].grad[0] == 0 && ts.norm.param[3].grad[0] == 0, "no prior");
-    lone_norm_free(&cln);
-    lone_norm_free(&ts);
-    free(x);
-    free(dy);
 }

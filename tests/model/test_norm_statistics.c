@@ -18,9 +18,6 @@ Test(norm, batch_variance_survives_a_large_offset) {
     struct lone_norm a = theory_apply("bn", y, x), b = theory_apply("bn", y, moved);
     const real *rstd = a.norm.saved + C, *moved_rstd = b.norm.saved + C;
     expect_close("rstd", C, moved_rstd, rstd, in_double() ? 1e-9 : 1e-5);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
 }
 
 Test(norm, instance_running_statistics_are_means_over_sequences) {
@@ -29,8 +26,7 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
                               5, 7, 1, 4}; // valid tokens of each sequence, at different positions
     unsigned char valid[N];
     for (size_t n = 0; n < N; n++) valid[n] = (n % T + n / T) % T < length[n / T];
-    struct lone_norm in;
-    lone_norm_init(&in, norm_find("in"), B, T, C);
+    struct lone_norm in = lone_norm(norm_find("in"), B, T, C);
     in.tokens.valid = valid;
     for (size_t i = 0; i < COUNT; i++) dy[i] = (real)(i % 5);
     for (size_t i = 0; i < COUNT; i++) x[i] += 3;
@@ -55,8 +51,6 @@ Test(norm, instance_running_statistics_are_means_over_sequences) {
         cr_expect_float_eq((double)in.norm.state[1][c], 0.9 + 0.1 * vars / with_var, 1e-6);
     }
     cr_expect(*in.norm.batches == 1);
-    lone_norm_free(&in);
-    free(x);
 }
 
 /* The tokens of a sequence are normalized as bn normalizes a batch of this sequence alone. */
@@ -66,17 +60,13 @@ Test(norm, instance_is_batch_of_one_sequence) {
     struct lone_norm in = theory_apply("in", y, x), bn;
     lone_norm_backward(&in, dx, dy, x);
     for (size_t b = 0, at = 0; b < B; b++, at += T * C) {
-        lone_norm_init(&bn, norm_find("bn"), 1, T, C);
+        bn = lone_norm(norm_find("bn"), 1, T, C);
         norm_set(&bn.norm, "norm-eps", 1e-20);
         lone_norm_forward(&bn, z, x + at);
         lone_norm_backward(&bn, dz, dy + at, x + at);
         expect_close("y", T * C, y + at, z, theory_tolerance());
         expect_close("dx", T * C, dx + at, dz, theory_tolerance());
-        lone_norm_free(&bn);
     }
-    lone_norm_free(&in);
-    free(x);
-    free(dy);
 }
 
 Test(norm, power_running_mean_square_moves_by_alpha) {
@@ -87,16 +77,14 @@ Test(norm, power_running_mean_square_moves_by_alpha) {
         theory_moments(x + c, N, C, &mean, &square);
         cr_expect(fabs((double)power.norm.state[0][c] - (0.9 + 0.1 * square)) < 1e-6);
     }
-    lone_norm_free(&power);
-    free(x);
 }
 
 /* lambda falls from 1 to 0 within prepbn_steps batches; from then on, and in evaluation, the norm
    is bn + eta x. */
 Test(norm, prep_turns_from_layer_to_batch) {
     real *x = random_reals(COUNT, 1), y[COUNT], ln[COUNT], bn[COUNT], want[COUNT];
-    struct lone_norm a = theory_apply("ln", ln, x), b = theory_apply("bn", bn, x),
-                     prep = theory_apply("prepbn", y, x);
+    theory_apply("ln", ln, x);
+    struct lone_norm b = theory_apply("bn", bn, x), prep = theory_apply("prepbn", y, x);
     expect_close("the first batch", COUNT, y, ln, theory_tolerance());
     for (int k = 1; k <= 6; k++) {
         real lambda = k < 4 ? 1 - (real)k / 4 : 0;
@@ -111,10 +99,6 @@ Test(norm, prep_turns_from_layer_to_batch) {
     lone_norm_forward(&b, bn, x);
     for (size_t i = 0; i < COUNT; i++) want[i] = bn[i] + (real)0.5 * x[i];
     expect_close("evaluation", COUNT, y, want, theory_tolerance());
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    lone_norm_free(&prep);
-    free(x);
 }
 
 /* Each position is a norm of its own, over the sequences of the batch. */
@@ -122,8 +106,7 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
     struct norm_options options = small_norms;
     norms_set(&options, "bn-axis", BN_AXIS_BATCH);
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2), y[COUNT], dx[COUNT];
-    struct lone_norm whole;
-    lone_norm_init_with(&whole, norm_find("bn"), &options, B, T, C);
+    struct lone_norm whole = lone_norm_with(norm_find("bn"), &options, B, T, C);
     lone_norm_forward(&whole, y, x);
     lone_norm_backward(&whole, dx, dy, x);
     for (size_t t = 0; t < T; t++) {
@@ -134,8 +117,7 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
             memcpy(one + b * C, y + (b * T + t) * C, C * sizeof(real));
             memcpy(d_one + b * C, dx + (b * T + t) * C, C * sizeof(real));
         }
-        struct lone_norm bn;
-        lone_norm_init(&bn, norm_find("bn"), B, 1, C);
+        struct lone_norm bn = lone_norm(norm_find("bn"), B, 1, C);
         lone_norm_forward(&bn, want, at);
         lone_norm_backward(&bn, d_want, d_at, at);
         expect_close("y", B * C, one, want, theory_tolerance());
@@ -143,11 +125,7 @@ Test(norm, batch_by_position_is_a_norm_for_each_position) {
         for (int i = 0; i < 2; i++)
             expect_close("running", C, whole.norm.state[i] + t * C, bn.norm.state[i],
                          theory_tolerance());
-        lone_norm_free(&bn);
     }
-    lone_norm_free(&whole);
-    free(x);
-    free(dy);
 }
 
 /* Pads do not count and get no gradient, nor does a token that is the only valid one at its
@@ -159,8 +137,7 @@ Test(norm, batch_by_position_counts_valid_tokens) {
     const size_t valid_at[T] = {B, 4, 1, 0, 2, 5, 1};
     unsigned char valid[N];
     for (size_t n = 0; n < N; n++) valid[n] = (n / T + n % T) % B < valid_at[n % T];
-    struct lone_norm bn;
-    lone_norm_init_with(&bn, norm_find("bn"), &options, B, T, C);
+    struct lone_norm bn = lone_norm_with(norm_find("bn"), &options, B, T, C);
     bn.tokens.valid = valid;
     for (size_t c = 0; c < C; c++) bn.norm.param[1].value[c] = (real)c;
     lone_norm_forward(&bn, y, x);
@@ -182,9 +159,6 @@ Test(norm, batch_by_position_counts_valid_tokens) {
                                l > 1 ? 0.9 + 0.1 * squares / (l - 1) : 1, 1e-6);
         }
     cr_expect(*bn.norm.batches == 1);
-    lone_norm_free(&bn);
-    free(x);
-    free(dy);
 }
 
 /* Norms that pool over all tokens of the batch. */
@@ -196,8 +170,8 @@ static void expect_no_pads_in_statistics(const char *name) {
     unsigned char valid[N];
     for (size_t n = 0; n < N; n++) valid[n] = n % T < 4;
     struct lone_norm a, b;
-    lone_norm_init(&a, norm_find(name), B, T, C);
-    lone_norm_init(&b, norm_find(name), B, T, C);
+    a = lone_norm(norm_find(name), B, T, C);
+    b = lone_norm(norm_find(name), B, T, C);
     a.tokens.valid = b.tokens.valid = valid;
     lone_norm_forward(&a, y, x);
     for (size_t n = 0; n < N; n++) // other pads
@@ -208,9 +182,6 @@ static void expect_no_pads_in_statistics(const char *name) {
         if (valid[n]) cr_expect(difference(C, y + n * C, z + n * C) == 0, "%s", name);
     size_t states = a.lists.state.size;
     cr_expect(states > 0 && difference(states, a.lists.state.value, b.lists.state.value) == 0);
-    lone_norm_free(&a);
-    lone_norm_free(&b);
-    free(x);
 }
 
 Test(norm, pools_leave_pads_out_of_their_statistics) {
@@ -227,8 +198,8 @@ static void expect_valid_tokens_counted(const char *name) {
         if (valid[n]) memcpy(few + count++ * C, x + n * C, C * sizeof(real));
     }
     struct lone_norm padded, compact;
-    lone_norm_init(&padded, norm_find(name), B, T, C);
-    lone_norm_init(&compact, norm_find(name), 1, count, C);
+    padded = lone_norm(norm_find(name), B, T, C);
+    compact = lone_norm(norm_find(name), 1, count, C);
     padded.tokens.valid = valid;
     lone_norm_forward(&padded, y, x);
     lone_norm_forward(&compact, z, few);
@@ -237,12 +208,6 @@ static void expect_valid_tokens_counted(const char *name) {
                  compact.lists.state.value, theory_tolerance() / 10);
     for (size_t n = 0, k = 0; n < N; n++)
         if (valid[n]) expect_close("y", C, y + n * C, z + k++ * C, theory_tolerance());
-    lone_norm_free(&padded);
-    lone_norm_free(&compact);
-    free(x);
-    free(y);
-    free(few);
-    free(z);
 }
 
 Test(norm, pools_count_valid_tokens_wherever_they_are) {
@@ -260,15 +225,12 @@ Test(norm, batch_in_evaluation_treats_each_token_alone) {
     cr_expect(difference(C, y, z) > 1);
     cr_expect(difference(COUNT - C, y + C, z + C) == 0);
     cr_expect(bn.norm.state[0][3] == before && *bn.norm.batches == 1);
-    lone_norm_free(&bn);
-    free(x);
 }
 
 static struct lone_norm bn_with(int shards, size_t sequences) {
     struct norm_options options = small_norms;
     norms_set(&options, "bn-shards", shards);
-    struct lone_norm lone;
-    lone_norm_init_with(&lone, norm_find("bn"), &options, sequences, T, C);
+    struct lone_norm lone = lone_norm_with(norm_find("bn"), &options, sequences, T, C);
     for (size_t c = 0; c < C; c++) {
         lone.norm.param[0].value[c] = (real)(1 + 0.1 * (double)c);
         lone.norm.param[1].value[c] = (real)(0.3 * (double)c - 1);
@@ -294,7 +256,6 @@ static void expect_parts(int shards, const size_t *first) {
             running[k] += part.norm.state[k / C][k % C] / (real)shards;
             grads[k] += part.norm.param[k / C].grad[k % C];
         }
-        lone_norm_free(&part);
     }
     expect_close("y", COUNT, y, z, theory_tolerance());
     expect_close("dx", COUNT, dx, dz, 10 * theory_tolerance());
@@ -304,9 +265,6 @@ static void expect_parts(int shards, const size_t *first) {
                      10 * theory_tolerance());
     }
     cr_expect(*whole.norm.batches == 1);
-    lone_norm_free(&whole);
-    free(x);
-    free(dy);
 }
 
 Test(norm, shards_are_batches_of_their_own) {
@@ -334,14 +292,10 @@ Test(norm, shards_of_one_sequence_are_instances) {
     real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
     for (int shards = B; shards <= B + 3; shards += 3) {
         struct lone_norm bn = bn_with(shards, B), in;
-        lone_norm_init(&in, norm_find("in"), B, T, C);
+        in = lone_norm(norm_find("in"), B, T, C);
         memcpy(in.lists.param.value, bn.lists.param.value, in.lists.param.size * sizeof(real));
         expect_same(&bn, &in, x, dy);
-        lone_norm_free(&bn);
-        lone_norm_free(&in);
     }
-    free(x);
-    free(dy);
 }
 
 Test(norm, shards_have_the_same_bits_for_any_number_of_threads) {
@@ -349,14 +303,10 @@ Test(norm, shards_have_the_same_bits_for_any_number_of_threads) {
     struct lone_norm one = bn_with(4, B), three = bn_with(4, B);
     three.threads = 3;
     expect_same(&one, &three, x, dy);
-    lone_norm_free(&one);
-    lone_norm_free(&three);
-    free(x);
-    free(dy);
 }
 
 Test(norm, shards_do_not_matter_in_evaluation) {
-    real *x = random_reals(COUNT, 1), *dy = random_reals(COUNT, 2);
+    real *x = random_reals(COUNT, 1);
     struct lone_norm parts = bn_with(4, B), whole = bn_with(1, B);
     parts.tokens.training = whole.tokens.training = false;
     for (size_t c = 0; c < C; c++) parts.norm.state[0][c] = whole.norm.state[0][c] = (real)c;
@@ -364,8 +314,4 @@ Test(norm, shards_do_not_matter_in_evaluation) {
     lone_norm_forward(&parts, y, x);
     lone_norm_forward(&whole, z, x);
     expect_close("y", COUNT, y, z, theory_tolerance());
-    lone_norm_free(&parts);
-    lone_norm_free(&whole);
-    free(x);
-    free(dy);
 }

@@ -22,7 +22,7 @@ static double tolerance(size_t terms) {
 
 /* `count` reals, each NaN. */
 static real *nothing(size_t count) {
-    real *x = malloc((count + 1) * sizeof(real));
+    real *x = hold((count + 1) * sizeof(real));
     for (size_t i = 0; i < count; i++) x[i] = NAN;
     return x;
 }
@@ -130,8 +130,6 @@ static void check_linear(size_t in, size_t out, size_t N) {
         check_panels(linear->forward, in, out, matrix_transposed(W));
         if (linear->backward) check_panels(linear->backward, out, in, W);
     }
-    real *all[] = {x, dy, y, dx, ones, want_y, want_dx, grad};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     arena_free(&lone.arena);
 }
 
@@ -159,10 +157,6 @@ Test(linear, gradient_leaves_out_what_lies_between_rows) {
     linear_weight_gradient(&lone.linear, &parts, (struct range){0, N}, spread, ROW, x);
     cr_expect(largest(IN * OUT, want) > 1);
     cr_expect(difference(IN * OUT, want, lone.linear.weight.grad) == 0);
-    free(x);
-    free(dy);
-    free(spread);
-    free(want);
     arena_free(&lone.arena);
 }
 
@@ -208,9 +202,6 @@ static void check_loss(size_t V, real size) {
     loss_cross_entropy(&(struct loss){.V = V, .scale = 0}, N, alone, NULL, logits, targets);
     cr_expect(difference(N, losses, alone) == 0, "the gradient changes the loss");
     cr_expect(isnan(losses[N]) && isnan(dlogits[N * row]));
-    free(z);
-    free(logits);
-    free(dlogits);
 }
 
 Test(loss, equals_its_definition_and_pads_are_nothing) {
@@ -228,8 +219,6 @@ Test(loss, nan_is_not_swallowed) {
         logits[row + at] = NAN;
         loss_cross_entropy(&(struct loss){.V = V, .scale = 1}, N, losses, dlogits, logits, targets);
         cr_expect(isnan(losses[1]) && isfinite(losses[0]) && isfinite(losses[2]), "at %zu", at);
-        free(logits);
-        free(dlogits);
     }
 }
 
@@ -243,8 +232,6 @@ Test(loss, a_pad_s_gradient_is_zero_whatever_its_logits_are) {
     loss_cross_entropy(&(struct loss){.V = V, .scale = 1}, N, losses, dlogits, logits, targets);
     cr_expect(isfinite(losses[0]) && losses[1] == 0 && losses[2] == 0);
     for (size_t i = row; i < N * row; i++) cr_expect(dlogits[i] == 0, "%g", (double)dlogits[i]);
-    free(logits);
-    free(dlogits);
 }
 
 Test(activation, backward_makes_forward_s_y_again) {
@@ -262,11 +249,6 @@ Test(activation, backward_makes_forward_s_y_again) {
             cr_expect(difference(outputs, y, again) == 0, "%s of %zu", a->name, count);
             cr_expect(isnan(y[outputs]) && isnan(again[outputs]) && isnan(dx[inputs]));
             for (size_t i = 0; i < inputs; i++) cr_expect(isfinite(dx[i]));
-            free(x);
-            free(dy);
-            free(y);
-            free(again);
-            free(dx);
         }
     cr_expect(rows >= 2);
 }
@@ -318,8 +300,6 @@ Test(embedding, same_bits_by_blocks_of_rows_and_any_number_of_threads) {
             sum += (double)(dx[n * C + c] * dropout_factor(dropout, n * C + c));
         cr_expect(fabs((double)grad[(V + 4) * C + c] - sum) < tolerance(N));
     }
-    real *all[] = {wte, wpe, dx, x, want, grad, one};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 /* A list of a large matrix, a vector and a number, with gradients. The test frees its memory. */
@@ -349,9 +329,8 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
         }
     for (int threads = 1; threads <= THREADS; threads++) {
         struct tensor_list other = make_list(tensors);
-        struct optimizer adam;
         omp_set_num_threads(threads);
-        adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &other, threads);
+        struct optimizer adam = held_adamw(fit_options, &other, threads);
         double norm = optimizer_grad_norm(&adam, &other);
         uint64_t version = other.version;
         for (int step = 0; step < 3; step++) optimizer_step(&adam, &other, 0.1, norm);
@@ -362,10 +341,7 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
         } else {
             cr_expect(norm == first, "%d threads: %.17g is not %.17g", threads, norm, first);
             cr_expect(difference(other.size, one, other.value) == 0, "%d threads", threads);
-            free(other.value);
         }
-        free(other.grad);
-        optimizer_free(&adam);
     }
     cr_expect(fabs(first / sqrt(squares) - 1) < 1e-12, "%g is not %g", first, sqrt(squares));
     double error = in_double() ? 1e-13 : 2e-6;
@@ -380,9 +356,6 @@ Test(adam, gradient_s_norm_and_update_for_any_number_of_threads) {
             cr_assert(fabs((double)one[at] - w) < error, "%s %zu: %g, not %g", tensors[k].name, i,
                       (double)one[at], w);
         }
-    free(one);
-    free(list.value);
-    free(list.grad);
 }
 
 Test(support, a_nan_is_the_worst_error) {

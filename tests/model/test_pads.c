@@ -13,7 +13,7 @@ enum { TOKENS = 5 + LONGEST + 1 + 7 };
 
 /* The same sequences, padded to T. */
 static struct batch padded_to(size_t T) {
-    struct batch batch = batch_make(B, T);
+    struct batch batch = make_batch(B, T, V, 1);
     batch.valid = batch.marks;
     size_t n = 0;
     for (size_t b = 0; b < B; b++)
@@ -38,36 +38,23 @@ struct made {
 
 static struct made made_of(struct model_config config, size_t T) {
     struct made made;
-    struct model model;
     struct batch batch = padded_to(T);
     config.block_size = PADDED;
-    model_init(&model, &config, V, B, 1);
+    struct model model = held_model(&config, V, B, 1);
     struct tensor_list *param = &model.lists.param;
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
-    free(noise);
+    shake(param);
     model_zero_grad(&model);
     model_forward(&model, &batch, true, 0);
-    made.logits = malloc(TOKENS * V * sizeof(real));
+    made.logits = hold(TOKENS * V * sizeof(real));
     for (size_t n = 0, k = 0; n < B * T; n++)
         if (batch.valid[n])
             memcpy(made.logits + k++ * V, model_logits(&model, n), V * sizeof(real));
     made.loss = model_backward(&model, &batch, 0, 1);
     made.grads = param->size;
-    made.grad = malloc(made.grads * sizeof(real));
-    memcpy(made.grad, param->grad, made.grads * sizeof(real));
+    made.grad = copy_reals(made.grads, param->grad);
     made.states = model.lists.state.size;
     made.state = copy_values(&model.lists.state);
-    batch_free(&batch);
-    model_free(&model);
     return made;
-}
-
-static void made_free(struct made *made) {
-    free(made->logits);
-    free(made->grad);
-    free(made->state);
 }
 
 static double tolerance(void) {
@@ -83,9 +70,7 @@ static void check_masked(struct model_config config) {
         if (want.states)
             expect_close("statistics", want.states, got.state, want.state, tolerance());
         cr_expect(fabs(got.loss - want.loss) <= tolerance() * want.loss);
-        made_free(&got);
     }
-    made_free(&want);
 }
 
 static void check_masked_ones_change_nothing(const struct pair *pair) {
@@ -131,9 +116,6 @@ static void check_included_ones_change_what_pools_over_tokens(const struct pair 
         cr_expect(difference(TOKENS * V, masked.logits, many.logits) == 0);
         cr_expect(difference(many.grads, masked.grad, many.grad) == 0);
     }
-    made_free(&masked);
-    made_free(&few);
-    made_free(&many);
 }
 
 Test(pads, included_ones_change_what_pools_over_tokens) {
@@ -149,7 +131,7 @@ static void check_evaluation_knows_none(const struct pair *pair) {
         struct batch batch = padded_to(PADDED);
         config.pad_stats = stats;
         config.block_size = PADDED;
-        model_init(&model, &config, V, B, 1);
+        model = held_model(&config, V, B, 1);
         model_forward(&model, &batch, false, 0);
         cr_expect(model_loss(&model, &batch, &loss[stats]) == TOKENS);
         for (size_t b = 0; stats == PAD_STATS_INCLUDE && b < B; b++) { // each on its own
@@ -161,8 +143,6 @@ static void check_evaluation_knows_none(const struct pair *pair) {
             cr_expect(model_loss(&model, &lone, &part) == length[b]);
             want += part;
         }
-        batch_free(&batch);
-        model_free(&model);
     }
     cr_expect(loss[0] == loss[1] && fabs(loss[0] - want) < 1e-5 * want, "%.9g %.9g", loss[0], want);
 }
@@ -178,13 +158,10 @@ static void check_every_target_weighs_the_same_in_accumulation(const struct pair
         return; // pools over tokens: a part has other statistics
     struct made want = made_of(config, PADDED);
     struct batch batch = padded_to(PADDED), one = batch;
-    struct model model;
     config.block_size = PADDED;
-    model_init(&model, &config, V, B, 1);
+    struct model model = held_model(&config, V, B, 1);
     struct tensor_list *param = &model.lists.param;
-    real *noise = random_reals(param->size, 2);
-    for (size_t i = 0; i < param->size; i++) param->value[i] += (real)0.3 * noise[i];
-    param->version++;
+    shake(param);
     model_zero_grad(&model);
     double loss = 0;
     one.B = 1;
@@ -198,10 +175,6 @@ static void check_every_target_weighs_the_same_in_accumulation(const struct pair
     }
     expect_close("gradients", want.grads, param->grad, want.grad, tolerance());
     cr_expect(fabs(loss - want.loss) <= tolerance() * loss);
-    free(noise);
-    made_free(&want);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 Test(pads, every_target_weighs_the_same_in_accumulation) {
@@ -219,15 +192,14 @@ static void check_few_tokens_among_many_pads_stay_finite(const struct pair *pair
             config.n_embd = 64;
             config.block_size = LENGTH;
             config.pad_stats = stats;
-            struct model model;
-            struct batch batch = batch_make(1, LENGTH);
+            struct batch batch = make_batch(1, LENGTH, 2, 1);
             batch.valid = batch.marks;
             for (size_t t = 0; t < LENGTH; t++) {
                 batch.valid[t] = t < tokens;
                 batch.ids[t] = t == 1;
                 batch.targets[t] = t < tokens ? t == 0 : -1;
             }
-            model_init(&model, &config, 2, 1, 1);
+            struct model model = held_model(&config, 2, 1, 1);
             model_zero_grad(&model);
             for (uint64_t step = 0; step < 2; step++) {
                 model_forward(&model, &batch, true, step);
@@ -238,8 +210,6 @@ static void check_few_tokens_among_many_pads_stay_finite(const struct pair *pair
             cr_expect(!bad, "%s", bad ? bad->name : "");
             bad = tensor_nonfinite(&model.lists.state, model.lists.state.value);
             cr_expect(!bad, "%s", bad ? bad->name : "");
-            batch_free(&batch);
-            model_free(&model);
         }
 }
 

@@ -209,7 +209,6 @@ Test(parts, sum_of_any_runs_is_that_of_the_tree) {
         for (size_t one = 0; one <= count; one++)
             for (size_t two = one; two <= count; two++) check_cut(one, two, rows, values);
     }
-    free(values);
 }
 
 /* ---- Threads with parts of their own ---- */
@@ -290,7 +289,6 @@ Test(parts, sum_of_threads_is_that_of_the_tree) {
                         (struct parts){.all = all, .each = each[i], .slots = all % 3 ? 16 : 4},
                         pass, threads, values);
     cr_expect(separate > 1000, "%zu", separate);
-    free(values);
 }
 
 /* 4 parts of a pass are two for each of 2 threads, in one slot each. */
@@ -313,7 +311,6 @@ Test(parts, order_matters_to_these_numbers) {
     for (size_t n = 0; n < ROWS_MOST; n++)
         for (size_t c = 0; c < COLUMNS; c++) row_by_row.of[c] += values[n * COLUMNS + c];
     cr_expect(memcmp(&tree, &row_by_row, sizeof tree));
-    free(values);
 }
 
 enum { SHARES = 50, JOBS = 3000, THREADS = 4 };

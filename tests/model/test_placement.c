@@ -30,9 +30,7 @@ static bool ends_with(const char *name, const char *end) {
 
 static struct profile_by_layer by_layer(const char *placement, size_t L, enum loss loss) {
     struct profile_by_layer profile = {0};
-    struct model_config config = small_config(0, 0);
-    while (norm_kinds[config.norm] != norm_find("ln")) config.norm++;
-    while (strcmp(placements[config.placement].name, placement) != 0) config.placement++;
+    struct model_config config = small_config(norm_index("ln"), placement_index(placement));
     while (strcmp(activations[config.activation].name, "relu") != 0) config.activation++;
     config.init = INIT_XAVIER;
     config.n_layer = (int64_t)L;
@@ -40,13 +38,10 @@ static struct profile_by_layer by_layer(const char *placement, size_t L, enum lo
     config.n_embd = C;
     config.block_size = T;
     omp_set_num_threads(1);
-    struct model model;
     struct batch batch = make_batch(B, T, V, 3);
     for (size_t n = 0; loss == LAST && n + 1 < N; n++) batch.targets[n] = -1;
-    model_init(&model, &config, V, B, 1);
-    model_zero_grad(&model);
-    model_forward(&model, &batch, true, 0);
-    model_backward(&model, &batch, 0, 1);
+    struct model model = held_model(&config, V, B, 1);
+    gradient_of(&model, &batch, 0, 1);
     for (size_t l = 0; l < L; l++) {
         const struct sublayer *mlp = &model.layer[l].mlp;
         for (size_t i = 0; i < N * C; i++)
@@ -57,13 +52,7 @@ static struct profile_by_layer by_layer(const char *placement, size_t L, enum lo
         }
         profile.gradient[l] = sqrt(profile.gradient[l]);
     }
-    batch_free(&batch);
-    model_free(&model);
     return profile;
-}
-
-static int placement_index(const char *name) {
-    return (int)(placement_find(name) - placements);
 }
 
 static double spread(const double *x, size_t count) {
@@ -159,9 +148,8 @@ Test(placement, siamese_couples_the_stream_of_post_with_that_of_pre) {
     struct model_config config = small_config(norm_index("ln"), placement_index("siamese"));
     config.n_layer = 5;
     config.init = INIT_XAVIER;
-    struct model model;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     model_forward(&model, &batch, true, 0);
     const real *r = model.embedded;
     for (size_t l = 0; l < 5; l++)
@@ -179,8 +167,6 @@ Test(placement, siamese_couples_the_stream_of_post_with_that_of_pre) {
             r = c->buffer[0];
         }
     cr_expect(model.end.norm_in == r && model.stream_in != model.embedded);
-    batch_free(&batch);
-    model_free(&model);
 }
 
 Test(placement, factors_of_the_depth) {
@@ -207,9 +193,8 @@ Test(placement, kinds_of_norms_by_site) {
     config.site_norm[SITE_FINAL] = 1 + norm_index("scale");
     config.qk_norm = INNER_NORM_KINDS + norm_index("rms");
     config.ffn_norm = INNER_NORM_ON;
-    struct model model;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     const struct sublayer *attention = &model.layer[1].attention, *mlp = &model.layer[1].mlp;
     cr_expect_str_eq(attention->pre.kind->name, "gn");
     cr_expect_str_eq(attention->qkv_norm.norm[QKV_Q].kind->name, "rms");
@@ -238,8 +223,6 @@ Test(placement, kinds_of_norms_by_site) {
             cr_expect(square < 1.001 && square > 0.5, "token %zu: %g", n,
                       square); // so that eps matters
         }
-    batch_free(&batch);
-    model_free(&model);
 }
 
 /* 100 layers in every placement: memory grows in proportion to the depth. */
@@ -248,26 +231,20 @@ Test(placement, deep_and_narrow) {
     for (int p = 0; placements[p].name; p++) {
         double bytes[2];
         for (int i = 0; i < 2; i++) {
-            struct model_config config = small_config(0, 0);
-            while (norm_kinds[config.norm] != norm_find("ln")) config.norm++;
-            config.placement = p;
+            struct model_config config = small_config(norm_index("ln"), p);
             config.n_embd = 32;
             config.n_layer = i ? 100 : 10;
-            struct model model;
             struct batch batch = make_batch(2, SMALL_T, V, 3);
-            model_init(&model, &config, V, 2, 1);
+            struct model model = held_model(&config, V, 2, 1);
             bytes[i] = (double)model.arena.bytes;
-            model_zero_grad(&model);
-            model_forward(&model, &batch, true, 0);
-            double loss = model_backward(&model, &batch, 0, 1);
+            double loss = gradient_of(&model, &batch, 0, 1);
             cr_expect(isfinite(loss) && loss < 10, "%s: %g", placements[p].name, loss);
             cr_expect(!tensor_nonfinite(&model.lists.param, model.lists.param.grad), "%s",
                       placements[p].name);
-            batch_free(&batch);
-            model_free(&model);
         }
         cr_expect(bytes[1] < 10.5 * bytes[0] && bytes[1] > 5 * bytes[0], "%s: %g and %g bytes",
                   placements[p].name, bytes[0], bytes[1]);
+        let_go();
     }
 }
 
@@ -278,8 +255,7 @@ Test(placement_rows, rows_by_sub_layer) {
     config.site_placement[SITE_ATTENTION] = 1 + placement_index("keel");
     config.site_placement[SITE_FFN] = 1 + placement_index("mix"); // half of the layers post
     config.n_layer = 4;
-    struct model model;
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
     for (size_t l = 0; l < 4; l++) {
         const struct sublayer *attention = &model.layer[l].attention, *mlp = &model.layer[l].mlp;
         cr_expect(norm_present(&attention->pre) && norm_present(&attention->post));
@@ -289,12 +265,10 @@ Test(placement_rows, rows_by_sub_layer) {
         cr_expect_float_eq(mlp->connection.a, 1, 1e-12);
     }
     cr_expect(norm_present(&model.embedding_norm) && norm_present(&model.final));
-    model_free(&model);
     config.site_placement[SITE_FFN] = 1 + placement_index("deepnorm");
-    model_init(&model, &config, SMALL_V, SMALL_B, 1);
+    model = held_model(&config, SMALL_V, SMALL_B, 1);
     cr_expect_float_eq(model.layer[0].attention.initial, 1, 1e-12);
     cr_expect_float_eq(model.layer[0].mlp.initial, pow(32, -0.25), 1e-12);
-    model_free(&model);
 }
 
 /* One row's lambda may be that of both sub-layers; another row's is another number. */
@@ -303,8 +277,7 @@ Test(placement_rows, lambdas_are_shared_within_a_row_only) {
     for (int i = 0; i < 4; i++) {
         struct model_config config = small_config(norm_index("ln"), placement_index(attention[i]));
         config.site_placement[SITE_FFN] = 1 + placement_index("rezero");
-        struct model model;
-        model_init(&model, &config, SMALL_V, SMALL_B, 1);
+        struct model model = held_model(&config, SMALL_V, SMALL_B, 1);
         const struct layer *layer = &model.layer[0];
         bool same =
             layer->attention.connection.param[0].value == layer->mlp.connection.param[0].value;
@@ -313,7 +286,6 @@ Test(placement_rows, lambdas_are_shared_within_a_row_only) {
         for (size_t k = 0; k < model.lists.param.count; k++)
             found += !strcmp(model.lists.param.tensor[k].name, "transformer.h.0.resweight");
         cr_expect(found == 1, "%s: resweight %d times", attention[i], found);
-        model_free(&model);
     }
 }
 
@@ -328,28 +300,21 @@ Test(placement_rows, a_row_for_both_sub_layers_is_the_placement) {
         if (i)
             for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
                 config.site_placement[site] = 1 + placement_index("reordered");
-        model_init(&model[i], &config, SMALL_V, SMALL_B, 1);
-        model_zero_grad(&model[i]);
-        model_forward(&model[i], &batch, true, 0);
-        model_backward(&model[i], &batch, 0, 1);
+        model[i] = held_model(&config, SMALL_V, SMALL_B, 1);
+        gradient_of(&model[i], &batch, 0, 1);
     }
     const struct tensor_list *one = &model[0].lists.param, *other = &model[1].lists.param;
     cr_assert_eq(one->size, other->size);
     cr_expect(!memcmp(one->grad, other->grad, one->size * sizeof(real)));
     cr_expect(largest(one->size, one->grad) > 0);
-    batch_free(&batch);
-    for (int i = 0; i < 2; i++) model_free(&model[i]);
 }
 
 /* The logits of a small model before training. */
 static real *first_logits(const struct model_config *config) {
-    struct model model;
     struct batch batch = make_batch(SMALL_B, SMALL_T, SMALL_V, 3);
-    model_init(&model, config, SMALL_V, SMALL_B, 1);
+    struct model model = held_model(config, SMALL_V, SMALL_B, 1);
     model_forward(&model, &batch, true, 0);
     real *logits = copy_logits(&model, SMALL_B * SMALL_T);
-    batch_free(&batch);
-    model_free(&model);
     return logits;
 }
 
@@ -358,8 +323,6 @@ static void expect_same_model(const struct model_config *one, const struct model
     real *a = first_logits(one), *b = first_logits(other);
     bool equal = !memcmp(a, b, SMALL_B * SMALL_T * SMALL_V * sizeof(real));
     cr_expect_eq(equal, same, "%s", placements[one->placement].name);
-    free(a);
-    free(b);
 }
 
 /* HybridNorm is a mixture of other rows with norms of q, k and v, and its first layer may be pre

@@ -44,12 +44,10 @@ Test(probe, streams_and_their_gradients) {
         rows.count = 0;
         config.block_size = (int64_t)length;
         struct batch batch = make_batch(1, length, SMALL_V, 3);
-        model_init(&model, &config, SMALL_V, 1, 1);
+        model = held_model(&config, SMALL_V, 1, 1);
         probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows});
         model.probing = true;
-        model_zero_grad(&model);
-        model_forward(&model, &batch, true, 0);
-        model_backward(&model, &batch, 0, 0.25);
+        gradient_of(&model, &batch, 0, 0.25);
         probe_keep(&probes, &model);
         probe_write(&probes, &model, &batch, 0.25, 0);
         double embedding = 0, attention = 0, mlp = 0;
@@ -64,9 +62,7 @@ Test(probe, streams_and_their_gradients) {
             probed_expect(&rows, 0, "attn", "stream_grad", sqrt(attention));
             probed_expect(&rows, 1, "mlp", "stream_grad", sqrt(mlp));
         }
-        batch_free(&batch);
         probe_free(&probes);
-        model_free(&model);
     }
 }
 
@@ -114,12 +110,11 @@ Test(probe, heads) {
 /* Logits far apart: every query that has a choice attends to one key. */
 Test(probe, saturated_heads) {
     struct model_config config = small_config(norm_index("ln"), 0);
-    struct model model;
     struct probe probes;
     struct probed_rows rows = {0};
     config.norms.watch = 1;
     struct batch batch = make_batch(B, T, SMALL_V, 3);
-    model_init(&model, &config, SMALL_V, B, 1);
+    struct model model = held_model(&config, SMALL_V, B, 1);
     probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows});
     for (size_t i = 0; i < 3 * 36; i++) model.layer[0].attention.in.weight.value[i] *= (real)1e5;
     model.lists.param.version++;
@@ -131,9 +126,7 @@ Test(probe, saturated_heads) {
     cr_expect(probed_value(&rows, 0, "head.0", "saturated") > 0.7);
     cr_expect(probed_value(&rows, 0, "head.0", "entropy") < 0.3);
     cr_expect(probed_value(&rows, 1, "head.0", "saturated") == 0);
-    batch_free(&batch);
     probe_free(&probes);
-    model_free(&model);
 }
 
 Test(probe, weights_gradients_and_updates) {
@@ -177,7 +170,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
     enum { SEQUENCES = 9, LENGTH = 13 };
     double losses[3][3];
     real *weights[3] = {NULL}, *states[3] = {NULL};
-    struct probed_rows *rows = calloc(3, sizeof *rows);
+    struct probed_rows *rows = hold(3 * sizeof *rows);
     size_t size = 0, state_size = 0;
     for (int run = 0; run < 3; run++) {
         struct model_config config = pair_config(pair);
@@ -185,19 +178,15 @@ static void check_watching_changes_nothing(const struct pair *pair) {
         config.block_size = LENGTH;
         config.norms.watch = run > 0;
         omp_set_num_threads(run == 2 ? 3 : 1);
-        struct model model;
-        struct optimizer adam;
         struct probe probes;
         struct batch batch = make_batch(SEQUENCES, LENGTH, SMALL_V, 3);
-        model_init(&model, &config, SMALL_V, SEQUENCES, 1);
+        struct model model = held_model(&config, SMALL_V, SEQUENCES, 1);
         model.threads = run == 2 ? 3 : 1;
-        adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param, 1);
+        struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
         probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows[run]});
         for (int step = 0; step < 3; step++) {
             model.probing = run && step == 1;
-            model_zero_grad(&model);
-            model_forward(&model, &batch, true, step);
-            losses[run][step] = model_backward(&model, &batch, step, 1);
+            losses[run][step] = gradient_of(&model, &batch, step, 1);
             if (model.probing) probe_keep(&probes, &model);
             optimizer_step(&adam, &model.lists.param, 1e-2,
                            optimizer_grad_norm(&adam, &model.lists.param));
@@ -207,10 +196,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
         state_size = model.lists.state.size;
         weights[run] = copy_values(&model.lists.param);
         states[run] = copy_values(&model.lists.state);
-        batch_free(&batch);
-        optimizer_free(&adam);
         probe_free(&probes);
-        model_free(&model);
     }
     for (int run = 1; run < 3; run++) {
         cr_expect(!memcmp(losses[0], losses[run], sizeof losses[0]), "losses of run %d", run);
@@ -226,8 +212,6 @@ static void check_watching_changes_nothing(const struct pair *pair) {
                   "%d %s %s: %g and %g", one->layer, one->site, one->metric, one->value,
                   three->value);
     }
-    for (int run = 0; run < 3; run++) free(weights[run]), free(states[run]);
-    free(rows);
 }
 
 Test(probe, watching_changes_nothing) {

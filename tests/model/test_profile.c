@@ -16,30 +16,20 @@ static real *weights_after(size_t threads, size_t *size) {
     config.block_size = T;
     config.n_embd = 32;
     config.dropout = 0.1;
-    struct model model;
-    struct optimizer adam;
     struct batch batch = make_batch(B, T, V, 3);
     omp_set_num_threads(3);
-    model_init(&model, &config, V, B, 1);
+    struct model model = held_model(&config, V, B, 1);
     model.threads = threads;
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &model.lists.param,
-               model_team(&model));
+    struct optimizer adam = held_adamw(fit_options, &model.lists.param, model_team(&model));
     for (int step = 0; step < 4; step++) {
-        model_zero_grad(&model);
-        model_forward(&model, &batch, true, step);
-        model_backward(&model, &batch, step, 1);
-        optimizer_step(&adam, &model.lists.param, 1e-2,
-                       optimizer_grad_norm(&adam, &model.lists.param));
+        train_step(&model, &adam, &batch, step, 1e-2);
     }
     double sum;
     model_forward(&model, &batch, false, 0);
     model_loss(&model, &batch, &sum);
     *size = model.lists.param.size;
-    real *weights = malloc(*size * sizeof(real));
+    real *weights = hold(*size * sizeof(real));
     memcpy(weights, model.lists.param.value, *size * sizeof(real));
-    batch_free(&batch);
-    optimizer_free(&adam);
-    model_free(&model);
     return weights;
 }
 
@@ -59,7 +49,7 @@ Test(profile, parts_are_the_whole) {
         profile_start();
         double begin = omp_get_wtime();
         cr_expect(all_parts() == 0, "does not start from zero");
-        free(weights_after(threads, &size));
+        weights_after(threads, &size);
         double end = omp_get_wtime();
         profile_lap(PROFILE_OTHER);
         double after = omp_get_wtime(), sum = all_parts();
@@ -67,7 +57,7 @@ Test(profile, parts_are_the_whole) {
         // a clock that is read in between can be off by its own rounding only
         cr_expect(sum >= end - begin - 1e-6 && sum <= after - before + 1e-6,
                   "%.9f s are not between %.9f and %.9f", sum, end - begin, after - before);
-        free(weights_after(threads, &size));
+        weights_after(threads, &size);
         cr_expect(all_parts() == sum, "stopped");
         profile_resume();
         profile_lap(PROFILE_OTHER);
@@ -92,8 +82,6 @@ Test(profile, changes_no_result) {
         profile_stop();
         cr_expect(size > 1000 && difference(size, off, off) == 0 &&
                   !memcmp(off, on, size * sizeof(real)));
-        free(off);
-        free(on);
     }
 }
 
@@ -101,7 +89,7 @@ Test(profile, prints_a_table_that_adds_up) {
     size_t size, length;
     char *text, *name, *rest;
     profile_start();
-    free(weights_after(1, &size));
+    weights_after(1, &size);
     profile_stop();
     FILE *file = open_memstream(&text, &length);
     profile_print(file, 4);
@@ -132,5 +120,4 @@ Test(profile, prints_a_table_that_adds_up) {
     cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
     cr_expect(fabs(percents - 100) < 0.1 * PROFILE_PARTS, "%g %%", percents);
     cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
-    free(text);
 }

@@ -30,18 +30,14 @@ static struct model_config with_scale(struct model_config config, double start) 
 /* Loss of a batch, the same for each call; the model has gradients, and is freed by the caller. */
 static double run(struct model *model, const struct model_config *config) {
     struct batch batch = make_batch(B, T, V, 5);
-    model_init(model, config, V, B, 1);
-    model_zero_grad(model);
-    model_forward(model, &batch, true, 0);
-    double loss = model_backward(model, &batch, 0, 1);
-    batch_free(&batch);
+    *model = held_model(config, V, B, 1);
+    double loss = gradient_of(model, &batch, 0, 1);
     return loss;
 }
 
 static double loss_of(const struct model_config *config) {
     struct model model;
     double loss = run(&model, config);
-    model_free(&model);
     return loss;
 }
 
@@ -85,8 +81,6 @@ Test(qkv_norm, extents) {
     cr_expect(spread > 0.1, "heads of one width all have one length: %g", spread);
     cr_expect_eq(heads->qkv_norm.norm[QKV_V].C, HS);
     cr_expect_eq(width->qkv_norm.norm[QKV_V].C, C);
-    model_free(&by_head);
-    model_free(&by_width);
 }
 
 /* With one head both extents are the same, to the bit. */
@@ -124,7 +118,6 @@ Test(qkv_norm, keys_have_heads_of_their_own) {
     cr_expect_eq(qkv->norm[QKV_Q].heads, 6);
     cr_expect_eq(qkv->norm[QKV_K].heads, 2);
     cr_expect_eq(qkv->norm[QKV_V].heads, 2);
-    model_free(&model);
 }
 
 /* Attention averages values. So its output is no longer than they are: sqrt(HS) under rms. */
@@ -144,7 +137,6 @@ Test(qkv_norm, attention_makes_values_no_longer) {
         }
     cr_expect(longest < sqrt(HS) + 1e-5, "%g", longest);
     cr_expect(fabs(first - sqrt(HS)) < 1e-5, "a first token attends to itself alone: %g", first);
-    model_free(&model);
 }
 
 /* QKNorm of Henry et al. 2020: with l2 the logits are t cos(q, k). scale, with the usual factor, is
@@ -167,8 +159,6 @@ Test(qkv_norm, scalenorm_is_l2_with_one_scale_for_all_heads) {
         cr_expect(fabs(dq - dt) < tolerance && fabs(dk - dt) < tolerance, "%g, %g and %g", dq, dk,
                   dt);
     }
-    model_free(&a);
-    model_free(&b);
 }
 
 /* A learned scale that starts at 1 / sqrt(HS) starts as the fixed one, with any norm or none, and
@@ -193,8 +183,7 @@ Test(qkv_norm, learned_scale_starts_where_the_fixed_one_is) {
 Test(qkv_norm, without_scale_attention_is_the_mean) {
     struct model_config config = with_scale(attention_config("none", "none", EXTENT_HEAD), 1);
     struct batch batch = make_batch(B, T, V, 5);
-    struct model model;
-    model_init(&model, &config, V, B, 1);
+    struct model model = held_model(&config, V, B, 1);
     struct sublayer *attention = &model.layer[0].attention;
     for (size_t h = 0; h < NH; h++) attention->qkv_norm.scale.value[h] = 0;
     model_forward(&model, &batch, false, 0);
@@ -208,6 +197,4 @@ Test(qkv_norm, without_scale_attention_is_the_mean) {
                                    1e-5);
             }
         }
-    batch_free(&batch);
-    model_free(&model);
 }

@@ -47,12 +47,11 @@ static double repeats(int place, const bool *mask, int shift) {
 
 static struct model model_with(double dropout, uint64_t seed) {
     struct model_config config = small_config(0, 0); // none
-    struct model model;
     config.n_embd = C;
     config.n_head = HEADS;
     config.block_size = T;
     config.dropout = dropout;
-    model_init(&model, &config, SMALL_V, B, seed);
+    struct model model = held_model(&config, SMALL_V, B, seed);
     return model;
 }
 
@@ -81,9 +80,6 @@ Test(streams, every_place_and_every_batch_has_a_dropout_mask_of_its_own) {
                       p / PLACES, q % PLACES, q / PLACES, same);
         }
     }
-    batch_free(&batch);
-    model_free(&one);
-    model_free(&other);
 }
 
 /* Every element of a site is 0 or 1 / (1 - p) of its value without dropout. */
@@ -99,9 +95,6 @@ Test(streams, what_is_not_dropped_grows) {
         cr_expect(x == 0 || fabs(x - full) < 1e-6 * fabs(full), "%g, not %g", x, full);
     }
     cr_expect(dropped > COUNT / 10 && dropped < COUNT * 3 / 10, "%d of %d", dropped, COUNT);
-    batch_free(&batch);
-    model_free(&with);
-    model_free(&without);
 }
 
 Test(streams, evaluation_drops_nothing_anywhere) {
@@ -111,21 +104,16 @@ Test(streams, evaluation_drops_nothing_anywhere) {
     model_forward(&without, &batch, false, 3);
     real *one = copy_logits(&with, B * T), *other = copy_logits(&without, B * T);
     cr_expect(difference(B * T * SMALL_V, one, other) == 0, "a batch");
-    free(one);
-    free(other);
     model_extend(&with, batch.ids, 0, T);
     model_extend(&without, batch.ids, 0, T);
     cr_expect(
         !memcmp(model_logits(&with, T - 1), model_logits(&without, T - 1), SMALL_V * sizeof(real)),
         "a text that grows");
-    batch_free(&batch);
-    model_free(&with);
-    model_free(&without);
 }
 
 /* A text of different characters: an id tells the position in the text. */
 static struct corpus different_characters(size_t length) {
-    char *text = malloc(3 * length);
+    char *text = hold(3 * length);
     for (size_t i = 0; i < length; i++) {
         uint32_t code = 0x4e00 + (uint32_t)i;
         text[3 * i] = (char)(0xe0 | code >> 12);
@@ -135,7 +123,6 @@ static struct corpus different_characters(size_t length) {
     struct corpus corpus;
     corpus_make(&corpus, "characters", text, 3 * length,
                 &(struct corpus_options){.val_fraction = 0.1});
-    free(text);
     return corpus;
 }
 

@@ -69,22 +69,16 @@ Test(unit, each_row_or_column_gets_its_direction_and_zeros_stay) {
         cr_expect(fabs((double)(w[i * 213 + 7] * was[7] - w[7] * was[i * 213 + 7])) < 10 * error);
     size_t rest = tensors[FREE].offset;
     cr_expect(difference(list.size - rest, list.value + rest, before + rest) == 0);
-    free(before);
-    free(list.value);
-    free(list.grad);
 }
 
 /* The list after updates by a team. */
 static struct tensor_list updated(struct tensor *tensors, bool constrained, int threads,
                                   int steps) {
     struct tensor_list list = make_list(tensors, constrained);
-    struct optimizer adam;
     omp_set_num_threads(threads);
-    adamw_init(&adam, (struct adamw_numbers){0.9, 0.99, 1e-8, 0.1, 1}, &list, threads);
+    struct optimizer adam = held_adamw(fit_options, &list, threads);
     for (int step = 0; step < steps; step++)
         optimizer_step(&adam, &list, 0.1, optimizer_grad_norm(&adam, &list));
-    optimizer_free(&adam);
-    free(list.grad);
     return list;
 }
 
@@ -97,17 +91,13 @@ Test(unit, adam_s_update_and_then_unit_length_for_any_number_of_threads) {
     for (int threads = 2; threads <= THREADS; threads++) {
         struct tensor_list many = updated(others, true, threads, STEPS);
         cr_expect(difference(one.size, one.value, many.value) == 0, "%d threads", threads);
-        free(many.value);
     }
-    free(one.value);
     // One update is the unconstrained one, divided by the lengths.
     struct tensor_list unit = updated(tensors, true, 3, 1), plain = updated(others, false, 3, 1);
     struct tensor_list then = plain;
     then.tensor = tensors;
     unit_normalize(&then);
     cr_expect(difference(unit.size, unit.value, then.value) == 0);
-    free(unit.value);
-    free(plain.value);
 }
 
 /* ---- Newton-Schulz ---- */
@@ -121,8 +111,8 @@ static const size_t shapes[][2] = {{1, 1},   {1, 9},   {9, 1},   {7, 5},    {5, 
 static double *definition(size_t rows, size_t columns, const real *x, int steps) {
     const double a = 3.4445, b = -4.7750, c = 2.0315;
     size_t size = rows * columns;
-    double *y = malloc(size * sizeof *y), *q = malloc(size * sizeof *q),
-           *r = malloc(size * sizeof *r), squares = 0;
+    double *y = hold(size * sizeof *y), *q = hold(size * sizeof *q), *r = hold(size * sizeof *r),
+           squares = 0;
     for (size_t i = 0; i < size; i++) squares += (double)x[i] * (double)x[i];
     for (size_t i = 0; i < size; i++) y[i] = (double)x[i] / (sqrt(squares) + 1e-7);
     for (int step = 0; step < steps; step++) {
@@ -141,54 +131,43 @@ static double *definition(size_t rows, size_t columns, const real *x, int steps)
         }
         for (size_t i = 0; i < size; i++) y[i] = a * y[i] + b * q[i] + c * r[i];
     }
-    free(q);
-    free(r);
     return y;
 }
 
 /* Runs it with memory of exactly the size that it asks for. */
-static real *orthogonalized(size_t rows, size_t columns, const real *x, int64_t steps) {
+static const real *orthogonalized(size_t rows, size_t columns, const real *x, int64_t steps) {
     size_t size = rows * columns, scratch = newton_schulz_scratch(rows, columns);
-    real *memory = malloc((scratch + 2 * GUARD) * sizeof(real)),
-         *copy = malloc(size * sizeof(real));
+    real *memory = hold((scratch + 2 * GUARD) * sizeof(real)), *copy = hold(size * sizeof(real));
     for (size_t i = 0; i < scratch + 2 * GUARD; i++) memory[i] = NAN;
     memcpy(copy, x, size * sizeof(real));
     const real *result = newton_schulz(rows, columns, copy, steps, memory + GUARD);
     for (size_t i = 0; i < GUARD; i++)
         cr_assert(isnan(memory[i]) && isnan(memory[GUARD + scratch + i]), "wrote outside");
-    real *kept = malloc(size * sizeof(real));
-    memcpy(kept, result, size * sizeof(real));
-    free(memory);
-    free(copy);
-    return kept;
+    return result;
 }
 
 Test(newton_schulz, agrees_with_its_definition) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int steps = 1; steps <= 6; steps++) {
             size_t rows = shapes[s][0], columns = shapes[s][1], size = rows * columns;
-            real *x = random_reals(size, s + 1), *got = orthogonalized(rows, columns, x, steps);
+            const real *x = random_reals(size, s + 1),
+                       *got = orthogonalized(rows, columns, x, steps);
             double *want = definition(rows, columns, x, steps), error = 0;
             for (size_t i = 0; i < size; i++) error = worse(error, fabs((double)got[i] - want[i]));
             cr_expect(error <= (in_double() ? 1e-12 : 2e-5), "(%zu,%zu), %d steps: %g", rows,
                       columns, steps, error);
-            free(x);
-            free(got);
-            free(want);
         }
 }
 
 Test(newton_schulz, ignores_scale_and_keeps_zeros) {
     enum { SIZE = 12 * 20 };
     real *x = random_reals(SIZE, 1), *small = random_reals(SIZE, 1),
-         *zeros = calloc(SIZE, sizeof(real));
+         *zeros = hold(SIZE * sizeof(real));
     for (size_t i = 0; i < SIZE; i++) small[i] *= (real)0.0625;
-    real *of_x = orthogonalized(12, 20, x, 5), *of_small = orthogonalized(12, 20, small, 5),
-         *of_zeros = orthogonalized(12, 20, zeros, 5);
+    const real *of_x = orthogonalized(12, 20, x, 5), *of_small = orthogonalized(12, 20, small, 5),
+               *of_zeros = orthogonalized(12, 20, zeros, 5);
     cr_expect(difference(SIZE, of_x, of_small) < 2e-6);
     cr_expect(difference(SIZE, of_zeros, zeros) == 0);
-    real *all[] = {x, small, zeros, of_x, of_small, of_zeros};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 /* ---- schedules ---- */

@@ -5,10 +5,9 @@ double theory_tolerance(void) {
 }
 
 struct lone_norm theory_apply(const char *name, real *y, const real *x) {
-    struct lone_norm lone;
     struct norm_options options = small_norms;
     norms_set(&options, "norm-eps", 1e-20);
-    lone_norm_init_with(&lone, norm_find(name), &options, B, T, C);
+    struct lone_norm lone = lone_norm_with(norm_find(name), &options, B, T, C);
     lone_norm_forward(&lone, y, x);
     return lone;
 }

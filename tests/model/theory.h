@@ -9,7 +9,7 @@ enum { B = 10, T = 7, N = B * T, C = 19, COUNT = N * C }; // three blocks of ROW
 double theory_tolerance(void);
 
 /* y = norm(x), both (B,T,C), with a new norm of this name whose epsilon is negligible. Returns the
-   norm; the test frees it. */
+   norm. */
 struct lone_norm theory_apply(const char *name, real *y, const real *x);
 
 /* Mean and mean square of `count` elements of y that are `step` apart: 1 for a token's channels, C
