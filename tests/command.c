@@ -1,5 +1,6 @@
 #define _GNU_SOURCE // nftw
 #include "tests/command.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,11 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = 128, TEXTS = 100000, LONGEST_RUN = 60 }; // of a run, in seconds
+enum { WORDS = 128, LONGEST_RUN = 60 }; // of a run, in seconds
 
 static char folder[4096], program[4096];
-static char *texts[TEXTS]; // what file_text() returned
-static int text_count;
 
 void folder_enter(void) {
     const char *parent = getenv("TMPDIR"), *path = getenv("TRAIN");
@@ -38,7 +37,6 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 }
 
 void folder_leave(void) {
-    while (text_count) free(texts[--text_count]);
     cr_expect(!chdir("/") && !nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS),
               "%s: cannot be removed", folder);
 }
@@ -51,19 +49,33 @@ void file_put(const char *name, const char *text, size_t bytes) {
 }
 
 char *file_text(const char *name, size_t *bytes) {
+    struct stat status;
     FILE *file = fopen(name, "rb");
     if (!file) return NULL;
-    char *text = NULL;
-    size_t size = 0, used = 0, more;
-    do {
-        text = realloc(text, size += 1 << 16);
-        used += more = fread(text + used, 1, size - used - 1, file);
-    } while (more);
+    cr_assert(!fstat(fileno(file), &status));
+    char *text = hold((size_t)status.st_size + 1);
+    size_t used = fread(text, 1, (size_t)status.st_size, file);
     fclose(file);
-    text[used] = 0;
     if (bytes) *bytes = used;
-    cr_assert(text_count < TEXTS);
-    return texts[text_count++] = text;
+    return text;
+}
+
+static char *vsay(const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    size_t size = (size_t)vsnprintf(NULL, 0, format, again) + 1;
+    va_end(again);
+    char *text = hold(size);
+    vsnprintf(text, size, format, arguments);
+    return text;
+}
+
+char *say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = vsay(format, arguments);
+    va_end(arguments);
+    return text;
 }
 
 bool file_there(const char *name) {
@@ -170,29 +182,18 @@ static struct process start_train(struct surroundings around, char **words) {
     _exit(99);
 }
 
-static int words_of(char *line, size_t size, char **words, const char *format, va_list arguments) {
-    cr_assert((size_t)vsnprintf(line, size, format, arguments) < size,
-              "the command line is too long");
-    words[0] = program;
-    return 1 + split(line, words + 1, WORDS - 1);
+static struct process start_line(struct surroundings around, char *line) {
+    char *words[WORDS] = {program};
+    split(line, words + 1, WORDS - 1);
+    return start_train(around, words);
 }
 
 struct ending train_in(struct surroundings around, const char *format, ...) {
-    char line[4096], *words[WORDS];
     va_list arguments;
     va_start(arguments, format);
-    words_of(line, sizeof line, words, format, arguments);
+    char *line = vsay(format, arguments);
     va_end(arguments);
-    return process_end(start_train(around, words), 0);
-}
-
-struct ending train(const char *format, ...) {
-    char line[4096], *words[WORDS];
-    va_list arguments;
-    va_start(arguments, format);
-    words_of(line, sizeof line, words, format, arguments);
-    va_end(arguments);
-    return process_end(start_train((struct surroundings){0}, words), 0);
+    return process_end(start_line(around, line), 0);
 }
 
 struct ending train_with(const char *const *arguments) {
@@ -205,12 +206,11 @@ struct ending train_with(const char *const *arguments) {
 }
 
 struct process train_start(const char *format, ...) {
-    char line[4096], *words[WORDS];
     va_list arguments;
     va_start(arguments, format);
-    words_of(line, sizeof line, words, format, arguments);
+    char *line = vsay(format, arguments);
     va_end(arguments);
-    return start_train((struct surroundings){0}, words);
+    return start_line((struct surroundings){0}, line);
 }
 
 static bool has_lines(const char *name, int lines) {
@@ -235,12 +235,11 @@ void process_wait(struct process process, const char *file, int lines) {
 }
 
 struct ending train_interrupted(int number, const char *log, const char *format, ...) {
-    char line[4096], *words[WORDS];
     va_list arguments;
     va_start(arguments, format);
-    words_of(line, sizeof line, words, format, arguments);
+    char *line = vsay(format, arguments);
     va_end(arguments);
-    struct process process = start_train((struct surroundings){0}, words);
+    struct process process = start_line((struct surroundings){0}, line);
     process_wait(process, log, 2); // the header's line and one more
     return process_end(process, number);
 }
@@ -275,11 +274,10 @@ void expect_done(struct ending ending) {
 }
 
 void train_refuses(int status, const char *part, const char *format, ...) {
-    char line[4096], *words[WORDS];
     va_list arguments;
     va_start(arguments, format);
-    words_of(line, sizeof line, words, format, arguments);
+    char *line = vsay(format, arguments);
     va_end(arguments);
-    struct ending ending = process_end(start_train((struct surroundings){0}, words), 0);
+    struct ending ending = process_end(start_line((struct surroundings){0}, line), 0);
     expect_refusal(&ending, status, part);
 }

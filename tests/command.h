@@ -17,8 +17,11 @@ void folder_leave(void);
    counts. */
 void skip(const char *suite, const char *why);
 
-/* Files of that folder. The text that file_text() returns ends with a NUL and lives until the test
-   ends; it is NULL if there is no such file. */
+/* The formatted text, held (support.h). */
+char *say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Files of that folder. The text that file_text() returns is held and ends with a NUL; it is NULL if
+   there is no such file. */
 void file_put(const char *name, const char *text, size_t bytes);
 char *file_text(const char *name, size_t *bytes);
 bool file_there(const char *name);
@@ -46,7 +49,7 @@ struct surroundings {
 
 /* Runs ./train with the arguments of the format, separated by blanks, or with a list that ends with
    NULL. A run that takes a minute is killed. */
-struct ending train(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define train(...) train_in((struct surroundings){0}, __VA_ARGS__)
 struct ending train_in(struct surroundings surroundings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 struct ending train_with(const char *const *arguments);

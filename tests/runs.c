@@ -1,24 +1,27 @@
 #include "tests/runs.h"
+#include "data/files/safetensors.h"
 #include "tests/command.h"
 #include "tests/json.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
-#include <stdio.h>
+#include <omp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct log log_of(const char *folder) {
     struct log log = {0};
-    char path[256], *rest;
-    snprintf(path, sizeof path, "%s/log.csv", folder);
+    const char *path = say("%s/log.csv", folder);
     char *text = file_text(path, NULL), *line;
     cr_assert(text && *text && text[strlen(text) - 1] == '\n', "%s: is cut short", path);
-    cr_expect_str_eq(strsep(&text, "\n"), HEADER);
+    line = strsep(&text, "\n");
+    const int columns = strcmp(line, HEADER) ? COLUMNS : COLUMNS - 1;
+    cr_expect_str_eq(line, columns < COLUMNS ? HEADER : HEADER ",eval_train_loss");
     for (; (line = strsep(&text, "\n")) && *line; log.rows++) {
         cr_assert(log.rows < LOG_ROWS, "%s: too many rows for the test", path);
-        rest = line;
-        for (int column = 0; column < COLUMNS; column++)
-            cr_assert((log.cell[log.rows][column] = strsep(&rest, ",")), "%s: too few cells", path);
-        cr_assert(!rest, "%s: too many cells", path);
+        for (int column = 0; column < columns; column++)
+            cr_assert((log.cell[log.rows][column] = strsep(&line, ",")), "%s: too few cells", path);
+        cr_assert(!line, "%s: too many cells", path);
     }
     cr_assert(log.rows > 0, "%s: no rows", path);
     return log;
@@ -40,11 +43,11 @@ void expect_same_log(const char *one, const char *other) {
 }
 
 void expect_same_file(const char *one, const char *other, const char *name) {
-    char path[256];
+    char *path;
     size_t bytes, other_bytes;
-    snprintf(path, sizeof path, "%s/%s", one, name);
+    path = say("%s/%s", one, name);
     char *text = file_text(path, &bytes);
-    snprintf(path, sizeof path, "%s/%s", other, name);
+    path = say("%s/%s", other, name);
     char *other_text = file_text(path, &other_bytes);
     cr_assert(text && other_text, "%s is missing", name);
     cr_expect(bytes > 0 && bytes == other_bytes && !memcmp(text, other_text, bytes),
@@ -52,12 +55,17 @@ void expect_same_file(const char *one, const char *other, const char *name) {
 }
 
 char *summary_of(const char *folder) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/summary.json", folder);
+    char *path = say("%s/summary.json", folder);
     char *text = file_text(path, NULL);
     cr_assert(text, "%s is missing", path);
     cr_expect(json_valid(text), "%s", text);
     return text;
+}
+
+double summary_number(const char *folder, const char *name) {
+    const char *value = json_member(summary_of(folder), name);
+    cr_assert(value, "%s/summary.json: no %s", folder, name);
+    return strtod(value, NULL);
 }
 
 void expect_member(const char *folder, const char *name, const char *value) {
@@ -66,15 +74,51 @@ void expect_member(const char *folder, const char *name, const char *value) {
               found ? found : "missing");
 }
 
+void expect_same_arrays(const char *one, const char *other) {
+    struct safetensors a, b;
+    safetensors_open(&a, one);
+    safetensors_open(&b, other);
+    cr_expect(a.array_count == b.array_count);
+    for (size_t i = 0; i < a.array_count; i++) {
+        size_t count = stored_count(&a.arrays[i]);
+        const struct stored *same = safetensors_find(&b, a.arrays[i].name);
+        cr_assert(same && stored_count(same) == count, "no %s", a.arrays[i].name);
+        double *x = hold(count * sizeof *x), *y = hold(count * sizeof *y);
+        safetensors_read(&a, &a.arrays[i], STORED_F64, x);
+        safetensors_read(&b, same, STORED_F64, y);
+        cr_expect(!memcmp(x, y, count * sizeof *x), "%s differs", a.arrays[i].name);
+    }
+    safetensors_close(&a);
+    safetensors_close(&b);
+}
+
+void expect_to_survive_kills(const char *options, int times, int also,
+                             void (*expect_same)(const char *one, const char *other)) {
+    const double begin = omp_get_wtime();
+    expect_done(train("%s --out=whole text.txt", options));
+    const double whole = omp_get_wtime() - begin;
+    int killed = 0, early = 0;
+    for (int i = 0; i < times; i++) {
+        struct process process = train_start("%s --force --out=out text.txt", options);
+        // the moments are spread over the run, whose pace varies
+        pause_for((long)(1e6 * whole * (2 * i + 1) / (2 * times)));
+        killed += process_end(process, also && i % 2 ? also : SIGKILL).status > 128;
+        early += !file_there("out/checkpoint.safetensors");
+        expect_done(file_there("out/config.ini") ? train("--quiet --resume=out")
+                                                 : train("%s --force --out=out text.txt", options));
+        expect_same("whole", "out");
+    }
+    cr_expect(killed > times / 4 && early < times, "%d killed, %d without checkpoint", killed,
+              early);
+}
+
 void expect_same_folder(const char *one, const char *other) {
     expect_same_log(one, other);
     expect_same_file(one, other, "config.ini");
     expect_same_file(one, other, "model.safetensors");
     expect_same_file(one, other, "checkpoint.safetensors");
     expect_same_file(one, other, "sample.txt");
-    char path[64];
-    snprintf(path, sizeof path, "%s/probes.csv", one);
-    size_t probed = file_there(path);
+    size_t probed = file_there(say("%s/probes.csv", one));
     if (probed) expect_same_file(one, other, "probes.csv");
     cr_expect(files_in(one) == 7 + probed && files_in(other) == 7 + probed,
               "temporary files remain");

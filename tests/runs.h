@@ -4,11 +4,11 @@
 #define RUNS_H
 
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
-enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, COLUMNS };
+enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, EVAL_TRAIN, COLUMNS };
 
 enum { LOG_ROWS = 512 };
 
-/* The cells of FOLDER/log.csv below the header. */
+/* The cells of FOLDER/log.csv below the header; EVAL_TRAIN is NULL without --eval-train. */
 struct log {
     int rows;
     const char *cell[LOG_ROWS][COLUMNS];
@@ -22,8 +22,10 @@ double log_number(const struct log *log, int row, int column);
 void expect_same_log(const char *one, const char *other);
 void expect_same_file(const char *one, const char *other, const char *name);
 
-/* FOLDER/summary.json; expect_member() fails unless a member of it has this value. */
+/* FOLDER/summary.json, and a number in it; expect_member() fails unless a member of it has this
+   value. */
 char *summary_of(const char *folder);
+double summary_number(const char *folder, const char *name);
 void expect_member(const char *folder, const char *name, const char *value);
 
 /* A run in which everything has state: dropout, accumulation, running statistics and the end of
@@ -39,6 +41,15 @@ void expect_member(const char *folder, const char *name, const char *value);
 #define LONG_RUN                                                                                   \
     TINY "--quiet --norm=bn --dropout=0.1 --max-iters=1500 --warmup-iters=10 --eval-interval=500 " \
          "--eval-iters=3 --log-interval=7 --checkpoint-interval=60 --sample=20 "
+
+/* Fails unless two safetensors files hold the same arrays. Their texts may differ. */
+void expect_same_arrays(const char *one, const char *other);
+
+/* Runs `options` to the end in whole/, then `times` times in out/, where each is killed at another
+   moment of that time, or every second one is sent the signal `also`. A killed run is resumed if it
+   has a folder, else started again, and compared with the whole one. */
+void expect_to_survive_kills(const char *options, int times, int also,
+                             void (*expect_same)(const char *one, const char *other));
 
 /* Fails unless two folders hold the same files to the last bit, and the same log except for its
    times. */

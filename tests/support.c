@@ -2,7 +2,6 @@
 #include "data/random.h"
 #include "data/text/corpus.h"
 #include "tests/sanitizer.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -43,8 +43,7 @@ size_t foreign_place(const char *name);
 void foreign_put(const char *path);
 void foreign_put_without(const char *path, size_t left_out);
 
-/* What ./train prints for this command with these options; fails unless it succeeds. The text is
-   valid for four calls. */
+/* What ./train prints for this command with these options; fails unless it succeeds. */
 char *foreign_output(const char *command, const char *options);
 
 /* Fails unless other.st gives the same measurement and the same generated text as the run. */

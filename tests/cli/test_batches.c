@@ -8,7 +8,7 @@
 #include "data/files/safetensors.h"
 #include "data/random.h"
 #include "data/text/corpus.h"
-#include "model/lab/config.h"
+#include "model/lab/session.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -175,22 +175,9 @@ static struct model model;
 static struct batch batch;
 
 static void set_up(const char *options) {
-    static char line[1024];
     char *words[64] = {"train"};
-    snprintf(line, sizeof line, COUNTED "--out=run %s", options);
-    split(line, words + 1, 63);
-    int count = 0;
-    while (words[count]) count++;
-    config_parse(&config, count, words);
-    const struct corpus_options how = {.level = (int)config.level,
-                                       .val_fraction = config.val_fraction,
-                                       .kind = config.items ? &corpus_items : &corpus_text,
-                                       .pad_to_block = config.pad_to == PAD_TO_BLOCK,
-                                       .bucket = config.bucket};
-    if (!strcmp(config.corpus, RANDOM_CORPUS))
-        corpus_make_random(&corpus, (size_t)config.random_chars, NULL);
-    else
-        corpus_read(&corpus, config.corpus, &how);
+    config_parse(&config, 1 + split(say(COUNTED "--out=run %s", options), words + 1, 63), words);
+    session_corpus(&corpus, &config, NULL);
     model_init(&model, &config.model, corpus.vocabulary.V, (size_t)config.batch_size, config.seed);
     batch = batch_make((size_t)config.batch_size, (size_t)config.model.block_size);
 }
@@ -264,20 +251,11 @@ static void expect_log(const char *options) {
     tear_down();
 }
 
-Test(counter, text) {
+Test(counter, every_kind_of_corpus) {
     expect_log("text.txt");
-}
-
-Test(counter, items) {
-    expect_log("--items items.txt");
-}
-
-Test(counter, items_by_length) {
-    expect_log("--items --bucket --pad-to=block items.txt");
-}
-
-Test(counter, random_characters) {
-    expect_log("--corpus=random --random-chars=20");
+    expect_log("--force --items items.txt");
+    expect_log("--force --items --bucket --pad-to=block items.txt");
+    expect_log("--force --corpus=random --random-chars=20");
 }
 
 /* --resume continues with the next batch. */
@@ -329,9 +307,7 @@ Test(hold_out, an_evaluation_measures_the_same) {
     struct ending ending = train("--evaluate=run");
     cr_expect(strstr(ending.out, "the held-out part of the training split of text.txt, 179 char"),
               "%s", ending.out);
-    char value[32];
-    snprintf(value, sizeof value, "%.9g", loss_in(ending.out));
-    expect_member("run", "val_loss", value);
+    expect_member("run", "val_loss", say("%.9g", loss_in(ending.out)));
     struct ending whole = train("--evaluate=run --hold-out=0");
     struct ending other = train("--evaluate=run --corpus=last.txt"); // all of another text
     cr_expect(strstr(whole.out, "the validation split of text.txt, 199 char"), "%s", whole.out);

@@ -7,7 +7,6 @@
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +14,9 @@ TestSuite(budgets, .init = text_enter, .fini = folder_leave);
 
 #define RUN TINY "--quiet --force --learning-rate=0.01 --eval-interval=5 --eval-iters=2 text.txt "
 
-static double summary_number(const char *folder, const char *member) {
-    char path[64];
-    snprintf(path, sizeof path, "%s/summary.json", folder);
-    return strtod(json_member(file_text(path, NULL), member), NULL);
-}
-
 /* Fails unless the summary says what ended the run; NULL: it says nothing. */
 static void expect_ended_by(const char *folder, const char *option) {
-    char path[64];
-    snprintf(path, sizeof path, "%s/summary.json", folder);
-    const char *text = json_member(file_text(path, NULL), "ended_by");
+    const char *text = json_member(file_text(say("%s/summary.json", folder), NULL), "ended_by");
     if (!option)
         cr_expect(!text, "%s", text);
     else
@@ -153,9 +144,7 @@ Test(max_tokens, of_items) {
                                        "--pad-to=block --dropout=0.2"};
     for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
         for (long long tokens = 1; tokens < 1000; tokens = 3 * tokens + 20) {
-            char options[256];
-            snprintf(options, sizeof options, "--items %s items.txt", ways[way]);
-            updates_with(tokens, options);
+            updates_with(tokens, say("--items %s items.txt", ways[way]));
         }
 }
 
@@ -215,9 +204,8 @@ Test(max_tokens, of_a_run_that_goes_on) {
 
 static struct config parsed(const char *options) {
     static struct config config;
-    char line[256], *words[32] = {"train"};
-    snprintf(line, sizeof line, "%s", options);
-    config_parse(&config, 1 + split(line, words + 1, 31), words);
+    char *words[32] = {"train"};
+    config_parse(&config, 1 + split(say("%s", options), words + 1, 31), words);
     return config;
 }
 

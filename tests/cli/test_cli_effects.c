@@ -4,9 +4,9 @@
 #include "model/math/profile.h"
 #include "tests/command.h"
 #include "tests/json.h"
+#include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,6 @@ static void enter(void) {
 
 TestSuite(cli_effects, .init = enter, .fini = folder_leave);
 
-enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, COLUMNS };
-
 /* A run in which every option has an effect. */
 #define BUSY                                                                                       \
     TINY "--quiet --force --norm=bn --dropout=0.1 --max-iters=6 --warmup-iters=2 --grad-accum=2 "  \
@@ -30,18 +28,14 @@ enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, COLUMNS };
    sample. */
 static char *traces(const char *options) {
     static int number;
-    char folder[32], path[64], *text = calloc(1, 65536);
-    snprintf(folder, sizeof folder, "run%d", number++);
+    char *folder = say("run%d", number++), *text = "";
     expect_done(train(BUSY "--out=%s %s", folder, options));
-    snprintf(path, sizeof path, "%s/log.csv", folder);
-    char *log = file_text(path, NULL), *line;
-    while ((line = strsep(&log, "\n")))
-        for (int column = 0; line && column < COLUMNS; column++) {
-            const char *cell = strsep(&line, ",");
-            if (column != SECONDS) strcat(strcat(text, cell), ",");
-        }
-    snprintf(path, sizeof path, "%s/sample.txt", folder);
-    return strcat(text, file_there(path) ? file_text(path, NULL) : "no sample");
+    struct log log = log_of(folder);
+    for (int row = 0; row < log.rows; row++)
+        for (int column = STEP; column <= GRAD_NORM; column++)
+            if (column != SECONDS) text = say("%s%s,", text, log.cell[row][column]);
+    const char *sample = file_text(say("%s/sample.txt", folder), NULL);
+    return say("%s%s", text, sample ? sample : "no sample");
 }
 
 static const struct {
@@ -53,7 +47,6 @@ static const struct {
     {"hold-out", "--hold-out=0.2 text.txt"},
     {"items", "--items text.txt"},
     {"grammar-chars", "--grammar-chars=3000"},
-    {"grammar-seed", "--grammar-chars=3000 --grammar-seed=2"},
     {"random-chars", "--corpus=random --random-chars=9"},
     {"norm", "--norm=ln text.txt"},
     {"norm-attn", "--norm-attn=ln text.txt"},
@@ -139,6 +132,7 @@ static const struct {
     {"brn-d-max", "0", "--norm=brn --brn-warmup=0 --brn-relax=0 text.txt"},
     {"brn-warmup", "1", "--norm=brn text.txt"},
     {"brn-relax", "1", "--norm=brn --brn-warmup=1 text.txt"},
+    {"grammar-seed", "2", "--grammar-chars=3000"},
     {"prepbn-steps", "3", "--norm=prepbn text.txt"},
     {"prepbn-eta", "1", "--norm=prepbn text.txt"},
     {"rms-fraction", "0.5", "--norm=rms text.txt"},
@@ -189,9 +183,7 @@ Test(cli_effects, every_option_of_the_table_is_here) {
             found = !strcmp(acting[i].name, o->name);
         for (size_t i = 0; !found && i < sizeof of_some / sizeof *of_some; i++)
             found = !strcmp(of_some[i].name, o->name);
-        char word[64];
-        snprintf(word, sizeof word, " %s ", o->name);
-        found = found || strstr(inert, word);
+        found = found || strstr(inert, say(" %s ", o->name));
         cr_expect(found, "--%s: add a row to `of_some` (or `acting`, `inert`) of this file",
                   o->name);
     }
@@ -204,30 +196,21 @@ Test(cli_effects, every_acting_option_acts) {
     for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
         char *changed = traces(acting[i].options);
         cr_expect(strcmp(usual, changed) != 0, "%s changes nothing", acting[i].options);
-        free(changed);
     }
     char *threads = traces("--threads=3 --preln --profile text.txt");
     cr_expect_str_eq(usual, threads);
-    free(threads);
     char *probed = traces("--probe-interval=2 text.txt");
     cr_expect_str_eq(usual, probed);
-    free(probed);
     char *sampled = traces("--sample-interval=2 text.txt");
     cr_expect_str_eq(usual, sampled);
-    free(sampled);
-    free(usual);
 }
 
 Test(cli_effects, every_option_of_some_acts) {
     for (size_t i = 0; i < sizeof of_some / sizeof *of_some; i++) {
-        char options[256];
         char *without = traces(of_some[i].beside);
-        snprintf(options, sizeof options, "%s --%s=%s", of_some[i].beside, of_some[i].name,
-                 of_some[i].value);
+        char *options = say("%s --%s=%s", of_some[i].beside, of_some[i].name, of_some[i].value);
         char *with = traces(options);
         cr_expect(strcmp(without, with) != 0, "%s changes nothing", options);
-        free(without);
-        free(with);
     }
 }
 
@@ -236,8 +219,7 @@ Test(cli_effects, profile_says_where_the_time_went) {
     struct ending usual = train(TINY "text.txt"), ending = train(TINY "--profile text.txt");
     cr_assert(usual.status == 0 && ending.status == 0, "%s", ending.err);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char line[64];
-        snprintf(line, sizeof line, "\n%s ", parts[i]);
+        char *line = say("\n%s ", parts[i]);
         cr_expect(strstr(ending.out, line + (i == 0)) && !strstr(usual.out, line + (i == 0)), "%s",
                   parts[i]);
     }
@@ -259,8 +241,7 @@ Test(cli_effects, profile_is_in_the_summary) {
             sum += strtod(part, NULL);
         }
         double all = strtod(json_member(profile, "all"), NULL);
-        char line[64];
-        snprintf(line, sizeof line, "all                      %10.4f\n", all);
+        char *line = say("all                      %10.4f\n", all);
         cr_expect(strstr(ending.out, line), "%s is not in %s", line, ending.out);
         cr_expect(all > 0 && fabs(sum - all) < 1e-6 * all, "%g is not %g", sum, all);
         ending = train("--quiet --profile --resume=out --max-iters=9");
@@ -282,29 +263,20 @@ Test(cli_effects, micro_batches_change_nothing) {
         "--norm=ln --items --pad-to=block --batch-size=70 items.txt",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char options[256];
-        snprintf(options, sizeof options, "--micro-batch-tokens=0 %s", cases[i]);
+        char *options = say("--micro-batch-tokens=0 %s", cases[i]);
         char *whole = traces(options);
-        snprintf(options, sizeof options, "--micro-batch-tokens=1 %s", cases[i]);
+        options = say("--micro-batch-tokens=1 %s", cases[i]);
         char *parts = traces(options);
         cr_expect_str_eq(whole, parts);
-        free(whole);
-        free(parts);
     }
 }
 
 /* The cell in column `column` of the log's row of `step`. */
 static double cell(const char *folder, int step, int column) {
-    char path[64];
-    snprintf(path, sizeof path, "%s/log.csv", folder);
-    char *log = file_text(path, NULL), *line;
-    while ((line = strsep(&log, "\n")) && *line) {
-        char *words[COLUMNS] = {0};
-        for (int i = 0; i < COLUMNS; i++) words[i] = strsep(&line, ",");
-        if (words[0][0] >= '0' && words[0][0] <= '9' && atoi(words[0]) == step && *words[column])
-            return strtod(words[column], NULL);
-    }
-    cr_assert_fail("%s: column %d is empty at step %d", path, column, step);
+    struct log log = log_of(folder);
+    for (int row = 0; row < log.rows; row++)
+        if (atoi(log.cell[row][STEP]) == step) return log_number(&log, row, column);
+    cr_assert_fail("%s: no row of step %d", folder, step);
     return NAN;
 }
 
@@ -339,9 +311,7 @@ Test(cli_effects, rates_left_to_auto_end_at_a_tenth_with_the_last_update) {
 }
 
 Test(cli_effects, closed_streams_keep_messages_out_of_files) {
-    char command[512];
-    snprintf(command, sizeof command, "%s " TINY "--sample=20 --out=closed text.txt >&- 2>&-",
-             getenv("TRAIN"));
+    char *command = say("%s " TINY "--sample=20 --out=closed text.txt >&- 2>&-", getenv("TRAIN"));
     cr_expect(system(command) == 0);
     char *log = file_text("closed/log.csv", NULL), *line;
     cr_assert(log != NULL);

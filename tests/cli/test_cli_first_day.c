@@ -18,8 +18,7 @@ static const char *config_after(const char *options) {
 }
 
 static void expect_line(const char *options, const char *line) {
-    char text[128];
-    snprintf(text, sizeof text, "\n%s\n", line);
+    char *text = say("\n%s\n", line);
     const char *config = config_after(options);
     cr_expect(strstr(config, text), "%s gave no \"%s\":\n%s", options, line, config);
 }
@@ -58,10 +57,8 @@ Test(first_day, whole_numbers_with_an_exponent) {
     static const char *const wrong[] = {"1.5",  "2.55e1", "1e",  "e3",     "1e3x", "1e10",
                                         "1e99", "1e-1",   "0x1", "1e9999", "-1e0", "1e3.5"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char option[32], part[128];
-        snprintf(option, sizeof option, "--max-iters=%s", wrong[i]);
-        snprintf(part, sizeof part, "%s: must be a whole number from 0", option);
-        expect_refused(option, part);
+        char *option = say("--max-iters=%s", wrong[i]);
+        expect_refused(option, say("%s: must be a whole number from 0", option));
     }
 }
 
@@ -86,6 +83,14 @@ Test(first_day, suggestions) {
         {"--lt=3", "(did you mean --lr?)"},
         {"--qq=3", "(--help=all lists them)"},
         {"--n=3", "(--help=all lists them)"},
+        {"--nrom=ln", "--nrom: no such option (did you mean --norm?)"},
+        {"--learning-rat", "did you mean --learning-rate?"},
+        {"--Seed=1", "did you mean --seed?"},
+        {"--quite", "did you mean --quiet?"},
+        {"--something-quite-else", "--something-quite-else: no such option (--help=all"},
+        {"--no-bias-at-all=on", "--no-bias-at-all: no such option"},
+        {"--=", "no such option"},
+        {"-n", "-n: options start with --"},
         {"-norm=ln", "(did you mean --norm=ln?)"},
         {"--norm=layernrom", "(did you mean layernorm?)"},
         {"--norm=LN", "(did you mean ln?)"},
@@ -150,9 +155,8 @@ struct effect {
 
 static void check_effects(size_t count, const struct effect *cases) {
     for (size_t i = 0; i < count; i++) {
-        char line[256];
         const char *text = said(cases[i].options);
-        snprintf(line, sizeof line, "\nno effect: %s\n", cases[i].line);
+        char *line = say("\nno effect: %s\n", cases[i].line);
         if (cases[i].line)
             cr_expect(strstr(text, line), "%s: no %s in: %s", cases[i].options, line, text);
         else
@@ -272,25 +276,23 @@ Test(first_day, options_of_training_without_effect_are_said) {
 
 /* Fails unless the message names a command that the shell runs and that ends the run. */
 static void check_continues(const char *folder, const char *quoted) {
-    char option[128], log[128], expected[256];
-    snprintf(option, sizeof option, "--out=%s", folder);
-    snprintf(log, sizeof log, "%s/log.csv", folder);
+    char *option = say("--out=%s", folder);
+    char *log = say("%s/log.csv", folder);
     const struct ending ending = train_interrupted(
         SIGINT, log,
         TINY "--max-iters=1000000000 --log-interval=1000000 --eval-interval=1000000 "
              "%s text.txt",
         option);
-    cr_assert(ending.status == 130, "%s", ending.err);
+    cr_assert(ending.status == 130 && strstr(ending.err, "interrupted after "), "%s", ending.err);
     const char *line = strstr(ending.err, "\nto continue: ");
     cr_assert(line, "%s", ending.err);
-    snprintf(expected, sizeof expected, " %s\n", quoted);
+    char *expected = say(" %s\n", quoted);
     cr_expect(strstr(line, expected) && !strchr(line + 1, '\n')[1], "no %s in: %s", expected, line);
-    int steps = atoi(json_member(summary_of(folder), "steps"));
-    char command[4096];
-    snprintf(command, sizeof command, "%.*s --max-iters=%d --quiet", (int)strcspn(line + 14, "\n"),
-             line + 14, steps + 2);
+    int steps = (int)summary_number(folder, "steps");
+    char *command =
+        say("%.*s --max-iters=%d --quiet", (int)strcspn(line + 14, "\n"), line + 14, steps + 2);
     cr_expect(system(command) == 0, "%s", command);
-    cr_expect(atoi(json_member(summary_of(folder), "steps")) == steps + 2);
+    cr_expect((int)summary_number(folder, "steps") == steps + 2);
 }
 
 Test(first_day, an_interrupted_run_says_how_to_continue) {

@@ -11,11 +11,10 @@
 
 TestSuite(cli_help, .init = folder_enter, .fini = folder_leave);
 
-static const char *help(const char *option) {
-    static struct ending ending;
-    ending = train("%s", option);
+static char *help(const char *option) {
+    struct ending ending = train("%s", option);
     cr_assert(ending.status == 0 && !*ending.err, "%s: %d: %s", option, ending.status, ending.err);
-    return ending.out;
+    return say("%s", ending.out);
 }
 
 /* The number of lines; fails if one is longer than `columns`. */
@@ -38,16 +37,13 @@ static int times(const char *text, const char *word) {
 }
 
 Test(cli_help, the_first_page_fits_a_screen) {
-    char first[32768];
-    strcpy(first, help("--help"));
+    const char *first = help("--help");
     cr_expect(lines_of(first, 79) <= 23, "%d lines", lines_of(first, 79)); // and the shell's prompt
     cr_expect(!strncmp(first, "Usage: train [OPTION]... [CORPUS]\n", 34));
     cr_expect_str_eq(help("-h"), first);
     int basic = 0, topics = 0;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char form[64];
-        snprintf(form, sizeof form, "  --%s", o->name);
-        cr_expect(!o->basic || strstr(first, form), "--%s is missing", o->name);
+        cr_expect(!o->basic || strstr(first, say("  --%s", o->name)), "--%s is missing", o->name);
         cr_expect(o->kind != OPTION_HEADING || times(first, o->name), "no topic %s", o->name);
         basic += o->basic;
         topics += o->kind == OPTION_HEADING;
@@ -57,38 +53,32 @@ Test(cli_help, the_first_page_fits_a_screen) {
 }
 
 Test(cli_help, each_topic_has_its_options_and_all_has_each_topic) {
-    static char all[1 << 16];
-    strcpy(all, help("--help=all"));
+    const char *all = help("--help=all");
     lines_of(all, 79);
     const struct option *heading = NULL;
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char argument[64], form[64];
         if (o->kind == OPTION_HEADING) heading = o;
-        snprintf(argument, sizeof argument, "--help=%s", heading->name);
+        char *argument = say("--help=%s", heading->name);
         const char *page = help(argument);
         cr_expect(strstr(all, page), "%s is not in --help=all", argument);
-        snprintf(form, sizeof form, o->letter ? "--%s[" : "\n  --%s", o->name);
+        char *form = say(o->letter ? "--%s[" : "\n  --%s", o->name);
         cr_expect(o->kind == OPTION_HEADING || strstr(page, form), "%s lacks --%s", argument,
                   o->name);
     }
-    char two_words[32768];
-    strcpy(two_words, help("--help watching"));
+    const char *two_words = help("--help watching");
     cr_expect_str_eq(help("--help=watching"), two_words);
     cr_expect(strstr(help("--help --watching"), "Usage"));
 }
 
 Test(cli_help, the_norms_are_listed_once) {
-    static char all[1 << 16];
-    strcpy(all, help("--help=all"));
+    const char *all = help("--help=all");
     static const char *const rare[] = {"derf", "groupnorm", "instancenorm", "rmsnorm", "identity"};
     cr_expect(strstr(all, "\n  derf, dynamicerf "));
     for (size_t i = 1; i < sizeof rare / sizeof *rare; i++)
         cr_expect(times(all, rare[i]) == 1, "%s: %d times", rare[i], times(all, rare[i]));
     const char *page = help("--help=norm");
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++) {
-        char form[32];
-        snprintf(form, sizeof form, "\n  %s", (*kind)->name);
-        cr_expect(strstr(page, form), "%s", (*kind)->name);
+        cr_expect(strstr(page, say("\n  %s", (*kind)->name)), "%s", (*kind)->name);
     }
     cr_expect(strstr(page, "options: dyt-alpha"));
 }
@@ -140,8 +130,8 @@ Test(cli_help, whoever_stops_reading_is_no_failure) {
 }
 
 Test(cli_help, the_man_page_has_every_option) {
-    char page[1 << 16], out[1 << 16];
-    strcpy(page, help("--help=man"));
+    char out[1 << 16];
+    const char *page = help("--help=man");
     cr_expect(!strncmp(page, ".TH NORMLAB-TRAIN 1 ", 20));
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         char form[128] = ".SS ", *to = form + 4;
@@ -231,8 +221,7 @@ Test(cli_help, completion) {
         cr_expect(times(norms, (*kind)->name), "%s", (*kind)->name);
     const char *options = completed("--", " =");
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
-        char name[64];
-        snprintf(name, sizeof name, "--%s", o->name);
+        char *name = say("--%s", o->name);
         cr_expect(o->kind == OPTION_HEADING || strstr(options, name), "%s", name);
     }
 }

@@ -3,7 +3,6 @@
 #include "data/die.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,13 +110,12 @@ static void expect_full(size_t limit, const char *name, const char *options) {
                                     TINY "--quiet --force --out=out %stext.txt", options);
     expect_refusal(&ending, STATUS_MACHINE, name);
     cr_expect(strstr(ending.err, ": File too large"), "no reason: %s", ending.err);
-    char path[128];
-    snprintf(path, sizeof path, "out/%s", name);
+    char *path = say("out/%s", name);
     cr_expect(!file_there(path) || strstr(name, "log.csv"), "%s is left", path);
     for (int i = 0; i < 5; i++) {
-        snprintf(path, sizeof path, "out/%s.tmp",
-                 (const char *[]){"config.ini", "model.safetensors", "checkpoint.safetensors",
-                                  "sample.txt", "summary.json"}[i]);
+        path = say("out/%s.tmp",
+                   (const char *[]){"config.ini", "model.safetensors", "checkpoint.safetensors",
+                                    "sample.txt", "summary.json"}[i]);
         cr_expect(!file_there(path), "%s is left", path);
     }
     if (strcmp(name, "sample.txt") != 0) // which is written when all else is saved
@@ -159,8 +157,7 @@ Test(cli_input, a_sample_that_cannot_be_shown) {
 }
 
 Test(cli_input, a_closed_standard_input_is_no_text) {
-    char command[512];
-    snprintf(command, sizeof command, "%s " TINY "--out=out - <&- 2>message", getenv("TRAIN"));
+    char *command = say("%s " TINY "--out=out - <&- 2>message", getenv("TRAIN"));
     cr_expect(WEXITSTATUS(system(command)) == 1);
     cr_expect_str_eq(file_text("message", 0),
                      "train: corpus: standard input: Bad file descriptor\n");

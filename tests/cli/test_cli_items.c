@@ -22,15 +22,6 @@ static struct ending done(struct ending ending) {
     return ending;
 }
 
-static double member(const char *folder, const char *name) {
-    double value = NAN;
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", name);
-    const char *at = strstr(summary_of(folder), quoted);
-    cr_assert(at && sscanf(at + strlen(quoted), "%lf", &value) == 1, "no number for %s", name);
-    return value;
-}
-
 Test(cli_items, a_run_says_what_it_learned_from) {
     struct ending ending = done(train(TINY "--items --block-size=5 --out=out items.txt"));
     cr_expect(
@@ -46,8 +37,9 @@ Test(cli_items, a_run_says_what_it_learned_from) {
     expect_member("out", "items_cut", "32"); // those of 5 and 6 characters
     expect_member("out", "vocabulary", "9");
     struct log log = log_of("out");
-    double tokens = log_number(&log, log.rows - 1, TOKENS), pads = member("out", "pad_share");
-    cr_expect(log_number(&log, 0, TOKENS) == 0 && tokens == member("out", "tokens"));
+    double tokens = log_number(&log, log.rows - 1, TOKENS),
+           pads = summary_number("out", "pad_share");
+    cr_expect(log_number(&log, 0, TOKENS) == 0 && tokens == summary_number("out", "tokens"));
     cr_expect(tokens >= 4 * 2 * 2 && tokens < 4 * 2 * 5); // targets of 4 batches of 2
     cr_expect(pads >= 0 && pads < 0.6);
     done(train(ITEMS "--out=whole items.txt"));
@@ -71,17 +63,14 @@ Test(cli_items, what_it_makes_is_known_or_new) {
     int known = count_labels(text, "known  "), unknown = count_labels(text, "new    "), held = 0;
     cr_assert(known + unknown == 50 && known > 0 && unknown > 0, "%s", text);
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        char want[64];
-        snprintf(want, sizeof want, "\n%.*s\n", (int)(end - line - 7), line + 7);
+        char *want = say("\n%.*s\n", (int)(end - line - 7), line + 7);
         bool there = strstr(items, want) || !strncmp(items, want + 1, strlen(want + 1));
         if (*line == 'k') cr_expect(there, "%s is not known", want);
         if (*line == 'n') held += there;
     }
     struct ending ending = done(train("--generate=out --num-items=50"));
     cr_expect_str_eq(ending.out, text);
-    char want[128];
-    snprintf(
-        want, sizeof want,
+    char *want = say(
         "50 items: %d known (in the training split), %d new (%d of them in the validation split)",
         known, unknown, held);
     cr_expect(!strncmp(ending.err, want, strlen(want)), "%s, not %s", ending.err, want);
@@ -134,7 +123,7 @@ Test(cli_items, a_run_goes_on_to_the_bit) {
                    ways[way]));
         done(train("--quiet --max-iters=40 --resume=parts"));
         expect_same_run("whole", "parts");
-        cr_expect(member("whole", "pad_share") == member("parts", "pad_share"));
+        cr_expect(summary_number("whole", "pad_share") == summary_number("parts", "pad_share"));
     }
 }
 
@@ -145,8 +134,8 @@ Test(cli_items, runs_of_all_norms_see_the_same_items) {
         for (int i = 0; i < 3; i++) {
             done(train(ITEMS "--force --norm=%s --max-iters=30 --bucket=%s --out=out items.txt",
                        norms[i], bucket ? "on" : "off"));
-            tokens[i] = member("out", "tokens");
-            pads[i] = member("out", "pad_share");
+            tokens[i] = summary_number("out", "tokens");
+            pads[i] = summary_number("out", "pad_share");
         }
         cr_expect(tokens[0] == tokens[1] && tokens[1] == tokens[2]);
         cr_expect(pads[0] == pads[1] && (bucket ? pads[0] < 0.1 : pads[0] > 0.1), "%g", pads[0]);
@@ -180,8 +169,7 @@ Test(cli_items, line_ends_and_pads_make_no_difference) {
 Test(cli_items, a_stored_model_is_measured_on_items) {
     done(train(ITEMS "--out=out --eval-iters=0 items.txt"));
     struct log log = log_of("out");
-    char want[128];
-    snprintf(want, sizeof want, "loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
+    char *want = say("loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
     struct ending ending = done(train("--evaluate=out"));
     cr_expect(!strncmp(ending.out, want, strlen(want)), "%s, not %s", ending.out, want);
     cr_expect(strstr(ending.out, " characters and ends of 10 items\n"), "%s", ending.out);

@@ -10,7 +10,6 @@
 #include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 TestSuite(cli_options, .init = folder_enter, .fini = folder_leave);
@@ -33,9 +32,7 @@ static struct ending train_also(const char *one, const char *two) {
 
 static struct ending expect_wrong(const struct option *o, const char *one, const char *two) {
     struct ending ending = train_also(one, two);
-    char start[64];
-    snprintf(start, sizeof start, "train: --%s", o->name);
-    expect_refusal(&ending, STATUS_USAGE, start);
+    expect_refusal(&ending, STATUS_USAGE, say("train: --%s", o->name));
     cr_assert(files_in(".") == 0, "%s: was accepted", one);
     return ending;
 }
@@ -43,8 +40,7 @@ static struct ending expect_wrong(const struct option *o, const char *one, const
 /* Gives "--name=value"; fails unless the message repeats the value and says which values are
    allowed. */
 static void expect_wrong_value(const struct option *o, const char *value) {
-    char argument[256];
-    snprintf(argument, sizeof argument, "--%s=%s", o->name, value);
+    char *argument = say("--%s=%s", o->name, value);
     struct ending ending = expect_wrong(o, argument, NULL);
     cr_expect(strstr(ending.err, argument), "%s: the message does not repeat it: %s", argument,
               ending.err);
@@ -66,15 +62,15 @@ static void expect_wrong_number(const struct option *o) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i += sweep() ? 1 : 6)
         expect_wrong_value(o, words[i]);
     if (strcmp(o->start, "auto") != 0) expect_wrong_value(o, "auto");
-    char value[64];
+    char *value;
     for (int above = 0; above < 2; above++) {
         double end = above ? o->max : o->min;
         if (o->kind == OPTION_INT)
-            snprintf(value, sizeof value, "%lld", (long long)end + (above ? 1 : -1));
+            value = say("%lld", (long long)end + (above ? 1 : -1));
         else
-            snprintf(value, sizeof value, "%.17g", nextafter(end, above ? INFINITY : -INFINITY));
+            value = say("%.17g", nextafter(end, above ? INFINITY : -INFINITY));
         expect_wrong_value(o, value);
-        snprintf(value, sizeof value, "%.17g", above ? 10 * end + 10 : -10 * end - 10);
+        value = say("%.17g", above ? 10 * end + 10 : -10 * end - 10);
         expect_wrong_value(o, value);
     }
     if (o->kind == OPTION_INT) {
@@ -92,31 +88,27 @@ static void expect_wrong_word(const struct option *o) {
         expect_wrong_value(o, words[i]);
     for (int64_t i = 0; o->kind == OPTION_CHOICE && option_choice_name(o, i); i++) {
         if (i % 4 && !sweep()) continue;
-        char longer[64];
-        snprintf(longer, sizeof longer, "%sx", option_choice_name(o, i));
+        char *longer = say("%sx", option_choice_name(o, i));
         expect_wrong_value(o, longer);
-        snprintf(longer, sizeof longer, "%.*s", (int)strlen(option_choice_name(o, i)) - 1,
-                 option_choice_name(o, i));
+        longer = say("%.*s", (int)strlen(option_choice_name(o, i)) - 1, option_choice_name(o, i));
         if (option_choice(o, longer) < 0) expect_wrong_value(o, longer); // relu2 and relu
     }
 }
 
 static void expect_bad_values(const struct option *o) {
-    char argument[64];
-    snprintf(argument, sizeof argument, "--%s", o->name);
+    char *argument = say("--%s", o->name);
     switch (o->kind) {
     case OPTION_FLAG:
     case OPTION_STOP:
     case OPTION_HELP:
         for (int i = 0; i < 4; i++) {
-            snprintf(argument, sizeof argument, "--%s=%s", o->name,
-                     (const char *[]){"", "1", "on", "x"}[i]);
+            argument = say("--%s=%s", o->name, (const char *[]){"", "1", "on", "x"}[i]);
             expect_wrong(o, argument, NULL);
         }
         return;
     case OPTION_ALIAS:
         if (!strchr(o->start, '=')) break; // as the option that it abbreviates
-        snprintf(argument, sizeof argument, "--%s=pre", o->name);
+        argument = say("--%s=pre", o->name);
         expect_wrong(o, argument, NULL);
         return;
     case OPTION_INT:
@@ -125,7 +117,7 @@ static void expect_bad_values(const struct option *o) {
     case OPTION_CHOICE: expect_wrong_word(o); break;
     default: // texts: any but the empty one
         expect_wrong(o, argument, "");
-        snprintf(argument, sizeof argument, "--%s=", o->name);
+        argument = say("--%s=", o->name);
         expect_wrong(o, argument, NULL);
         *strchr(argument, '=') = 0;
     }
@@ -140,35 +132,14 @@ Test(cli_options, every_bad_value) {
 Test(cli_options, bad_values_in_a_config_file) {
     for (const struct option *o = config_options; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_HEADING) continue;
-        char text[128], where[64];
-        int length = snprintf(text, sizeof text, "%s = \"\"\n", o->name);
-        file_put("bad.ini", text, length);
+        char *text = say("%s = \"\"\n", o->name);
+        file_put("bad.ini", text, strlen(text));
         struct ending ending = train_also("--config=bad.ini", NULL);
         bool other_name = o->kind == OPTION_ALIAS && !strchr(o->start, '=');
-        snprintf(where, sizeof where, "train: bad.ini:1: %s", other_name ? o->start : o->name);
+        char *where = say("train: bad.ini:1: %s", other_name ? o->start : o->name);
         expect_refusal(&ending, STATUS_USAGE, where);
         cr_expect(files_in(".") == 1, "%s: something was written", o->name);
     }
-}
-
-Test(cli_options, unknown_options) {
-    static const struct {
-        const char *argument, *part;
-    } unknown[] = {{"--nrom=ln", "--nrom: no such option (did you mean --norm?)"},
-                   {"--learning_rate=1", "did you mean --learning-rate?"},
-                   {"--learning-rat", "did you mean --learning-rate?"},
-                   {"--Seed=1", "did you mean --seed?"},
-                   {"--quite", "did you mean --quiet?"},
-                   {"--something-quite-else", "--something-quite-else: no such option (--help=all"},
-                   {"--no-bias-at-all=on", "--no-bias-at-all: no such option"},
-                   {"-n", "-n: options start with --"},
-                   {"-norm=ln", "-norm=ln: options start with --"},
-                   {"--=", "no such option"}};
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        struct ending ending = train_also(unknown[i].argument, NULL);
-        expect_refusal(&ending, STATUS_USAGE, unknown[i].part);
-    }
-    cr_expect(files_in(".") == 0);
 }
 
 Test(cli_options, a_message_is_one_line_whatever_was_typed) {
@@ -215,12 +186,7 @@ Test(cli_options, values_that_contradict_each_other) {
 }
 
 Test(cli_options, help_and_version) {
-    struct ending ending = train("--help=all");
-    cr_expect(ending.status == 0 && !*ending.err);
-    cr_expect(!strncmp(ending.out, "Usage: train [OPTION]... [CORPUS]\n", 34));
-    for (const struct option *o = config_options; o->kind != OPTION_END; o++)
-        cr_expect(o->kind == OPTION_HEADING || strstr(ending.out, o->name), "--%s", o->name);
-    ending = train("--norm=rms --help --nonsense");
+    struct ending ending = train("--norm=rms --help --nonsense");
     cr_expect(ending.status == 0 && *ending.out && !*ending.err);
     ending = train("--version");
     cr_expect(ending.status == 0 && !*ending.err);
@@ -307,8 +273,7 @@ Test(presets, have_the_numbers_of_their_models) {
                           published[i][0]));
         const char *config = file_text("out/config.ini", NULL);
         for (size_t k = 1; k < 3 && published[i][k]; k++) {
-            char line[64];
-            snprintf(line, sizeof line, "\n%s\n", published[i][k]);
+            char *line = say("\n%s\n", published[i][k]);
             cr_expect(strstr(config, line), "%s: no %s", published[i][0], published[i][k]);
         }
     }

@@ -2,6 +2,7 @@
    all. What stands in its other arrays: tests/model/test_dump.c. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
+#include "tests/cli/foreign.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -24,12 +25,12 @@ static void enter(void) {
 
 TestSuite(dump_file, .init = enter, .fini = folder_leave);
 
-/* The elements of an array as doubles, and their number; the test frees them. */
+/* The elements of an array as doubles, held, and their number. */
 static double *numbers(const struct safetensors *file, const char *name, size_t *count) {
     const struct stored *array = safetensors_find(file, name);
     cr_assert(array, "%s: no %s", file->path, name);
     *count = stored_count(array);
-    double *values = malloc((*count + 1) * sizeof *values);
+    double *values = hold(*count * sizeof *values);
     safetensors_read(file, array, STORED_F64, values);
     return values;
 }
@@ -60,16 +61,13 @@ static void check_the_gradient_is_that_of_an_update(const struct pair *pair) {
     cr_expect_float_eq(loss, log_number(&log, 0, TRAIN_LOSS), 1e-8 * loss);
     for (size_t i = 0; i < run.array_count; i++) {
         const char *name = strstr(run.arrays[i].name, "exp_avg.");
-        char gradient[128];
         if (!name) continue;
-        snprintf(gradient, sizeof gradient, "grad.%s", name + 8);
+        char *gradient = say("grad.%s", name + 8);
         double *want = numbers(&run, run.arrays[i].name, &moments);
         double *got = numbers(&dump, gradient, &count);
         cr_expect(count == moments && !memcmp(got, want, count * sizeof *got), "%s: %s differs",
                   options, gradient);
         gradients++;
-        free(want);
-        free(got);
     }
     size_t others = 0; // than gradients: at least those that every model has
     for (size_t i = 0; i < dump.array_count; i++)
@@ -99,9 +97,6 @@ static double loss_of(const struct safetensors *file, size_t *pads) {
         sum += log(all) - logits[n * V + (size_t)targets[n]];
         count++;
     }
-    free(logits);
-    free(targets);
-    free(valid);
     return sum / (double)count;
 }
 
@@ -200,11 +195,10 @@ Test(dump_file, what_is_read_is_not_replaced) {
     corpus_put_tiny("words.txt", 2000);
     cr_assert(!symlink("model/model.safetensors", "link.st"));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        char option[128];
         size_t bytes, again;
         char *before = file_text(kept[i], &bytes);
         cr_assert(before, "no %s", kept[i]);
-        snprintf(option, sizeof option, "--vocabulary=words.txt --dump=%s", kept[i]);
+        char *option = say("--vocabulary=words.txt --dump=%s", kept[i]);
         expect_refused(STATUS_USAGE, option, "would replace a file of the run or the corpus");
         char *after = file_text(kept[i], &again);
         cr_expect(bytes == again && !memcmp(before, after, bytes), "%s was changed", kept[i]);
@@ -245,31 +239,11 @@ Test(dump_file, a_full_disk_leaves_the_old_file) {
 
 /* A model that diverges on a text gives no dump. */
 Test(dump_file, no_dump_without_a_loss) {
-    struct safetensors file;
-    expect_done(train(TINY "--quiet --norm=none --out=model text.txt"));
-    safetensors_open(&file, "model/model.safetensors");
-    struct stored arrays[64];
-    size_t count = 0;
-    for (size_t i = 0; i < file.array_count; i++) {
-        float *values = calloc(stored_count(&file.arrays[i]), sizeof *values);
-        safetensors_read(&file, &file.arrays[i], STORED_F32, values);
-        for (size_t j = 0; j < stored_count(&file.arrays[i]); j++) values[j] *= 1e30F;
-        arrays[count] = file.arrays[i];
-        arrays[count++].data = values;
-    }
-    struct stored_text texts[128];
-    size_t kept = 0;
-    for (size_t i = 0; i < file.text_count; i++) { // all but the checksums of the file itself
-        const char *name = file.texts[i].name;
-        if (strcmp(name, "header_crc32") != 0 && strcmp(name, "data_crc32") != 0)
-            texts[kept++] = file.texts[i];
-    }
-    FILE *out = fopen("huge.st", "wb");
-    safetensors_write(out, texts, kept, arrays, count);
-    cr_assert(!fclose(out));
+    foreign_learn("--norm=none");
+    for (size_t i = 0; i < foreign.count; i++)
+        for (size_t j = 0; j < stored_count(&foreign.array[i]); j++) foreign.value[i][j] *= 1e30F;
+    foreign_put("huge.st");
     train_refuses(STATUS_DIVERGED, "huge.st: its loss is ",
-                  "--quiet --evaluate=huge.st --dump=d.st text.txt");
+                  "--quiet --evaluate=huge.st --norm=none " SAID "--dump=d.st text.txt");
     cr_expect(!file_there("d.st") && !file_there("d.st.tmp"));
-    for (size_t i = 0; i < count; i++) free((void *)arrays[i].data);
-    safetensors_close(&file);
 }

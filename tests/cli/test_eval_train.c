@@ -131,10 +131,9 @@ Test(eval_train, random_characters_are_another_fixed_draw) {
 
 /* A run in memory whose running statistics have seen some batches. */
 static void start(struct session *t, const char *options) {
-    char line[1024], *words[64] = {"train"};
-    snprintf(line, sizeof line, MODEL "%s", options);
+    char *words[64] = {"train"};
     *t = (struct session){0};
-    config_parse(&t->config, 1 + split(line, words + 1, 63), words);
+    config_parse(&t->config, 1 + split(say(MODEL "%s", options), words + 1, 63), words);
     const struct config *config = &t->config;
     t->loader.config = config;
     session_corpus(&t->loader.corpus, config, NULL);
@@ -201,9 +200,7 @@ static void check_loss(const char *options, size_t count) {
 }
 
 static void check_is_the_loss_of_the_slice(const struct pair *pair) {
-    char options[512];
-    snprintf(options, sizeof options, "%s --eval-iters=4 text.txt", pair_options(pair));
-    check_loss(options, 4 * 3);
+    check_loss(say("%s --eval-iters=4 text.txt", pair_options(pair)), 4 * 3);
 }
 
 Test(eval_train, is_the_loss_of_the_slice) {
@@ -230,39 +227,13 @@ Test(eval_train, is_as_long_as_validation) {
 #define RUN                                                                                        \
     TINY "--quiet --eval-interval=2 --eval-iters=3 --norm=bn --max-iters=6 --prepbn-steps=20 "
 
-enum { EVAL_TRAIN = COLUMNS, CELLS };
-
-/* The rows of a log with the column, without the header. */
-struct long_log {
-    int rows;
-    const char *cell[LOG_ROWS][CELLS];
-};
-
-static struct long_log long_log_of(const char *folder) {
-    struct long_log log = {0};
-    char path[256];
-    snprintf(path, sizeof path, "%s/log.csv", folder);
-    char *text = file_text(path, NULL), *line;
-    cr_assert(text, "%s is missing", path);
-    cr_expect_str_eq(strsep(&text, "\n"), HEADER ",eval_train_loss");
-    for (; (line = strsep(&text, "\n")) && *line; log.rows++) {
-        cr_assert(log.rows < LOG_ROWS);
-        for (int cell = 0; cell < CELLS; cell++)
-            cr_assert((log.cell[log.rows][cell] = strsep(&line, ",")), "too few cells");
-        cr_assert(!line, "too many cells");
-    }
-    cr_assert(log.rows > 2);
-    return log;
-}
-
 /* The column is filled in the rows of evaluations; all else is as without the option. */
 static void check_run(const char *options) {
     static const int same[] = {STEP, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM};
     expect_done(train(RUN "--dropout=0.3 --force --out=off %s", options));
     expect_done(train(RUN "--dropout=0.3 --eval-train --force --out=on %s", options));
-    struct log off = log_of("off");
-    struct long_log on = long_log_of("on");
-    cr_assert(off.rows == on.rows);
+    struct log off = log_of("off"), on = log_of("on");
+    cr_assert(off.rows == on.rows && !off.cell[0][EVAL_TRAIN] && on.cell[0][EVAL_TRAIN]);
     for (int row = 0; row < on.rows; row++) {
         for (size_t i = 0; i < sizeof same / sizeof *same; i++)
             cr_expect_str_eq(on.cell[row][same[i]], off.cell[row][same[i]]);
@@ -270,13 +241,11 @@ static void check_run(const char *options) {
         cr_expect(!*val == !*loss, "%s: row %d has %s and %s", options, row, val, loss);
         cr_expect(!*loss || strcmp(loss, val) != 0, "%s: the loss is that of validation", options);
     }
-    char last[64];
-    snprintf(last, sizeof last, "%s", on.cell[on.rows - 1][EVAL_TRAIN]);
-    expect_member("on", "eval_train_loss", last);
+    expect_member("on", "eval_train_loss", say("%s", on.cell[on.rows - 1][EVAL_TRAIN]));
     cr_expect(!strstr(summary_of("off"), "eval_train_loss"));
     // before the first update both have the same weights, and nothing is dropped
     expect_done(train(RUN "--dropout=0 --eval-train --force --out=plain %s", options));
-    struct long_log plain = long_log_of("plain");
+    struct log plain = log_of("plain");
     cr_expect_str_eq(plain.cell[0][EVAL_TRAIN], on.cell[0][EVAL_TRAIN], "%s: dropout", options);
 }
 
@@ -291,10 +260,9 @@ Test(eval_train, is_a_column_of_the_log) {
 Test(eval_train, is_shown) {
     struct ending ending = train(TINY "--eval-train --out=out text.txt");
     expect_done(ending);
-    struct long_log log = long_log_of("out");
-    char line[128];
-    snprintf(line, sizeof line, "val loss %.4f  eval train loss %.4f  ",
-             atof(log.cell[0][VAL_LOSS]), atof(log.cell[0][EVAL_TRAIN]));
+    struct log log = log_of("out");
+    char *line = say("val loss %.4f  eval train loss %.4f  ", atof(log.cell[0][VAL_LOSS]),
+                     atof(log.cell[0][EVAL_TRAIN]));
     cr_expect(strstr(ending.err, line), "no \"%s\" in %s", line, ending.err);
     ending = train(TINY "--out=off text.txt");
     cr_expect(!strstr(ending.err, "eval train"), "%s", ending.err);
@@ -304,43 +272,30 @@ Test(eval_train, is_shown) {
    training split, which --evaluate measures when it is a text of its own. */
 Test(eval_train, agrees_with_evaluate) {
     size_t bytes;
-    char *text = file_text("text.txt", &bytes), measured[64];
+    char *text = file_text("text.txt", &bytes);
     file_put("head.txt", text, 801);
     file_put("both.txt", text, 1602); // --val-fraction=0.5
     expect_done(train(RUN "--val-fraction=0.5 --eval-iters=0 --eval-train --out=out both.txt"));
-    struct long_log log = long_log_of("out");
+    struct log log = log_of("out");
     struct ending ending = train("--evaluate=out head.txt");
-    snprintf(measured, sizeof measured, "loss %s nats", log.cell[log.rows - 1][EVAL_TRAIN]);
+    char *measured = say("loss %s nats", log.cell[log.rows - 1][EVAL_TRAIN]);
     cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
 }
 
 Test(eval_train, resumed_after_every_step) {
     enum { STEPS = 6 };
     expect_done(train(RUN "--dropout=0.3 --eval-train --out=whole text.txt"));
-    struct long_log whole = long_log_of("whole");
+    struct log whole = log_of("whole");
     for (int step = 0; step < STEPS; step++) {
         expect_done(train(RUN "--dropout=0.3 --lr-decay-iters=6 --eval-train --force "
                               "--max-iters=%d --out=parts text.txt",
                           step));
         expect_done(train("--quiet --max-iters=%d --resume=parts", STEPS));
-        struct long_log parts = long_log_of("parts");
+        struct log parts = log_of("parts");
         cr_assert(parts.rows == whole.rows);
         for (int row = 0; row < whole.rows; row++)
             cr_expect_str_eq(parts.cell[row][EVAL_TRAIN], whole.cell[row][EVAL_TRAIN]);
         expect_same_file("whole", "parts", "checkpoint.safetensors");
-    }
-}
-
-Test(eval_train, a_run_that_goes_on_keeps_to_it) {
-    static const char *const given[] = {"", "--eval-train"}, *const other[] = {"on", "off"};
-    for (int i = 0; i < 2; i++) {
-        char part[128];
-        expect_done(train(RUN "%s --force --out=out text.txt", given[i]));
-        struct ending ending = train("--resume=out --eval-train=%s", other[i]);
-        snprintf(part, sizeof part,
-                 "--eval-train=%s: contradicts --eval-train=%s of out/checkpoint", other[i],
-                 other[1 - i]);
-        expect_refusal(&ending, STATUS_USAGE, part);
     }
 }
 

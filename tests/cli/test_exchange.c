@@ -98,11 +98,10 @@ Test(exchange, no_array_may_be_too_many) {
     static const char *const names[] = {"transformer.h.1.ln_1.weight", "transformer.h.0.ln_3.bias",
                                         "transformer.ln_f.running_mean", "classifier.weight"};
     const size_t shape[] = {8};
-    char why[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         foreign_add(names[i], STORED_F32, 1, shape);
         foreign_put("other.st");
-        snprintf(why, sizeof why, "other.st: %s: is not part of this model", names[i]);
+        char *why = say("other.st: %s: is not part of this model", names[i]);
         foreign_expect_refused(STATUS_MACHINE, SAID, why);
         foreign.count--;
     }
@@ -162,10 +161,8 @@ Test(exchange, what_no_array_shows_the_command_line_may_say) {
     char *usual = foreign_output("--evaluate=other.st" MEASURE, SAID);
     static const char *const options[] = {"--act=relu", "--act=gelu-tanh", "--norm-eps=0.1"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        char line[128];
-        snprintf(line, sizeof line, SAID "%s", options[i]);
-        cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, line), usual, "%s",
-                          options[i]);
+        cr_expect_str_neq(foreign_output("--evaluate=other.st" MEASURE, say(SAID "%s", options[i])),
+                          usual, "%s", options[i]);
     }
     foreign_expect_refused(STATUS_USAGE, SAID "--n-layer=2",
                            "--n-layer=2: contradicts --n-layer=1 of");

@@ -24,12 +24,9 @@ static void learn(const char *options) {
 
 /* What the command line prints; fails unless it succeeds and reports nothing else. */
 static char *written(const char *options) {
-    static char text[4][32768];
-    static int turn;
     struct ending ending = train("%s", options);
     cr_assert(ending.status == 0 && !*ending.err, "%s: %s", options, ending.err);
-    turn = (turn + 1) % 4;
-    return strcpy(text[turn], ending.out);
+    return say("%s", ending.out);
 }
 
 static size_t characters(const char *text) {
@@ -42,9 +39,7 @@ static size_t characters(const char *text) {
 
 /* A model that was read from its file generates what it generated in memory. */
 static void check_sample(const char *model) {
-    char options[512];
-    snprintf(options, sizeof options, "%s --sample=60 --out=out --force text.txt", model);
-    learn(options);
+    learn(say("%s --sample=60 --out=out --force text.txt", model));
     char *sample = file_text("out/sample.txt", NULL),
          *text = written("--generate=out --num-chars=60");
     cr_expect(strlen(text) == 61 && !strncmp(text, sample, 60) && text[60] == '\n', "%s, not %s",
@@ -98,16 +93,14 @@ static void expect_not_stopped(const char *text, char before) {
    random stream. */
 Test(generate, stop_and_samples) {
     learn("--out=out text.txt");
-    char *text = strdup(written("--generate=out --prompt=the --num-chars=200")), options[128];
+    char *text = written("--generate=out --prompt=the --num-chars=200");
     int tried = 0;
     for (size_t at = 5; at < 60; at += 3) {
         char stop[3] = {text[at], text[at + 1], 0};
         if (strpbrk(stop, " \n-")) continue; // not part of a word of the command line
         tried++;
         const char *first = strstr(text + 3, stop);
-        snprintf(options, sizeof options, "--generate=out --prompt=the --num-chars=200 --stop=%s",
-                 stop);
-        char *stopped = written(options);
+        char *stopped = written(say("--generate=out --prompt=the --num-chars=200 --stop=%s", stop));
         size_t length = (size_t)(first - text) + 2;
         cr_expect(strlen(stopped) == length + 1 && !strncmp(stopped, text, length), "%s: %s", stop,
                   stopped);
@@ -116,7 +109,6 @@ Test(generate, stop_and_samples) {
     cr_expect_str_eq(written("--generate=out --prompt=the --num-chars=200 --stop=ggggg"), text);
     expect_not_stopped(text, text[2]); // the prompt's last character
     expect_not_stopped(text, '\n');    // the first of the vocabulary
-    free(text);
     char *three = written("--generate=out --prompt=the --num-chars=20 --num-samples=3");
     char *one = written("--generate=out --prompt=the --num-chars=20");
     one[strlen(one) - 1] = 0;
@@ -132,10 +124,10 @@ Test(generate, stop_and_samples) {
    own beginning as a prompt continue alike, since the window depends on the text alone. */
 Test(generate, any_length) {
     learn("--norm=bn --out=out text.txt");
-    char *text = written("--generate=out --prompt=a --num-chars=300 --temperature=0"), options[256];
+    char *text = written("--generate=out --prompt=a --num-chars=300 --temperature=0");
     cr_expect(strlen(text) == 302);
     for (int given = 1; given < 60; given += 7) {
-        snprintf(options, sizeof options, "%.*s", given, text);
+        char *options = say("%.*s", given, text);
         const char *arguments[] = {"--generate=out", "--temperature=0", "--num-chars=100",
                                    "--prompt",       options,           NULL};
         struct ending ending = train_with(arguments);
@@ -203,22 +195,19 @@ static double loss_of(const char *line) {
 
 /* The fraction of characters that the model found likeliest, as the run's summary has it. */
 Test(evaluate, gives_the_accuracy_of_the_summary) {
-    char want[64];
     learn("--out=out text.txt");
     char *member = strstr(file_text("out/summary.json", NULL), "\"val_accuracy\": ");
     cr_assert(member != NULL);
     double accuracy = atof(strchr(member, ':') + 1);
     cr_expect(accuracy > 0.05 && accuracy < 1);
-    snprintf(want, sizeof want, "; accuracy %.4f: ", accuracy);
+    char *want = say("; accuracy %.4f: ", accuracy);
     cr_expect(strstr(written("--evaluate=out"), want), "no%s", want);
 }
 
 static void check_last_loss(const struct pair *pair) {
-    char options[512], want[128];
-    snprintf(options, sizeof options, "%s --out=out --force text.txt", pair_options(pair));
-    learn(options);
+    learn(say("%s --out=out --force text.txt", pair_options(pair)));
     struct log log = log_of("out");
-    snprintf(want, sizeof want, "loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
+    char *want = say("loss %s nats per character, ", log.cell[log.rows - 1][VAL_LOSS]);
     char *text = written("--evaluate=out");
     cr_expect(!strncmp(text, want, strlen(want)), "%s, not %s", text, want);
     cr_expect(strstr(text, ": the validation split of text.txt, 199 characters\n"), "%s", text);
@@ -278,19 +267,17 @@ static double loss_by(const char *table, const char *source) {
 }
 
 Test(evaluate, by_every_source_of_statistics) {
-    char options[64], want[64];
     learn("--norm=bn --out=out text.txt");
-    char *table = strdup(written("--evaluate=out --stats=all"));
+    char *table = written("--evaluate=out --stats=all");
     static const char *const sources[] = {"running", "own", "other", "single", "position"};
     for (int i = 0; i < 5; i++) {
         double loss = loss_by(table, sources[i]);
-        snprintf(options, sizeof options, "--evaluate=out --stats=%s", sources[i]);
-        snprintf(want, sizeof want, "loss %.9g nats", loss);
+        char *options = say("--evaluate=out --stats=%s", sources[i]);
+        char *want = say("loss %.9g nats", loss);
         char *alone = written(options);
         cr_expect(loss > 0.1 && !strncmp(alone, want, strlen(want)), "%s: %s", sources[i], alone);
         cr_expect((loss == loss_by(table, "running")) == !i, "%s: %g", sources[i], loss);
     }
-    free(table);
     learn("--norm=ln --out=ln text.txt");
     table = written("--evaluate=ln --stats=all");
     cr_expect(strstr(table, "\nposition   -\n"), "%s", table);
@@ -320,10 +307,9 @@ Test(evaluate, one_batch_has_no_other) {
 Test(evaluate, how_far_the_future_is_seen) {
     static const char *const norms[] = {"ln", "rms", "bn", "in"};
     for (int i = 0; i < 4; i++) {
-        char options[64];
-        snprintf(options, sizeof options, "--norm=%s --out=%s text.txt", norms[i], norms[i]);
+        char *options = say("--norm=%s --out=%s text.txt", norms[i], norms[i]);
         learn(options);
-        snprintf(options, sizeof options, "--evaluate=%s --leak", norms[i]);
+        options = say("--evaluate=%s --leak", norms[i]);
         const char *line = strstr(written(options), "\n     t ");
         cr_assert(line != NULL);
         int rows = 0, position;

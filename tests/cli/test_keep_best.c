@@ -1,6 +1,7 @@
 /* --keep-best: best.safetensors is the model of the evaluation with the lowest validation loss,
    however the run continued. */
 #include "data/die.h"
+#include "data/files/safetensors.h"
 #include "tests/command.h"
 #include "tests/runs.h"
 #include "tests/support.h"
@@ -49,57 +50,34 @@ static int best_of(const char *folder, double *loss) {
     return (int)log_number(&log, best, STEP);
 }
 
-/* The data of a safetensors file, after its header. */
-static char *data_of(const char *path, size_t *bytes) {
-    size_t all;
-    char *text = file_text(path, &all);
-    cr_assert(text && all > 8, "%s is missing", path);
-    uint64_t header;
-    memcpy(&header, text, sizeof header);
-    cr_assert(header < all - 8);
-    *bytes = all - 8 - header;
-    return text + 8 + header;
-}
-
-static void expect_same_data(const char *one, const char *other) {
-    size_t bytes, other_bytes;
-    char *data = data_of(one, &bytes), *other_data = data_of(other, &other_bytes);
-    cr_expect(bytes == other_bytes && !memcmp(data, other_data, bytes), "%s: %s differs", one,
-              other);
-}
-
 /* The number in the file's text of this name. */
 static double number_in(const char *path, const char *name) {
-    char quoted[64];
-    size_t bytes;
-    char *text = file_text(path, &bytes);
-    snprintf(quoted, sizeof quoted, "\"%s\":\"", name);
-    const char *found = text && bytes > 8 ? strstr(text + 8, quoted) : NULL;
-    cr_assert(found, "%s: no %s", path, name);
-    return strtod(found + strlen(quoted), NULL);
+    struct safetensors file;
+    safetensors_open(&file, path);
+    double number = strtod(safetensors_text(&file, name), NULL);
+    safetensors_close(&file);
+    return number;
 }
 
 static void check_is_the_model_of_the_lowest_loss(const struct pair *pair) {
     const char *model = pair_options(pair);
     double loss;
-    char measured[64], member[64];
     expect_done(
         train(ROUGH "%s --force --max-iters=%d --keep-best --out=out text.txt", model, STEPS));
     int step = best_of("out", &loss);
-    snprintf(member, sizeof member, "%d", step);
-    expect_member("out", "best_step", member);
+    expect_member("out", "best_step", say("%d", step));
     cr_expect(number_in("out/best.safetensors", "step") == step);
     cr_expect_float_eq(number_in("out/best.safetensors", "val_loss"), loss, 1e-8);
     // measured by another process, it is the logged loss to the last digit
     struct ending ending = train("--evaluate=out/best.safetensors");
     cr_assert(ending.status == 0, "%s", ending.err);
-    snprintf(measured, sizeof measured, "loss %.9g nats", loss);
+    char *measured = say("loss %.9g nats", loss);
     cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
     // a run that stops there has this model, and without --keep-best the same last model
     expect_done(train(ROUGH "%s --force --max-iters=%d --out=stopped text.txt", model, step));
-    expect_same_data("stopped/model.safetensors", "out/best.safetensors");
+    expect_same_arrays("stopped/model.safetensors", "out/best.safetensors");
     expect_done(train(ROUGH "%s --force --max-iters=%d --out=off text.txt", model, STEPS));
-    expect_same_data("off/model.safetensors", "out/model.safetensors");
+    expect_same_arrays("off/model.safetensors", "out/model.safetensors");
     expect_same_log("off", "out");
 }
 
@@ -189,28 +167,8 @@ Test(keep_best, killed_before_the_first_checkpoint) {
     ROUGH "--norm=bn --max-iters=900 --learning-rate=0.003 --eval-iters=3 "                        \
           "--checkpoint-interval=50 --log-interval=100 --keep-best "
 
-static double seconds_since(struct timespec begin) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec);
-}
-
 Test(keep_best, after_a_kill_at_any_moment, .timeout = 300) {
-    enum { KILLS = 12 };
-    struct timespec begin;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    expect_done(train(LONG "--out=whole text.txt"));
-    double whole = seconds_since(begin);
-    for (int i = 0; i < KILLS; i++) {
-        struct process process = train_start(LONG "--force --out=out text.txt");
-        double pause = whole * (2 * i + 1) / (2 * KILLS);
-        nanosleep(&(struct timespec){(time_t)pause, (long)((pause - (double)(time_t)pause) * 1e9)},
-                  NULL);
-        process_end(process, i % 2 ? SIGKILL : SIGTERM);
-        expect_done(file_there("out/config.ini") ? train("--quiet --resume=out")
-                                                 : train(LONG "--force --out=out text.txt"));
-        expect_same_best("whole", "out");
-    }
+    expect_to_survive_kills(LONG, 12, SIGTERM, expect_same_best);
 }
 
 Test(keep_best, a_fresh_run_removes_it) {
@@ -224,18 +182,6 @@ Test(keep_best, a_fresh_run_removes_it) {
     cr_expect(!strstr(checkpoint + 8, "\"best."), "a copy without --keep-best");
 }
 
-Test(keep_best, a_run_that_goes_on_keeps_to_it) {
-    static const char *const given[] = {"", "--keep-best"}, *const other[] = {"on", "off"};
-    for (int i = 0; i < 2; i++) {
-        char part[128];
-        expect_done(train(ROUGH "%s --force --out=out text.txt", given[i]));
-        struct ending ending = train("--resume=out --keep-best=%s", other[i]);
-        snprintf(part, sizeof part, "--keep-best=%s: contradicts --keep-best=%s of out/checkpoint",
-                 other[i], other[1 - i]);
-        expect_refusal(&ending, STATUS_USAGE, part);
-    }
-}
-
 Test(keep_best, stays_where_the_run_diverges) {
     struct ending ending = train(
         TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
@@ -243,12 +189,11 @@ Test(keep_best, stays_where_the_run_diverges) {
     cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
     struct log log = log_of("out");
     double best = log_number(&log, 0, VAL_LOSS);
-    char measured[64];
     for (int row = 1; row < log.rows; row++)
         if (*log.cell[row][VAL_LOSS] && log_number(&log, row, VAL_LOSS) < best)
             best = log_number(&log, row, VAL_LOSS);
     ending = train("--evaluate=out/best.safetensors");
-    snprintf(measured, sizeof measured, "loss %.9g nats", best);
+    char *measured = say("loss %.9g nats", best);
     cr_expect(ending.status == 0 && strstr(ending.out, measured), "%s%s", ending.out, ending.err);
 }
 

@@ -86,8 +86,8 @@ static bool is_time(const char *column) {
 static char *timeless_log(const char *folder, size_t *bytes) {
     enum { CELLS = 32 };
     bool left_out[CELLS] = {0};
-    char path[64], *to;
-    snprintf(path, sizeof path, "%s/log.csv", folder);
+    char *to;
+    char *path = say("%s/log.csv", folder);
     char *text = file_text(path, NULL), *rest = text, *begin = text;
     cr_assert(text, "%s is missing", path);
     bool header = true;
@@ -118,9 +118,7 @@ static void expect_alike(const char *one, const char *other, const char *what) {
     cr_expect(bytes > 100 && bytes == other_bytes && !memcmp(log, other_log, bytes),
               "%s: log.csv differs", what);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s/%s", one, names[i]);
-        if (file_there(path)) expect_same_file(one, other, names[i]);
+        if (file_there(say("%s/%s", one, names[i]))) expect_same_file(one, other, names[i]);
     }
     cr_expect(files_in(one) == files_in(other), "%s: other files", what);
 }
@@ -128,8 +126,7 @@ static void expect_alike(const char *one, const char *other, const char *what) {
 /* Fails unless `count` ranks do with these options what one process does. */
 static void check(int count, int threads, const char *options) {
     static char last[1024];
-    char what[512];
-    snprintf(what, sizeof what, "%d x %d %s", count, threads, options);
+    char *what = say("%d x %d %s", count, threads, options);
     if (strcmp(options, last) != 0)
         expect_silence(train("--threads=1 --out=one --force %s", options));
     snprintf(last, sizeof last, "%s", options);
@@ -173,9 +170,7 @@ Test(ranks, variants) {
         "--norm=bn --preset=llama --qk-norm=on --embd-scale=learned",
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-        char options[1024];
-        snprintf(options, sizeof options, SMALL "%s", variants[i]);
-        check(3, 1, options);
+        check(3, 1, say(SMALL "%s", variants[i]));
     }
 }
 
@@ -196,11 +191,10 @@ Test(ranks, local_statistics) {
     cr_expect(fabs(last_loss("local") - last_loss("all")) > 1e-4);
     check(2, 1, SMALL "--norm=ln --local-stats=on");
     // all ranks measure with the running statistics that are saved
-    char measured[64];
     expect_silence(ranks(2, "--threads=1 --out=whole --local-stats=on --eval-iters=0 %s", bn));
     struct log log = log_of("whole");
     struct ending ending = train("--evaluate=whole");
-    snprintf(measured, sizeof measured, "loss %.9g nats", log_number(&log, log.rows - 1, VAL_LOSS));
+    char *measured = say("loss %.9g nats", log_number(&log, log.rows - 1, VAL_LOSS));
     cr_expect(strstr(ending.out, measured), "no \"%s\" in %s", measured, ending.out);
 }
 
@@ -340,10 +334,8 @@ static void expect_end(struct ending ending, int status, const char *line) {
 
 /* Two ranks, each with options of its own. */
 static struct ending pair_of(const char *first, const char *second) {
-    char command[4096];
-    snprintf(command, sizeof command, "exec mpirun -n 1 \"$RANKS\" %s%s : -n 1 \"$RANKS\" %s%s",
-             TINIEST "--out=ranks ", first, TINIEST "--out=ranks ", second);
-    return bash(command);
+    return bash(say("exec mpirun -n 1 \"$RANKS\" %s%s : -n 1 \"$RANKS\" %s%s",
+                    TINIEST "--out=ranks ", first, TINIEST "--out=ranks ", second));
 }
 
 static void put_texts(void) {

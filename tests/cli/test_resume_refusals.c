@@ -5,13 +5,13 @@
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 Test(resume, what_contradicts_the_run_is_refused) {
@@ -29,6 +29,10 @@ Test(resume, what_contradicts_the_run_is_refused) {
                    {"--batch-size=3", "--batch-size=2", NULL},
                    {"--optimizer=muon", "--optimizer=adamw", NULL},
                    {"--level=byte", "--level=char", NULL},
+                   {"--eval-train", "--eval-train=off", "--eval-train=on"},
+                   {"--keep-best", "--keep-best=off", "--keep-best=on"},
+                   {"--probe-interval=2", "--probe-interval=0", NULL},
+                   {"--sample-interval=2", "--sample-interval=0", NULL},
                    {"--lr-decay-iters=auto", "--lr-decay-iters=12", "--lr-decay-iters=4"}};
     expect_done(train(LIVELY "--out=out text.txt"));
     char *log = file_text("out/log.csv", NULL);
@@ -111,8 +115,7 @@ Test(resume, a_log_that_is_none_is_left_as_it_is) {
     file_put("out/log.csv", "not a log\n", 10);
     train_refuses(STATUS_MACHINE, "out/log.csv:1: is not a row of a run's log",
                   "--resume=out --max-iters=8");
-    char row[8192];
-    snprintf(row, sizeof row, "%.*s0,0.0,%05000d\n", (int)strcspn(log, "\n") + 1, log, 1);
+    char *row = say("%.*s0,0.0,%05000d\n", (int)strcspn(log, "\n") + 1, log, 1);
     file_put("out/log.csv", row, strlen(row));
     train_refuses(STATUS_MACHINE, "out/log.csv:2: is not a row of a run's log",
                   "--resume=out --max-iters=8");
@@ -143,11 +146,19 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     struct ending ending =
         train(TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
                    "--max-iters=1000 --checkpoint-interval=1 --out=out text.txt");
-    cr_assert(ending.status == STATUS_DIVERGED, "status %d: %s", ending.status, ending.err);
-    char first[256];
-    snprintf(first, sizeof first, "%.255s", ending.err);
-    char *log = file_text("out/log.csv", NULL);
-    cr_expect(file_there("out/checkpoint.safetensors"));
+    expect_refusal(&ending, STATUS_DIVERGED, "train: diverged at step ");
+    cr_expect(strstr(ending.err, "first bad tensor: "), "%s", ending.err);
+    expect_member("out", "exit_reason", "diverged");
+    char *first = say("%s", ending.err), *log = file_text("out/log.csv", NULL);
+    struct log rows = log_of("out");
+    int last = rows.rows - 1, step;
+    bool bad = false;
+    cr_assert(sscanf(first, "train: diverged at step %d:", &step) == 1);
+    cr_expect(log_number(&rows, last, STEP) == step);
+    for (int column = TRAIN_LOSS; column <= GRAD_NORM; column++)
+        bad |= *rows.cell[last][column] && !isfinite(log_number(&rows, last, column));
+    cr_expect(bad, "the bad row is not in the log");
+    cr_expect(file_there("out/checkpoint.safetensors") && !file_there("out/summary.json.tmp"));
     ending = train("--quiet --resume=out");
     expect_refusal(&ending, STATUS_DIVERGED, "diverged at step");
     cr_expect_str_eq(ending.err, first, "another message");
@@ -156,8 +167,6 @@ Test(resume, divergence_keeps_the_last_good_checkpoint) {
     ending = train("--generate=out --num-chars=10"); // its weights are numbers
     cr_expect(ending.status == 0, "%s", ending.err);
     // ending at the last good step does not help: a moment has overflowed
-    int step;
-    cr_assert(sscanf(first, "train: diverged at step %d:", &step) == 1);
     train_refuses(STATUS_DIVERGED, "diverged at step",
                   TINY "--quiet --norm=none --learning-rate=1000 --grad-clip=0 --schedule=constant "
                        "--max-iters=%d --eval-interval=1000 --out=end text.txt",
@@ -198,6 +207,12 @@ static void check_signal(int number, int status) {
     expect_done(train(LONG_RUN "--out=whole text.txt"));
     struct ending ending = train_interrupted(number, "out/log.csv", LONG_RUN "--out=out text.txt");
     cr_expect(ending.status == status, "status %d: %s", ending.status, ending.err);
+    expect_member("out", "exit_reason", "interrupted");
+    cr_expect(files_in("out") == 6, "%zu files", files_in("out"));
+    struct log log = log_of("out");
+    const char **last = log.cell[log.rows - 1];
+    cr_expect(!*last[TRAIN_LOSS], "%s", last[TRAIN_LOSS]);
+    expect_member("out", "steps", last[STEP]);
     expect_done(train("--quiet --resume=out"));
     expect_same_folder("whole", "out");
 }
@@ -210,40 +225,8 @@ Test(resume, after_a_termination) {
     check_signal(SIGTERM, 143);
 }
 
-static long microseconds_of(struct timespec from, struct timespec to) {
-    return (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
-}
-
-/* What a person or a job queue would do: resume if there is something to resume, else start. */
-static void resume_or_start(const char *folder) {
-    char config[64];
-    snprintf(config, sizeof config, "%s/config.ini", folder);
-    expect_done(file_there(config) ? train("--quiet --resume=%s", folder)
-                                   : train(LONG_RUN "--out=%s text.txt", folder));
-}
-
 Test(resume, after_a_kill_at_fifty_moments, .timeout = 300) {
-    enum { KILLS = 50 };
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    expect_done(train(LONG_RUN "--out=whole text.txt"));
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    long whole = microseconds_of(begin, end);
-    int killed = 0, early = 0;
-    for (int i = 0; i < KILLS; i++) {
-        char folder[16], file[64];
-        snprintf(folder, sizeof folder, "kill%d", i);
-        struct process process = train_start(LONG_RUN "--out=%s text.txt", folder);
-        pause_for(whole * (2 * i + 1) /
-                  (2 * KILLS)); // the moments are spread over the run, and the run's pace varies
-        killed += process_end(process, SIGKILL).status == 128 + SIGKILL;
-        snprintf(file, sizeof file, "%s/checkpoint.safetensors", folder);
-        early += !file_there(file);
-        resume_or_start(folder);
-        expect_same_folder("whole", folder);
-    }
-    cr_expect(killed > KILLS / 4 && early < KILLS, "%d killed, %d without checkpoint", killed,
-              early);
+    expect_to_survive_kills(LONG_RUN, 50, 0, expect_same_folder);
 }
 
 Test(resume, without_checkpoints_only_an_interrupt_leaves_one) {

@@ -6,7 +6,6 @@
 #include "tests/sanitizer.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void enter(void) {
     folder_enter();

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { T_MAX = 128 };
 

@@ -6,7 +6,6 @@
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { GUARD = 70 };
 

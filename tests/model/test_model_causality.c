@@ -5,7 +5,6 @@
 #include "model/math/simd.h"
 #include "tests/sanitizer.h"
 #include "tests/support.h"
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>

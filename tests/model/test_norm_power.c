@@ -1,10 +1,8 @@
 /* PowerNorm over several batches against a naive transcription of its formulas. After warm-up its
    backward is not the gradient of its forward, so differences cannot tell whether it is right. */
 #include "tests/support.h"
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { B = 6, T = 9, N = B * T, C = 12, COUNT = N * C, HEADS = 3, SIZE = C / HEADS };
 

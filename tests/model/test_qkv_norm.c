@@ -3,7 +3,6 @@
 #include "tests/support.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { B = 3, T = 11, N = B * T, C = 12, NH = 3, HS = C / NH, V = 9 };
 
