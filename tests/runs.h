@@ -3,6 +3,8 @@
 #ifndef RUNS_H
 #define RUNS_H
 
+#include <stdbool.h>
+
 #define HEADER "step,seconds,tokens,lr,train_loss,val_loss,grad_norm,tokens_per_second"
 enum { STEP, SECONDS, TOKENS, LR, TRAIN_LOSS, VAL_LOSS, GRAD_NORM, SPEED, EVAL_TRAIN, COLUMNS };
 
@@ -54,5 +56,17 @@ void expect_to_survive_kills(const char *options, int times, int also,
 /* Fails unless two folders hold the same files to the last bit, and the same log except for its
    times. */
 void expect_same_folder(const char *one, const char *other);
+
+/* ---- Just enough JSON to see that a file is well-formed and to find what it says ---- */
+
+/* True if the full text is one JSON value (RFC 8259) with blanks around it. */
+bool json_valid(const char *text);
+
+/* The value of a member of the object at the start of `object`, or NULL if there is no such
+   member. */
+const char *json_member(const char *object, const char *name);
+
+/* True if the value is this string or, where `text` has no quotes, this number or word. */
+bool json_is(const char *value, const char *text);
 
 #endif

@@ -8,6 +8,20 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+/* SANITIZED: whether the tests run under the address sanitizer. Tests that repeat the same code on
+   many numbers then take a sample of these: every line still runs, and the other programs check
+   every number. */
+#if defined(__SANITIZE_ADDRESS__)
+#    define SANITIZED true
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer)
+#        define SANITIZED true
+#    endif
+#endif
+#ifndef SANITIZED
+#    define SANITIZED false
+#endif
+
 /* True if the model computes in double: tests then ask for more digits. */
 static inline bool in_double(void) {
     return sizeof(real) == sizeof(double);
@@ -177,5 +191,20 @@ double fit_batch(struct model *model, struct optimizer *adam, const struct batch
 /* Initializes a small model and trains it, so that its running statistics are not the initial
    ones. */
 struct model fit_small(const struct model_config *config, size_t B);
+
+/* ---- Gradients against central differences ---- */
+
+/* Names the case that the next assertions belong to, for their messages: the options of a model, as
+   words, or what the format says. */
+const char *model_words(const struct model_config *config);
+void gradient_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Compares a gradient computed by backward with differences: fails where the relative error of dx
+   (count) is 1e-6 or more. f(context) reads x. Where the function is steep, as norms of few numbers
+   are, differences are too coarse and are repeated with steps ten and a hundred times smaller. An
+   element far below `typical`, the size of the gradients around it, is measured against that: a
+   bias before bn has a gradient of rounding errors only. Meaningful in double only. */
+void expect_gradient(const char *what, double (*f)(void *context), void *context, size_t count,
+                     real *x, const real *dx, double typical);
 
 #endif

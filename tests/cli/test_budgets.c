@@ -3,7 +3,6 @@
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
-#include "tests/json.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>

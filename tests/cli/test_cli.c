@@ -1,7 +1,6 @@
 /* Runs of the real program, from the command line to the files that they leave. */
 #include "data/die.h"
 #include "tests/command.h"
-#include "tests/json.h"
 #include "tests/runs.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>

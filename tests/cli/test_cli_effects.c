@@ -3,7 +3,6 @@
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "tests/command.h"
-#include "tests/json.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <math.h>

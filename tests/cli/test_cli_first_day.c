@@ -2,7 +2,6 @@
 #include "data/die.h"
 #include "model/lab/config.h"
 #include "tests/command.h"
-#include "tests/json.h"
 #include "tests/runs.h"
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "data/text/items.h"
 #include "model/lab/session.h"
 #include "tests/command.h"
-#include "tests/sanitizer.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

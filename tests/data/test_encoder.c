@@ -7,7 +7,7 @@
 #include "data/text/utf8.h"
 #include "tests/command.h"
 #include "tests/death.h"
-#include "tests/sanitizer.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

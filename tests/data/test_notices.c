@@ -7,7 +7,7 @@
 #include "tests/data/stored_file.h"
 #include "tests/death.h"
 #include "tests/runs.h"
-#include "tests/sanitizer.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

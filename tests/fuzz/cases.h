@@ -1,5 +1,5 @@
 /* Files that broke a reader of readers.h or might, and what it says of each. `make test` reads them
-   (tests/data/test_fuzz.c), and libFuzzer starts with them (fuzz.c). */
+   (tests/data/test_damage.c), and libFuzzer starts with them (fuzz.c). */
 #ifndef CASES_H
 #define CASES_H
 

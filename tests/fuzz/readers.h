@@ -1,5 +1,5 @@
 /* A reader for each kind of file that somebody else may have written: libFuzzer feeds it inputs of
-   its own (make fuzz), and tests/data/test_fuzz.c those of cases.h. A reader takes the file as
+   its own (make fuzz), and tests/data/test_damage.c those of cases.h. A reader takes the file as
    ./train does. It may die with a message, and it aborts if what it accepted breaks a rule. */
 #ifndef READERS_H
 #define READERS_H

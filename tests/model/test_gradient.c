@@ -8,7 +8,7 @@
 #include "model/layer/rope.h"
 #include "model/layer/softcap.h"
 #include "model/math/simd.h"
-#include "tests/model/gradient.h"
+#include "tests/support.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <omp.h>

@@ -2,8 +2,7 @@
    placement. */
 #include "data/text/corpus.h"
 #include "model/norm/pool.h"
-#include "tests/model/gradient.h"
-#include "tests/sanitizer.h"
+#include "tests/support.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

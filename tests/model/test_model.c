@@ -1,7 +1,6 @@
 /* The full model: it learns; its initial weights, gradients, dropout and evaluation are right. */
 #include "data/text/corpus.h"
 #include "model/optimizer/optimizer.h"
-#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <math.h>
 #include <omp.h>

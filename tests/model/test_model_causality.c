@@ -3,7 +3,6 @@
 #include "data/text/corpus.h"
 #include "model/lab/sample.h"
 #include "model/math/simd.h"
-#include "tests/sanitizer.h"
 #include "tests/support.h"
 #include <omp.h>
 #include <stdlib.h>
