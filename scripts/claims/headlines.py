@@ -244,21 +244,21 @@ FINDINGS = [
                      for norm in SGD if norm != "bn"]),
             optimizer_evidence,
             lambda facts: f"Muon beats AdamW with every norm: its loss minus AdamW's is {spans(MUON.values(), facts)} nats. "
-            "SGD comes closest to AdamW with BatchNorm.",
+            "SGD comes closest to AdamW in models with BatchNorm.",
             pictures.by_optimizer, f"{FULL} --only=E22"),
     Finding("batch", "With one sequence per batch BatchNorm fails: it learns to read the future",
             all_of(above(ONE, MUCH), below(FOUR, MUCH), above(LEAK["bn"], MUCH), below(LEAK["ln"], MUCH),
                    above(TUNED_ONE, MUCH), below(TUNED_FOUR, MUCH)),
             one_sequence_evidence,
             lambda facts: "With one sequence per batch, BatchNorm's loss is "
-            f"{spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's: its statistics leak later characters. With "
-            f"four sequences, BatchNorm's loss minus LayerNorm's is {spans([FOUR, TUNED_FOUR], facts)} nats.",
+            f"{spans([ONE, TUNED_ONE], facts, sign=False)} nats above LayerNorm's: in training its statistics include later "
+            f"characters, which the model learns to read. With four sequences, BatchNorm's loss minus LayerNorm's is {spans([FOUR, TUNED_FOUR], facts)} nats.",
             pictures.over_batches, f"{FULL} --only=E3,E7,E26"),
     Finding("deep", "Initialization decides whether deep Post-LN models train without warm-up",
             all_of(above(DEEP_GAP["xavier"], MUCH), below(DEEP_GAP["0.08"], MUCH)),
             deep_evidence,
             lambda facts: "Initialization decides whether deep Post-LN models train without warm-up: with "
-            "Xavier's they learn only how frequent each character is, and with a smaller one they train.",
+            "Xavier's initialization they learn only the frequencies of characters, and with smaller initial weights they train.",
             pictures.deep_losses, f"{FULL} --size=XS --only=E26"),
     Finding("no-norm", "Shallow models train without a norm if their recipe is tuned",
             all_of(above(NONE_DEFAULT, MUCH), below(NONE, MUCH), below(ACROSS["none"], MUCH)), none_evidence,
