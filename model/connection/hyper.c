@@ -4,42 +4,64 @@
      H'_j = a sum_i alpha_ij H_i + beta_j b drop(f)       j = 1 .. S
      sum = sum_j H'_j, which is what the head reads
 
-   The weights depend on the token. With xhat_i = (H_i - mean_c H_i) / sqrt(var_c H_i + eps),
-   K = S + 2 rows W_k (C), and learned p, s:
+   The weights depend on the token. With learned p, s and W, for k = 0 .. S, and S + 1 of beta:
 
-     z_ik = sum_c xhat_i W_k
-     alpha_ik = start_ik + p_ik + s_alpha tanh(z_ik)      k = 0 .. S
-     beta_i = 1 + p_i + s_beta tanh(z_i,S+1)
+     w_ik = start_ik + p_ik + s z_ik
 
-   start is the identity of i and k, and 1 of k = 0 for one stream i, another one in each sub-layer;
-   p and W are initially 0. So u is initially the same as with one stream. In `hyper-static` there
-   is no W.
+     kind  | z_ik                                      | weights
+     ------+-------------------------------------------+-------------------------------------------
+     hyper | tanh(sum_c xhat_i W_k)                    | alpha_ik = w_ik, beta_i = w_i,S+1
+           | xhat_i = (H_i - mean_c H_i) rstd_i        |
+     mhc   | sum_jc xhat_j W_ikj                       | alpha_i0 = sigmoid(w_i0)
+           | xhat_j = H_j rstd, rstd over all streams  | alpha_ij = M_ij, beta_i = 2 sigmoid(w_i,S+1)
+
+   In `hyper-static` z is 0. M is the matrix that sinkhorn.h makes of exp(w_ij): nearly doubly
+   stochastic, so no stream is amplified.
+
+   p and W are initially 0. beta starts as 1, alpha_ij as the identity (in mhc nearly), and alpha_i0
+   as 1 (in mhc 1/2) for one stream, another one in each sub-layer. The others have 0, in mhc equal
+   shares of 1/2. So u is initially the same as with one stream.
 
    Backward, with dH' from the sub-layer above:
      df = drop(b sum_j beta_j dH'_j),  dbeta_j = sum_c b drop(f) dH'_j
      dalpha_i0 = sum_c H_i du,  dalpha_ij = a sum_c H_i dH'_j
-     dz_ik = s (1 - tanh(z_ik)^2) dalpha_ik, or dbeta_i
-     dxhat_i = sum_k dz_ik W_k
+     dw_ik: that of the weight, in mhc times sigmoid', or by sinkhorn.h
+     dz_ik = s dw_ik, in hyper times 1 - tanh^2
+     dxhat_i = sum_k dz_ik W_k, or dxhat_j = sum_ik dz_ik W_ikj
      dH_i = alpha_i0 du + a sum_j alpha_ij dH'_j
-            + rstd_i (dxhat_i - mean_c dxhat_i - xhat_i mean_c(dxhat_i xhat_i))
-   where the two means are sum_k dz_ik mean_c(W_k) and sum_k dz_ik z_ik / C. dx = sum_i dH_i.
+            + rstd (dxhat_i - mean dxhat_i - xhat_i mean(dxhat xhat))
+   where the first mean is sum_k dz_ik mean_c(W_k), and none in mhc; the second one is the sum of dz
+   times z before tanh, divided by C, or by S C. dx = sum_i dH_i.
 
-   Zhu et al. 2024 (arXiv:2409.19606), equations 1 to 14 and algorithm 2. p is what the weights
+   hyper: Zhu et al. 2024 (arXiv:2409.19606), equations 1 to 14 and algorithm 2. p is what the weights
    differ from their first values, and no weight decay pulls at it, as in the paper; there is one
    matrix W for both alpha and beta. --init alone decides initial weights: the paper's sqrt(S) times
-   larger ones of output projections are not here. */
+   larger ones of output projections are not here.
+
+   mhc: Xie et al. 2025 (arXiv:2512.24880), equations 7 to 9; alpha_ij is H_res[j][i], and the gain of
+   the RMSNorm is in W. The paper does not say how p starts. Public ports differ: without W, with a
+   softmax for alpha_i0 and beta, or with the divisions in the opposite order. */
 #include "model/connection/connection.h"
+#include "model/connection/sinkhorn.h"
 #include "model/math/reduce.h"
 #include "model/math/vecmath.h"
 
-enum { S = 4, ALPHAS = S + 1, K = S + 2 };
-enum { ALPHA, BETA, SCALE, W }; // parameters: p of alpha (S,S+1) and beta (S), s (2), W (K,C)
-enum { H, DH, SAVED, MEAN_W };  // buffers: (B,T,S,C) twice, DH of all sub-layers, (B,T), (K)
+enum { S = SINKHORN_N, BETAS = S + 1, K = S + 2 };
+enum { ALPHA, BETA, SCALE, W }; // parameters: p of alpha (S,S+1) and beta (S), s, W (rows,joined,C)
+enum { H, DH, SAVED, MEAN_W };  // buffers: (B,T,S,C) twice, DH of all sub-layers, (B,T), (rows)
 static const real eps = (real)1e-5;
+
+/* How a kind makes z and the weights: its `own`. */
+struct weighting {
+    size_t vectors, joined; // normalized vectors xhat of a token, and the streams in each
+    size_t rows;            // of W, by which each vector is multiplied
+    bool constrained;       // as in mhc
+};
 
 /* Values that forward keeps for each token, and backward between its two halves. */
 struct kept_token {
-    real mean[S], rstd[S], z[S][K], dbeta[S];
+    real mean[S], rstd[S], z[S][K]; // z before tanh
+    real w[S][K], weight[S][K], dbeta[S];
 };
 
 enum { KEPT = sizeof(struct kept_token) / sizeof(real) };
@@ -48,36 +70,34 @@ static struct kept_token *kept_of(const struct connection *c, size_t n) {
     return (struct kept_token *)(c->buffer[SAVED] + n * KEPT);
 }
 
-static bool dynamic(const struct connection *c) {
-    return c->kind->own != NULL;
-}
-
 static void attach(struct connection *c, const struct connection_options *o,
                    const struct layout *layout) {
     static const char *const names[][4] = {
         {"hc_1.alpha", "hc_1.beta", "hc_1.scale", "hc_1.weight"},
         {"hc_2.alpha", "hc_2.beta", "hc_2.scale", "hc_2.weight"}};
     const char *const *name = names[c->site % 2];
+    const struct weighting *of = c->kind->own;
     const size_t N = layout->B * layout->T, C = c->C;
     c->buffer[DH] = c->previous ? c->previous->buffer[DH] : arena_reals(layout->arena, N * S * C);
     if (c->end) return; // it reads `sum`
-    connection_param(c, ALPHA, name[0], S * ALPHAS, 0, 0, layout);
+    connection_param(c, ALPHA, name[0], S * BETAS, 0, 0, layout);
     connection_param(c, BETA, name[1], S, 0, 0, layout);
-    if (dynamic(c)) {
-        connection_param(c, SCALE, name[2], 2, 0, 0.01, layout);
-        connection_param(c, W, name[3], K, C, 0, layout);
+    if (of->vectors) {
+        connection_param(c, SCALE, name[2], of->constrained ? 3 : 2, 0, 0.01, layout);
+        connection_param(c, W, name[3], of->rows, of->joined * C, 0, layout);
     }
     c->buffer[H] = arena_reals(layout->arena, N * S * C);
     c->buffer[SAVED] = arena_reals(layout->arena, N * KEPT);
-    c->buffer[MEAN_W] = arena_reals(layout->arena, K);
+    c->buffer[MEAN_W] = arena_reals(layout->arena, of->rows);
     c->u = arena_reals(layout->arena, N * C);
     c->f = arena_reals(layout->arena, N * C);
     c->has_df = true;
 }
 
 static void prepare(const struct connection *c) {
-    if (c->end || !dynamic(c) || omp_get_thread_num()) return;
-    for (size_t k = 0; k < K; k++)
+    const struct weighting *of = c->kind->own;
+    if (c->end || of->constrained || omp_get_thread_num()) return;
+    for (size_t k = 0; k < of->rows; k++)
         c->buffer[MEAN_W][k] = row_sum(c->C, c->param[W].value + k * c->C) / (real)c->C;
 }
 
@@ -86,47 +106,132 @@ static const real *stream(const struct connection *c, size_t n, size_t i) {
     return c->previous ? c->previous->buffer[H] + (n * S + i) * c->C : c->x + n * c->C;
 }
 
-/* The weights of a token. */
-struct weights {
-    real alpha[S][ALPHAS], beta[S], tanh[S][K];
-};
-
-static void weights_of(const struct connection *c, const struct kept_token *t, struct weights *w) {
-    const real *p = c->param[ALPHA].value, *s = c->param[SCALE].value;
-    for (size_t i = 0; i < S; i++) {
-        for (size_t k = 0; k < ALPHAS; k++)
-            w->alpha[i][k] = p[i * ALPHAS + k] + (k == i + 1 || (!k && i == c->site % S));
-        w->beta[i] = 1 + c->param[BETA].value[i];
-        if (!dynamic(c)) continue;
-        for (size_t k = 0; k < K; k++) w->tanh[i][k] = tanh_real(t->z[i][k]);
-        for (size_t k = 0; k < ALPHAS; k++) w->alpha[i][k] += s[0] * w->tanh[i][k];
-        w->beta[i] += s[1] * w->tanh[i][ALPHAS];
-    }
-}
-
 /* mean, rstd and z of token n. */
 static void measure(const struct connection *c, size_t n, struct kept_token *t) {
+    const struct weighting *of = c->kind->own;
     const size_t C = c->C;
-    for (size_t i = 0; i < S; i++) {
-        const real *h = stream(c, n, i);
-        t->mean[i] = row_sum(C, h) / (real)C;
-        t->rstd[i] = 1 / sqrt_real(row_squares_about(C, h, t->mean[i]) / (real)C + eps);
-        for (size_t k = 0; k < K; k++)
-            t->z[i][k] = t->rstd[i] * row_dot_about(C, c->param[W].value + k * C, h, t->mean[i]);
+    real *z = t->z[0];
+    for (size_t v = 0, first = 0; v < of->vectors; v++, first += of->joined) {
+        real squares = 0;
+        t->mean[v] = of->constrained ? 0 : row_sum(C, stream(c, n, first)) / (real)C;
+        for (size_t i = 0; i < of->joined; i++)
+            squares += row_squares_about(C, stream(c, n, first + i), t->mean[v]);
+        t->rstd[v] = 1 / sqrt_real(squares / (real)(of->joined * C) + eps);
+        for (size_t k = 0; k < of->rows; k++, z++) {
+            const real *row = c->param[W].value + k * of->joined * C;
+            *z = 0;
+            for (size_t i = 0; i < of->joined; i++)
+                *z += row_dot_about(C, row + i * C, stream(c, n, first + i), t->mean[v]);
+            *z *= t->rstd[v];
+        }
     }
 }
 
-/* u, for a kept token. */
+static real start_of(const struct connection *c, size_t i, size_t k) {
+    const struct weighting *of = c->kind->own;
+    const bool one = k == BETAS || (k ? k == i + 1 : i == c->site % S);
+    const real small = k ? -4 : -(real)log(2 * S - 3); // M_ii is 0.95, a sigmoid 1 / (2 (S - 1))
+    return of->constrained ? (one ? 0 : small) : one;
+}
+
+/* p_ik, or its gradient, and the number of s_ik. */
+static real *p_at(real *alpha, real *beta, size_t i, size_t k) {
+    return k == BETAS ? beta + i : alpha + i * BETAS + k;
+}
+
+static size_t scale_at(const struct weighting *of, size_t k) {
+    return k == BETAS ? 1 : of->constrained && k ? 2 : 0;
+}
+
+/* The weights of mhc from w; the gradients of w from those of the weights, in place. */
+static void constrain(struct kept_token *t) {
+    struct sinkhorn s;
+    sinkhorn_forward(&s, &t->w[0][1], K);
+    for (size_t i = 0; i < S; i++) {
+        t->weight[i][0] = sigmoid_real(t->w[i][0]);
+        memcpy(&t->weight[i][1], s.M[SINKHORN_STEPS][i], S * sizeof(real));
+        t->weight[i][BETAS] = 2 * sigmoid_real(t->w[i][BETAS]);
+    }
+}
+
+static void constrain_backward(struct kept_token *t, real d[S][K]) {
+    struct sinkhorn s;
+    sinkhorn_forward(&s, &t->w[0][1], K);
+    sinkhorn_backward(&s, &d[0][1], K);
+    for (size_t i = 0; i < S; i++) {
+        d[i][0] *= t->weight[i][0] * (1 - t->weight[i][0]);
+        d[i][BETAS] *= t->weight[i][BETAS] * (1 - t->weight[i][BETAS] / 2);
+    }
+}
+
+/* w and the weights, from z. */
+static void weigh(const struct connection *c, struct kept_token *t) {
+    const struct weighting *of = c->kind->own;
+    for (size_t i = 0; i < S; i++)
+        for (size_t k = 0; k < K; k++) {
+            real w = *p_at(c->param[ALPHA].value, c->param[BETA].value, i, k) + start_of(c, i, k);
+            const real z = of->constrained ? t->z[i][k] : tanh_real(t->z[i][k]);
+            if (of->vectors) w += c->param[SCALE].value[scale_at(of, k)] * z;
+            t->w[i][k] = t->weight[i][k] = w;
+        }
+    if (of->constrained) constrain(t);
+}
+
+/* The gradients of w become those of z, and are added to the block's sums of p and s. */
+static void w_backward(const struct connection *c, size_t n, real d[S][K]) {
+    const struct weighting *of = c->kind->own;
+    const struct kept_token *t = kept_of(c, n);
+    const size_t block = n / ROWS;
+    real *alpha = c->partial[ALPHA] + block * S * BETAS, *beta = c->partial[BETA] + block * S;
+    for (size_t i = 0; i < S; i++)
+        for (size_t k = 0; k < K; k++) {
+            *p_at(alpha, beta, i, k) += d[i][k];
+            if (!of->vectors) continue;
+            const size_t at = scale_at(of, k);
+            const real z = of->constrained ? t->z[i][k] : tanh_real(t->z[i][k]);
+            c->partial[SCALE][block * c->size[SCALE] + at] += d[i][k] * z;
+            d[i][k] *= c->param[SCALE].value[at] * (of->constrained ? 1 : 1 - z * z);
+        }
+}
+
+/* Stream i: dH_i (C) += its part that comes through xhat, and W's gradient, from dz (rows). */
+static void xhat_backward(const struct connection *c, size_t n, size_t i, const real *dz,
+                          real *dh) {
+    const struct weighting *of = c->kind->own;
+    const struct kept_token *t = kept_of(c, n);
+    const size_t C = c->C, v = i / of->joined;
+    const real mean = t->mean[v], rstd = t->rstd[v], *z = t->z[0] + v * of->rows;
+    const real *h = stream(c, n, i);
+    real centre = 0, along = 0;
+    for (size_t k = 0; k < of->rows; k++) {
+        centre += dz[k] * c->buffer[MEAN_W][k];
+        along += dz[k] * z[k] / (real)(of->joined * C);
+    }
+    for (size_t k = 0; k < of->rows; k++) {
+        const size_t at = (k * of->joined + i % of->joined) * C;
+        const real *row = c->param[W].value + at, factor = rstd * dz[k];
+        real *dW = c->partial[W] + n / ROWS * c->size[W] + at;
+#pragma omp simd
+        for (size_t l = 0; l < C; l++) {
+            dW[l] = mul_add(factor, h[l] - mean, dW[l]);
+            dh[l] = mul_add(factor, row[l], dh[l]);
+        }
+    }
+#pragma omp simd
+    for (size_t l = 0; l < C; l++) dh[l] -= rstd * mul_add((h[l] - mean) * rstd, along, centre);
+}
+
+/* u, and what is kept of the tokens. */
 static void read(const struct connection *c, const struct tokens *tokens, struct range rows) {
     const size_t C = c->C;
-    struct weights w;
     for (size_t n = rows.begin; n < rows.end && !c->end; n++) {
+        struct kept_token *t = kept_of(c, n);
         real *u = c->u + n * C;
-        if (dynamic(c)) measure(c, n, kept_of(c, n));
-        weights_of(c, kept_of(c, n), &w);
+        measure(c, n, t);
+        weigh(c, t);
         memset(u, 0, C * sizeof(real));
         for (size_t i = 0; i < S; i++) {
-            const real *h = stream(c, n, i), alpha = w.alpha[i][0];
+            const real *h = stream(c, n, i), alpha = t->weight[i][0];
 #pragma omp simd
             for (size_t j = 0; j < C; j++) u[j] = mul_add(alpha, h[j], u[j]);
         }
@@ -138,19 +243,18 @@ static void read(const struct connection *c, const struct tokens *tokens, struct
 static void write(const struct connection *c, struct range rows, const real *f,
                   struct dropout drop) {
     const size_t C = c->C;
-    struct weights w;
     for (size_t n = rows.begin; n < rows.end; n++, f += C) {
+        const struct kept_token *t = kept_of(c, n);
         real *sum = c->sum + n * C, *to = c->buffer[H] + n * S * C;
-        weights_of(c, kept_of(c, n), &w);
         memset(sum, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++, to += C) {
-            const real beta = w.beta[j] * c->b;
+            const real beta = t->weight[j][BETAS] * c->b;
             if (drop.threshold) dropout_apply(drop, n * C, C, to, f);
             const real *dropped = drop.threshold ? to : f;
 #pragma omp simd
             for (size_t l = 0; l < C; l++) to[l] = beta * dropped[l];
             for (size_t i = 0; i < S; i++) {
-                const real *h = stream(c, n, i), alpha = w.alpha[i][j + 1] * c->a;
+                const real *h = stream(c, n, i), alpha = t->weight[i][j + 1] * c->a;
 #pragma omp simd
                 for (size_t l = 0; l < C; l++) to[l] = mul_add(alpha, h[l], to[l]);
             }
@@ -165,17 +269,15 @@ static void write(const struct connection *c, struct range rows, const real *f,
 static void write_backward(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop) {
     const size_t C = c->C;
-    struct weights w;
     for (size_t n = rows.begin; n < rows.end; n++, df += C) {
         struct kept_token *t = kept_of(c, n);
         const real *dto = c->buffer[DH] + n * S * C, *f = c->f + n * C;
-        weights_of(c, t, &w);
         if (drop.threshold) dropout_apply(drop, n * C, C, df, f);
         if (drop.threshold) f = df;
         for (size_t j = 0; j < S; j++) t->dbeta[j] = c->b * row_dot(C, f, dto + j * C);
         memset(df, 0, C * sizeof(real));
         for (size_t j = 0; j < S; j++) {
-            const real beta = w.beta[j] * c->b;
+            const real beta = t->weight[j][BETAS] * c->b;
 #pragma omp simd
             for (size_t l = 0; l < C; l++) df[l] = mul_add(beta, dto[j * C + l], df[l]);
         }
@@ -184,51 +286,8 @@ static void write_backward(const struct connection *c, struct range rows, real *
     profile_lap(PROFILE_ELEMENTWISE);
 }
 
-/* The gradients of a token's alpha and beta become those of z, and are added to the block's sums of
-   p, s and W. */
-static void weights_backward(const struct connection *c, size_t n, const struct weights *w,
-                             real d[S][K]) {
-    const size_t C = c->C, block = n / ROWS;
-    const struct kept_token *t = kept_of(c, n);
-    for (size_t i = 0; i < S; i++) {
-        for (size_t k = 0; k < ALPHAS; k++)
-            c->partial[ALPHA][block * S * ALPHAS + i * ALPHAS + k] += d[i][k];
-        c->partial[BETA][block * S + i] += d[i][ALPHAS];
-        if (!dynamic(c)) continue;
-        const real *h = stream(c, n, i);
-        for (size_t k = 0; k < K; k++) {
-            const bool of_beta = k == ALPHAS;
-            real *dW = c->partial[W] + (block * K + k) * C, slope = w->tanh[i][k];
-            c->partial[SCALE][2 * block + of_beta] += d[i][k] * slope;
-            d[i][k] *= c->param[SCALE].value[of_beta] * (1 - slope * slope);
-            const real factor = d[i][k] * t->rstd[i], mean = t->mean[i];
-#pragma omp simd
-            for (size_t l = 0; l < C; l++) dW[l] = mul_add(factor, h[l] - mean, dW[l]);
-        }
-    }
-}
-
-/* dH_i (C) of a token += its part that comes through xhat_i, from dz_i. */
-static void xhat_backward(const struct connection *c, const struct kept_token *t, size_t i,
-                          const real *dz, const real *h, real *dh) {
-    const size_t C = c->C;
-    const real mean = t->mean[i], rstd = t->rstd[i];
-    real centre = 0, along = 0;
-    for (size_t k = 0; k < K; k++) {
-        centre += dz[k] * c->buffer[MEAN_W][k];
-        along += dz[k] * t->z[i][k] / (real)C;
-    }
-    for (size_t k = 0; k < K; k++) {
-        const real *row = c->param[W].value + k * C, factor = rstd * dz[k];
-#pragma omp simd
-        for (size_t l = 0; l < C; l++) dh[l] = mul_add(factor, row[l], dh[l]);
-    }
-#pragma omp simd
-    for (size_t l = 0; l < C; l++) dh[l] -= rstd * mul_add((h[l] - mean) * rstd, along, centre);
-}
-
 /* dH_i = alpha_i0 du + a sum_j alpha_ij dH'_j, in place of dH' (S,C), and their sum in dx. */
-static void streams_backward(const struct connection *c, const struct weights *w, real *dto,
+static void streams_backward(const struct connection *c, const struct kept_token *t, real *dto,
                              const real *du) {
     const size_t C = c->C;
 #pragma omp simd
@@ -236,8 +295,8 @@ static void streams_backward(const struct connection *c, const struct weights *w
         real to[S];
         for (size_t j = 0; j < S; j++) to[j] = c->a * dto[j * C + l];
         for (size_t i = 0; i < S; i++) {
-            real d = w->alpha[i][0] * du[l];
-            for (size_t j = 0; j < S; j++) d = mul_add(w->alpha[i][j + 1], to[j], d);
+            real d = t->weight[i][0] * du[l];
+            for (size_t j = 0; j < S; j++) d = mul_add(t->weight[i][j + 1], to[j], d);
             dto[i * C + l] = d;
         }
     }
@@ -245,20 +304,20 @@ static void streams_backward(const struct connection *c, const struct weights *w
 
 static void token_backward(const struct connection *c, size_t n, real *dx, const real *du) {
     const size_t C = c->C;
-    const struct kept_token *t = kept_of(c, n);
+    const struct weighting *of = c->kind->own;
+    struct kept_token *t = kept_of(c, n);
     real *dto = c->buffer[DH] + n * S * C, d[S][K];
-    struct weights w;
-    weights_of(c, t, &w);
     for (size_t i = 0; i < S; i++) {
         const real *h = stream(c, n, i);
         d[i][0] = row_dot(C, h, du);
         for (size_t j = 0; j < S; j++) d[i][j + 1] = c->a * row_dot(C, h, dto + j * C);
-        d[i][ALPHAS] = t->dbeta[i];
+        d[i][BETAS] = t->dbeta[i];
     }
-    weights_backward(c, n, &w, d);
-    streams_backward(c, &w, dto, du);
-    for (size_t i = 0; i < S && dynamic(c); i++)
-        xhat_backward(c, t, i, d[i], stream(c, n, i), dto + i * C);
+    if (of->constrained) constrain_backward(t, d);
+    w_backward(c, n, d);
+    streams_backward(c, t, dto, du);
+    for (size_t i = 0; i < of->vectors * of->joined; i++)
+        xhat_backward(c, n, i, d[0] + i / of->joined * of->rows, dto + i * C);
     memset(dx, 0, C * sizeof(real));
     for (size_t i = 0; i < S; i++)
 #pragma omp simd
@@ -284,12 +343,11 @@ static void read_backward(const struct connection *c, const struct tokens *token
 /* a sum_j sum_i alpha_ij H_i */
 static double kept(const struct connection *c, size_t at) {
     const size_t n = at / c->C;
-    struct weights w;
+    const struct kept_token *t = kept_of(c, n);
     double sum = 0;
-    weights_of(c, kept_of(c, n), &w);
     for (size_t i = 0; i < S; i++)
         for (size_t j = 0; j < S; j++)
-            sum += (double)w.alpha[i][j + 1] * (double)stream(c, n, i)[at % c->C];
+            sum += (double)t->weight[i][j + 1] * (double)stream(c, n, i)[at % c->C];
     return (double)c->a * sum;
 }
 
@@ -310,7 +368,7 @@ const struct connection_kind connection_hyper = {
     .streams = true,
     .without_post = true,
     .functions = &hyper,
-    .own = &hyper,
+    .own = &(const struct weighting){.vectors = S, .joined = 1, .rows = K},
 };
 
 const struct connection_kind connection_hyper_static = {
@@ -320,4 +378,16 @@ const struct connection_kind connection_hyper_static = {
     .streams = true,
     .without_post = true,
     .functions = &hyper,
+    .own = &(const struct weighting){0},
+};
+
+const struct connection_kind connection_mhc = {
+    .name = "mhc",
+    .formula = "hyper with alpha_i0 between 0 and 1, beta between 0 and 2, and doubly stochastic "
+               "alpha_ij; all of them are learned functions of all streams of the token",
+    .source = "Xie et al. 2025, manifold-constrained hyper-connections (arXiv:2512.24880)",
+    .streams = true,
+    .without_post = true,
+    .functions = &hyper,
+    .own = &(const struct weighting){.vectors = 1, .joined = S, .rows = S * K, .constrained = true},
 };

@@ -188,6 +188,33 @@ class HyperStatic(Hyper):
     dynamic = False
 
 
+class MHC(Hyper):
+    """Xie et al. 2025, equations 7 to 9: H_res[j][i] is alpha[i][j + 1]. Logits have the layout of alpha, then
+    beta; p is what they differ from their first values, which the paper does not give."""
+
+    def starts(self, C):
+        return {**super().starts(C), f"{self.name}.scale": torch.full((3,), 0.01),
+                f"{self.name}.weight": torch.zeros(self.S * (self.S + 2), self.S * C)}
+
+    def weights(self, streams):
+        p, S = getattr(self.layer, self.name), self.S
+        vector = streams.flatten(-2)
+        vector = vector / (vector.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        dynamic = (vector @ p.weight.T).unflatten(-1, (S, S + 2))
+        alpha = p.alpha.reshape(S, S + 1)
+        first = torch.full((S,), 1 / (2 * (S - 1))).to(streams)
+        first[self.number % S] = 1 / 2
+        pre = torch.logit(first) + alpha[:, 0] + p.scale[0] * dynamic[..., 0]
+        post = p.beta + p.scale[1] * dynamic[..., -1]
+        res = 4 * torch.eye(S).to(streams) - 4 + alpha[:, 1:] + p.scale[2] * dynamic[..., 1:-1]
+        H_res = res.transpose(-1, -2).exp()
+        for _ in range(20):
+            H_res = H_res / H_res.sum(-2, keepdim=True)  # columns
+            H_res = H_res / H_res.sum(-1, keepdim=True)  # rows
+        alpha = torch.cat([pre.sigmoid()[..., None], H_res.transpose(-1, -2)], -1)
+        return alpha, 2 * post.sigmoid()
+
+
 class AttnRes(Plain):
     """Attention residuals: r is the list of all v."""
     post = False
@@ -226,7 +253,7 @@ class AttnRes(Plain):
 
 CONNECTIONS = {"plain": Plain, "rezero": ReZero, "skipinit": SkipInit, "layerscale": LayerScale,
                "admin": Admin, "interpolate": Interpolate, "residual": Residual, "siamese": Siamese,
-               "hyper": Hyper, "hyper-static": HyperStatic, "attnres": AttnRes}
+               "hyper": Hyper, "hyper-static": HyperStatic, "mhc": MHC, "attnres": AttnRes}
 
 
 # ---- placements ----------------------------------------------------------------------------------
