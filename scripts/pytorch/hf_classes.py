@@ -151,8 +151,8 @@ Class = namedtuple("Class", "model_type architecture needs members fixed arrays 
                    defaults=[False, {}])
 
 EVERY = {"norm-attn": ["{norm}"], "norm-ffn": ["{norm}"], "norm-final": ["{norm}"], "final-norm": ["auto", "on"],
-         "placement-attn": ["{placement}"], "placement-ffn": ["{placement}"], "affine": ["on"],
-         "rms-fraction": ["1"], "qk-norm": ["none"], "v-norm": ["none"], "ffn-norm": ["none"],
+         "placement-attn": ["{placement}"], "placement-ffn": ["{placement}"], "connection": ["auto", "plain"],
+         "affine": ["on"], "rms-fraction": ["1"], "qk-norm": ["none"], "v-norm": ["none"], "ffn-norm": ["none"],
          "qk-scale": ["fixed"], "embd-scale": ["none"], "attn-gate": ["none"], "attn-softcap": ["0"],
          "logit-softcap": ["0"]}
 
@@ -202,8 +202,8 @@ CLASSES = [
 
 # ---- options of a model of ./train --------------------------------------------------------------
 
-DEFAULTS = {"norm": "ln", "placement": "pre", "position": "learned", "act": "gelu", "final-norm": "auto",
-            "affine": "on", "rms-fraction": "1", "qk-norm": "off", "v-norm": "off", "ffn-norm": "off",
+DEFAULTS = {"norm": "ln", "placement": "pre", "connection": "auto", "position": "learned", "act": "gelu",
+            "final-norm": "auto", "affine": "on", "rms-fraction": "1", "qk-norm": "off", "v-norm": "off", "ffn-norm": "off",
             "qk-norm-over": "head", "qk-scale": "fixed", "embd-scale": "none", "attn-gate": "none",
             "attn-softcap": "0", "logit-softcap": "0", "norm-eps": "1e-05", "rope-theta": "10000", "dropout": "0", "bias": "on"}
 PARENTS = {"norm-attn": "norm", "norm-ffn": "norm", "norm-final": "norm", "placement-attn": "placement",

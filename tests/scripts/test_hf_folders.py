@@ -104,6 +104,7 @@ def test_what_is_in_the_folder(learn, load, tmp_path):
     ("--preset=gpt2 --norm=bn", "fits: GPT2LMHeadModel needs norm=ln, not bn"),
     ("--preset=llama --norm=ln", "fits: LlamaForCausalLM needs norm=rms, not ln"),
     ("--preset=gpt2 --postln", "fits: GPT2LMHeadModel needs placement=pre, not post"),
+    ("--preset=gpt2 --connection=mhc", "GPT2LMHeadModel needs connection=auto|plain, not mhc"),
     ("--preset=llama --norm-ffn=ln", "fits: LlamaForCausalLM needs norm-ffn=rms, not ln"),
     ("--preset=gpt2 --n-kv-head=1", "fits: GPT2LMHeadModel needs n-kv-head=2, not 1"),
     ("--preset=llama --act=gelu", "needs act=swiglu|geglu|geglu-tanh|reglu, not gelu"),
