@@ -25,8 +25,8 @@ enum kind_auto {
     KIND_AUTO_BATCHES, // the number of batches in the run
 };
 
-/* A row: what --help and config files need to know. A kind reads the value from its `option` array, in
-   the order of the kind's list. */
+/* A row: what --help and config files need to know. A kind reads the value from its `option` array,
+   in the order of the kind's list. */
 struct kind_option {
     const char *name; // --name
     enum kind_option_type type;

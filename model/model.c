@@ -99,13 +99,16 @@ bool model_has_connection(const struct model_config *config, const struct connec
     return false;
 }
 
+bool model_needs_first_batch(const struct model_config *config) {
+    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
+        if ((*kind)->set_initial && model_has_connection(config, *kind)) return true;
+    return false;
+}
+
 bool model_needs_batch(const struct model_config *config) {
-    if (config->norms.watch) return true;
+    if (config->norms.watch || model_needs_first_batch(config)) return true;
     for (const struct norm_kind *const *kind = norm_kinds; *kind; kind++)
         if ((*kind)->statistics && !(*kind)->causal && model_has_norm(config, *kind)) return true;
-    for (size_t l = 0; l < (size_t)config->n_layer; l++)
-        for (int site = SITE_ATTENTION; site <= SITE_FFN; site++)
-            if (model_connection(config, model_row(config, site, l))->profile_before) return true;
     return false;
 }
 

@@ -11,13 +11,9 @@ enum { HEAD_ROWS = 1024 }; // tokens whose dlogits are stored at a time
 enum { PAD_STATS_MASK, PAD_STATS_INCLUDE };
 enum { FINAL_NORM_AUTO, FINAL_NORM_ON, FINAL_NORM_OFF };
 enum { SITE_ATTENTION, SITE_FFN, SITE_FINAL, NORM_SITES }; // each may have its own kind of norm
-enum {
-    INNER_NORM_OFF,
-    INNER_NORM_ON,
-    INNER_NORM_KINDS
-}; // ON: the kind of the site; KINDS: a row of norm_kinds
-enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS }; // norms inside attention and the MLP
-enum { EXTENT_HEAD, EXTENT_WIDTH };                 // of the norms of q, k and v
+enum { INNER_QK, INNER_V, INNER_FFN, INNER_NORMS };        // norms inside attention and the MLP
+enum { INNER_NORM_OFF, INNER_NORM_ON, INNER_NORM_KINDS };  // ON: the site's kind; then norm_kinds
+enum { EXTENT_HEAD, EXTENT_WIDTH };                        // of the norms of q, k and v
 enum { QK_SCALE_FIXED, QK_SCALE_LEARNED };
 enum { EMBD_SCALE_NONE, EMBD_SCALE_LEARNED };
 enum { ATTN_GATE_NONE, ATTN_GATE_HEAD, ATTN_GATE_ELEMENT };
@@ -109,15 +105,13 @@ struct model {
     size_t threads_max; // for which there is memory: omp_get_max_threads() in model_init()
     struct tensor_lists lists;
     struct param wte, wpe; // (V,C), (T,C) as embedding.h has it
-    struct param
-        wte_embedding;      // wte; if the head is tied to it and a batch has several parts, with a
-                            // gradient of its own
+    // wte; with a gradient of its own if the head is tied to it and a batch has several parts
+    struct param wte_embedding;
     struct gain embd_scale; // one factor of all embeddings, if any
     struct rope rope;       // shared by all attention sub-layers
     struct layer *layer;    // (L)
     struct norm embedding_norm, final;
-    struct connection
-        end; // mixes several streams into the head's input; kind is NULL with one stream
+    struct connection end; // joins several streams before the head; its kind is NULL with one
     struct linear head;
     struct gain logit_gain; // of the logits, if any
     uint64_t prepared;      // the version of the weights for which the linear layers are ready
@@ -147,6 +141,75 @@ void model_init(struct model *model, const struct model_config *config, size_t V
                 uint64_t seed);
 void model_free(struct model *model);
 
+/* Whether initial values depend on the run's first batch (connection.h). */
+bool model_needs_first_batch(const struct model_config *config);
+
+/* Sets these initial values before the first update, by a forward pass in training. A second call
+   sets the same ones. */
+void model_set_initial(struct model *model, const struct batch *batch);
+
+/* The number of learned parameters. */
+size_t model_parameters(const struct model *model);
+
+/* ---- training ---- */
+
+/* Forward and backward of the batch, micro-batch by micro-batch. Adds `scale` times the
+   gradient of the batch's mean loss over its valid targets to every parameter's gradient; returns
+   that mean loss. `step` keys dropout. */
+double model_gradient(struct model *model, const struct batch *batch, uint64_t step, double scale);
+
+/* Sets all gradients to 0. */
+void model_zero_grad(struct model *model);
+
+/* The second half of model_gradient(), after a forward pass of the full batch in training mode. */
+double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
+
+/* ---- a batch for which there is memory, such as a micro-batch ---- */
+
+/* Computes all layers, up to the input of the head. Pads come after a sequence's tokens:
+   causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
+   that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
+   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`.
+   In evaluation they use running statistics, and dropout is off. A caller that changes weights
+   increments lists.param.version. */
+void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
+
+/* The tokens of the batch, as norms see them in a forward pass. */
+struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
+
+/* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. */
+size_t model_loss(struct model *model, const struct batch *batch, double *sum);
+
+/* After model_loss(): the number of valid targets to which the model gives the highest
+   probability. */
+size_t model_correct(const struct model *model, const struct batch *batch);
+
+/* After forward: the logits (V) of token n of the batch's B T, until the next call. */
+const real *model_logits(struct model *model, size_t n);
+
+/* Extends one sequence in evaluation mode by the tokens first .. end - 1 of `ids` (end <= T);
+   earlier calls computed those before `first`. Attention reads their keys and values from where
+   forward keeps them for backward, so one more character costs one token's work. The result has the
+   same bits as a forward pass of the full sequence. The leader's helpers take part
+   (team_lead()). */
+void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
+
+/* The input (B,T,C) of the norm before the head: the stream, or the end's mixture of several. */
+static inline const real *model_final_in(const struct model *model) {
+    return model->end.kind ? connection_u(&model->end) : model->stream_out;
+}
+
+/* ---- the threads of a pass ---- */
+
+/* The number of threads of a pass: over N tokens, or over the largest batch. */
+int model_team_size(const struct model *model, size_t N);
+int model_team(const struct model *model);
+
+/* The number of threads for team_lead() when a sequence is extended token by token. */
+int model_extend_threads(const struct model *model);
+
+/* ---- how a batch is cut: cut.c ---- */
+
 /* Whether a batch must go through the model at once: a norm pools over tokens and is not
    causal (also `in`, whose running statistics are means over the sequences of a batch), a norm is
    watched for probes, or initial values come from the first batch. */
@@ -161,25 +224,7 @@ bool model_needs_batch(const struct model_config *config);
 struct batch model_micro_batch(const struct model *model, const struct batch *batch,
                                const struct batch *all, size_t first);
 
-/* Training: forward and backward of the batch, micro-batch by micro-batch. Adds `scale` times the
-   gradient of the batch's mean loss over its valid targets to every parameter's gradient; returns
-   that mean loss. `step` keys dropout. */
-double model_gradient(struct model *model, const struct batch *batch, uint64_t step, double scale);
-
-/* The following functions take a batch for which there is memory, such as a micro-batch.
-
-   Computes all layers, up to the input of the head. Pads come after a sequence's tokens:
-   causal attention hides them from the tokens, and they have no targets, so no loss. Only norms
-   that pool over tokens would see them; these leave them out unless config.pad_stats includes them.
-   In training such norms use and track the batch's statistics, and dropout is on, keyed by `step`.
-   In evaluation they use running statistics, and dropout is off. A caller that changes weights
-   increments lists.param.version. */
-void model_forward(struct model *model, const struct batch *batch, bool training, uint64_t step);
-
-/* The tokens of the batch, as norms see them in a forward pass. */
-struct tokens model_tokens(const struct model *model, const struct batch *batch, bool training);
-
-/* The number of tokens of the largest micro-batch, if batches have up to B sequences (cut.c). */
+/* The number of tokens of the largest micro-batch, if batches have up to B sequences. */
 size_t model_cut_rows(const struct model_config *config, size_t B, size_t threads);
 
 /* The largest number of parts of a batch of up to B sequences. A batch of items has as many
@@ -199,47 +244,5 @@ bool model_shared(const struct model *model);
 
 /* The sequences of the batch that this rank computes in model_gradient(). */
 struct batch model_own(const struct model *model, const struct batch *all);
-
-/* Whether initial values depend on the run's first batch (connection.h). model_profile() sets
-   them before the first update, by a forward pass in training. A second call sets the same ones. */
-bool model_profiled(const struct model *model);
-void model_profile(struct model *model, const struct batch *batch);
-
-/* The number of threads for team_lead() when a sequence is extended token by token. */
-int model_extend_threads(const struct model *model);
-
-/* Extends one sequence in evaluation mode by the tokens first .. end - 1 of `ids` (end <= T);
-   earlier calls computed those before `first`. Attention reads their keys and values from where
-   forward keeps them for backward, so one more character costs one token's work. The result has the
-   same bits as a forward pass of the full sequence. The leader's helpers take part
-   (team_lead()). */
-void model_extend(struct model *model, const int32_t *ids, size_t first, size_t end);
-
-/* After forward: the logits (V) of token n of the batch's B T, until the next call. */
-const real *model_logits(struct model *model, size_t n);
-
-/* After forward: the sum of the losses of valid targets (nats) in *sum; returns their number. */
-size_t model_loss(struct model *model, const struct batch *batch, double *sum);
-
-/* After model_loss(): the number of valid targets to which the model gives the highest
-   probability. */
-size_t model_correct(const struct model *model, const struct batch *batch);
-
-/* The second half of model_gradient(), after a forward pass of the full batch in training mode. */
-double model_backward(struct model *model, const struct batch *batch, uint64_t step, double scale);
-
-void model_zero_grad(struct model *model);
-
-/* The number of threads of a pass: over N tokens, or over the largest batch. */
-int model_team_size(const struct model *model, size_t N);
-int model_team(const struct model *model);
-
-/* The input (B,T,C) of the norm before the head: the stream, or the end's mixture of several. */
-static inline const real *model_final_in(const struct model *model) {
-    return model->end.kind ? connection_u(&model->end) : model->stream_out;
-}
-
-/* The number of learned parameters. */
-size_t model_parameters(const struct model *model);
 
 #endif

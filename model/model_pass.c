@@ -137,7 +137,7 @@ struct work {
     const struct batch *batch;
     const int32_t *ids; // (B,T)
     const struct pass *pass;
-    double *number; // of sublayer_profile(), or NULL
+    double *number; // of sublayer_forward_first(), or NULL
     // backward
     real scale; // of each valid target's loss
     bool last;  // the last of the process's micro-batches
@@ -156,7 +156,7 @@ static void forward_work(void *argument) {
         struct layer *layer = &m->layer[i / 2];
         struct sublayer *s = i % 2 ? &layer->mlp : &layer->attention;
         if (work->number)
-            sublayer_profile(s, pass, &m->scratch[i % 2], work->number);
+            sublayer_forward_first(s, pass, &m->scratch[i % 2], work->number);
         else
             sublayer_forward(s, pass, &m->scratch[i % 2]);
     }
@@ -176,15 +176,7 @@ void model_forward(struct model *m, const struct batch *batch, bool training, ui
     forward(m, model_team_size(m, batch->B * batch->T), batch->ids, &pass);
 }
 
-bool model_profiled(const struct model *m) {
-    for (size_t l = 0; l < m->L; l++)
-        if (m->layer[l].attention.connection.kind->profile_before ||
-            m->layer[l].mlp.connection.kind->profile_before)
-            return true;
-    return false;
-}
-
-void model_profile(struct model *m, const struct batch *batch) {
+void model_set_initial(struct model *m, const struct batch *batch) {
     struct pass pass = pass_of(m, batch, batch, true, 0);
     double number = 1;
     struct work work = {.m = m, .ids = batch->ids, .pass = &pass, .number = &number};

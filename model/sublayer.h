@@ -177,8 +177,8 @@ void sublayer_forward(struct sublayer *s, const struct pass *pass,
 
 /* sublayer_forward() of the first batch, from which the connection gets initial values and makes
    the next *number (connection.h). */
-void sublayer_profile(struct sublayer *s, const struct pass *pass,
-                      const struct sublayer_scratch *scratch, double *number);
+void sublayer_forward_first(struct sublayer *s, const struct pass *pass,
+                            const struct sublayer_scratch *scratch, double *number);
 
 /* Computes dx (B,T,C) from dy (B,T,C), and adds the gradients of the weight matrices. dy is read
    until the next barrier. */

@@ -241,20 +241,20 @@ void sublayer_backward(struct sublayer *s, const struct pass *pass, real *dx, co
     }
 }
 
-void sublayer_profile(struct sublayer *s, const struct pass *pass, const struct sublayer_scratch *w,
-                      double *number) {
+void sublayer_forward_first(struct sublayer *s, const struct pass *pass,
+                            const struct sublayer_scratch *w, double *number) {
     const struct connection_kind *kind = s->connection.kind;
     const bool first = omp_get_thread_num() == 0;
-    if (!kind->profile_before) {
+    if (!kind->set_initial) {
         sublayer_forward(s, pass, w);
         return;
     }
-    if (first) kind->profile_before(&s->connection, *number);
+    if (first) kind->set_initial(&s->connection, *number);
     team_barrier();
     connection_prepare(&s->connection);
     team_barrier();
     sublayer_forward(s, pass, w);
     team_barrier();
-    if (first) *number = kind->profile_after(&s->connection, &pass->tokens);
+    if (first) *number = kind->next_initial(&s->connection, &pass->tokens);
     team_barrier();
 }

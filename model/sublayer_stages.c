@@ -35,8 +35,7 @@ static size_t count(struct range rows) {
     return rows.end - rows.begin;
 }
 
-/* If only the next stage reads it, one sweep in the thread's scratch is
-   enough:
+/* If only the next stage reads it, one sweep in the thread's scratch is enough:
 
      (sweep,the wider of H and C), (sweep,C), and where there is FFN two more (sweep,H)
 
@@ -65,8 +64,8 @@ static real *ffn_scratch(const struct sublayer_call *c, size_t i) { // (sweep,H)
     return c->scratch + c->s->sweep * (sublayer_widest(c->s) + c->s->C + i * c->s->H);
 }
 
-/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there for
-   all tokens. */
+/* Recomputed values are kept in a ring of slabs. The gradient of attention's q, k and v is there
+   for all tokens. */
 static size_t ring_row(const struct sublayer_call *c, size_t n) {
     return c->ring.begin + (n - c->all.begin) % count(c->ring);
 }
@@ -76,8 +75,8 @@ static real *offset_or_null(real *buffer, size_t offset) {
     return buffer ? buffer + offset : NULL;
 }
 
-/* Operands of the gradients of the weights, from token n on: proj_in and dprojected of proj, s PRE(u)
-   and dexpanded of in. They read it in place, or from the copies that linear_keep() made. */
+/* Operands of the gradients of the weights, from token n on: proj_in and dprojected of proj,
+   s PRE(u) and dexpanded of in. They are read in place, or from the copies of linear_keep(). */
 
 static real *proj_in_at(const struct sublayer_call *c, size_t n) {
     return c->s->heads ? c->s->inner + n * c->s->H : c->w->proj_in + ring_row(c, n) * c->s->H;

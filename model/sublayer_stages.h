@@ -1,5 +1,5 @@
-/* The stages of a sub-layer. What each computes is in sublayer_stages.c; which thread computes it when
-   is in sublayer_pass.c.
+/* The stages of a sub-layer. What each computes is in sublayer_stages.c; which thread computes it
+   when is in sublayer_pass.c.
 
    Only norms and attention look at other tokens, so a stage starts at a norm and ends before the
    next one. Backward runs through the stages in the opposite order. */

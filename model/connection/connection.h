@@ -95,10 +95,10 @@ struct connection_kind {
     const struct connection_functions *functions;
     const void *own; // data of the kind for these functions
     /* NULL unless the kind has initial values from the first batch. One thread calls them.
-       profile_before() sets these values before the sub-layer's forward, from the number that
-       profile_after() of the previous sub-layer returned. */
-    void (*profile_before)(struct connection *c, double number);
-    double (*profile_after)(const struct connection *c, const struct tokens *tokens);
+       set_initial() sets these values before the sub-layer's forward, from the number that
+       next_initial() of the previous sub-layer returned. */
+    void (*set_initial)(struct connection *c, double number);
+    double (*next_initial)(const struct connection *c, const struct tokens *tokens);
 };
 
 extern const struct connection_kind *const connection_kinds[]; // as list.h, ended by NULL

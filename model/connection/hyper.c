@@ -12,8 +12,8 @@
      ------+-------------------------------------------+-------------------------------------------
      hyper | tanh(sum_c xhat_i W_k)                    | alpha_ik = w_ik, beta_i = w_i,S+1
            | xhat_i = (H_i - mean_c H_i) rstd_i        |
-     mhc   | sum_jc xhat_j W_ikj                       | alpha_i0 = sigmoid(w_i0)
-           | xhat_j = H_j rstd, rstd over all streams  | alpha_ij = M_ij, beta_i = 2 sigmoid(w_i,S+1)
+     mhc   | sum_jc xhat_j W_ikj                       | alpha_i0 = sigmoid w_i0
+           | xhat_j = H_j rstd, rstd of all streams    | alpha_ij = M_ij, beta_i = 2 sigmoid w_i,S+1
 
    In `hyper-static` z is 0. M is the matrix that sinkhorn.h makes of exp(w_ij): nearly doubly
    stochastic, so no stream is amplified.
@@ -33,13 +33,13 @@
    where the first mean is sum_k dz_ik mean_c(W_k), and none in mhc; the second one is the sum of dz
    times z before tanh, divided by C, or by S C. dx = sum_i dH_i.
 
-   hyper: Zhu et al. 2024 (arXiv:2409.19606), equations 1 to 14 and algorithm 2. p is what the weights
-   differ from their first values, and no weight decay pulls at it, as in the paper; there is one
-   matrix W for both alpha and beta. --init alone decides initial weights: the paper's sqrt(S) times
-   larger ones of output projections are not here.
+   hyper: Zhu et al. 2024 (arXiv:2409.19606), equations 1 to 14 and algorithm 2. p is what the
+   weights differ from their first values, and no weight decay pulls at it, as in the paper; there is
+   one matrix W for both alpha and beta. --init alone decides initial weights: the paper's sqrt(S)
+   times larger ones of output projections are not here.
 
-   mhc: Xie et al. 2025 (arXiv:2512.24880), equations 7 to 9; alpha_ij is H_res[j][i], and the gain of
-   the RMSNorm is in W. The paper does not say how p starts. Public ports differ: without W, with a
+   mhc: Xie et al. 2025 (arXiv:2512.24880), equations 7 to 9; alpha_ij is H_res[j][i], and the gain
+   of the RMSNorm is in W. The paper does not say how p starts. Public ports differ: without W, with a
    softmax for alpha_i0 and beta, or with the divisions in the opposite order. */
 #include "model/connection/connection.h"
 #include "model/connection/sinkhorn.h"

@@ -84,11 +84,11 @@ static double variance_of(const struct connection *c, const struct tokens *token
     return squares / (double)count - mean * mean;
 }
 
-static void admin_before(struct connection *c, double variance) {
+static void admin_set(struct connection *c, double variance) {
     for (size_t i = 0; i < c->size[0]; i++) c->param[0].value[i] = (real)sqrt(variance);
 }
 
-static double admin_after(const struct connection *c, const struct tokens *tokens) {
+static double admin_next(const struct connection *c, const struct tokens *tokens) {
     return variance_of(c, tokens, false) + variance_of(c, tokens, true);
 }
 
@@ -104,6 +104,6 @@ const struct connection_kind connection_admin = {
                                        .vector = true,
                                        .name = {"attention_ratio_change", "fc_ratio_change"},
                                        .start = one},
-    .profile_before = admin_before,
-    .profile_after = admin_after,
+    .set_initial = admin_set,
+    .next_initial = admin_next,
 };

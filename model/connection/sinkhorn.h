@@ -1,10 +1,11 @@
-/* Sinkhorn-Knopp: an (N,N) matrix of positive numbers becomes nearly doubly stochastic. It is divided
-   by its sums over j, then by those over i, and so on, STEPS times:
+/* Sinkhorn-Knopp: an (N,N) matrix of positive numbers becomes nearly doubly stochastic. It is
+   divided by its sums over j, then by those over i, and so on, STEPS times:
 
      M_0 = exp(w),  M_t+1 = M_t / (sums of M_t over j if t is even, else over i)
 
    Backward, where g_t is the gradient of log M_t:
-     g_STEPS = M_STEPS dM_STEPS,  g_t = g_t+1 - M_t+1 (sums of g_t+1 over the same elements),  dw = g_0
+     g_STEPS = M_STEPS dM_STEPS,  g_t = g_t+1 - M_t+1 (sums of g_t+1, as those of step t)
+     dw = g_0
 
    Sinkhorn and Knopp 1967. */
 #ifndef SINKHORN_H

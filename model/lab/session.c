@@ -231,9 +231,9 @@ void session_start(struct session *t) {
     loader->batch = batch_make(config->batch_size, config->model.block_size);
     open_run(t);
     // weights of a file have their values already
-    if (!config->start && !record->outcome.steps && model_profiled(&t->model)) {
+    if (!config->start && !record->outcome.steps && model_needs_first_batch(&config->model)) {
         corpus_sample(corpus, config->seed, 0, &loader->batch);
-        model_profile(&t->model, &loader->batch);
+        model_set_initial(&t->model, &loader->batch);
     }
     session_compare_weights(&t->model, &t->optimizer);
     plot_resume(&t->chart, config, record->run.folder);

@@ -88,9 +88,9 @@ struct update {
     double seconds;
 };
 
-/* Makes update number `step`. If the loss or its gradient's norm
-   is not finite, the optimizer does not run, the weights stay as they are, and nothing counts as
-   trained. Writes a probe of the update if one is due. */
+/* Makes update number `step`. If the loss or its gradient's norm is not finite, the optimizer does
+   not run, the weights stay as they are, and nothing counts as trained. Writes a probe of the update
+   if one is due. */
 struct update update_model(struct loader *loader, struct model *model, struct optimizer *optimizer,
                            struct probe *probe, int64_t step);
 

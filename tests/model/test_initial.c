@@ -74,10 +74,10 @@ Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
     struct model model;
     struct batch batch = make_batch(B, T, V, 3);
     start(&model, "admin", "ln", L);
-    cr_assert(model_profiled(&model));
+    cr_assert(model_needs_first_batch(&model.config));
     real *initial = copy_values(&model.lists.param);
-    model_profile(&model, &batch);
-    real *profiled = copy_values(&model.lists.param);
+    model_set_initial(&model, &batch);
+    real *from_batch = copy_values(&model.lists.param);
     model_forward(&model, &batch, true, 0);
     double expected = 1, before = 0;
     for (size_t i = 0; i < 2 * L; i++) {
@@ -96,24 +96,24 @@ Test(start, admin_s_omega_is_the_deviation_of_what_was_added) {
     for (size_t i = 0; i < model.lists.param.count; i++) {
         const struct tensor *t = &model.lists.param.tensor[i];
         if (!strstr(t->name, "ratio_change"))
-            cr_expect_arr_eq(initial + t->offset, profiled + t->offset, t->size * sizeof(real));
+            cr_expect_arr_eq(initial + t->offset, from_batch + t->offset, t->size * sizeof(real));
     }
     model.threads = 1;
-    model_profile(&model, &batch);
-    cr_expect_arr_eq(model.lists.param.value, profiled, model.lists.param.size * sizeof(real));
+    model_set_initial(&model, &batch);
+    cr_expect_arr_eq(model.lists.param.value, from_batch, model.lists.param.size * sizeof(real));
 }
 
-/* Profiling leaves no trace in running statistics, and only Admin is profiled. */
-Test(start, profiling_leaves_running_statistics_alone) {
+/* The first batch leaves no trace in running statistics, and only Admin needs it. */
+Test(start, first_batch_leaves_running_statistics_alone) {
     struct model model;
     struct batch batch = make_batch(B, T, V, 3);
     start(&model, "admin", "bn", 2);
     real *state = copy_values(&model.lists.state);
-    model_profile(&model, &batch);
+    model_set_initial(&model, &batch);
     cr_expect_arr_eq(model.lists.state.value, state, model.lists.state.size * sizeof(real));
     cr_expect_neq(model.layer[1].mlp.connection.param[0].value[0], 1);
     start(&model, "layerscale", "bn", 2);
-    cr_expect(!model_profiled(&model));
+    cr_expect(!model_needs_first_batch(&model.config));
 }
 
 enum { WIDTH = 64, LAYERS = 3, LENGTH = 32, SYMBOLS = 50, HS = WIDTH / 4, H = 96 };
