@@ -70,7 +70,7 @@ def options_of(words):
     parser.add_argument("--page", action="store_true", help="draw existing results and run nothing; finished runs are "
         "measured if they are not yet")
     parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report (its "
-        "measured.jsonl, or measured.jsonl.gz of a published one), and run only what is missing")
+        "measured.jsonl, or measured.jsonl.xz of a published one), and run only what is missing")
     parser.add_argument("--facts", metavar="FILE", help="judge these facts; run and measure nothing")
     parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md and README.md's block from facts")
     parser.add_argument("--publish", metavar="DIR", help="also write to DIR what a repository keeps of a report: facts, list "
@@ -307,7 +307,7 @@ def measured_facts(options, lab, labels, experiments):
         expect_runs(lab, [run for _, _, _, run in planned])
     facts = gather(lab, planned, EXPERIMENTS)
     if options.other:
-        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.gz"))
+        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.xz"))
     return facts, planned, tried
 
 

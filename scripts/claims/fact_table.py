@@ -8,7 +8,10 @@ table and nothing else, so they can be tested with planted facts, and a verdict 
 """
 import csv
 import gzip
+import lzma
 import math
+import os
+import zlib
 
 from common.command_line import csv_text
 
@@ -17,6 +20,7 @@ NO_SEED = "-"
 EXACT_CELL = ("exact", "-")  # the cell of facts that no run enters
 RECIPES = ("tuned", "default")  # values of `rate`: the best of the grid, and ./train's own
 AT_BEST = ("rate=tuned", "recipe=best")  # in variants: at the best rate; with the better of two initializations too
+UNREADABLE = OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error  # what reading a file raises
 SIZES = ("mini", "XS", "S", "S (220 steps)", "S (400 steps)", "M")
 
 
@@ -127,13 +131,18 @@ def check_row(cells, experiments):
         raise FactError(f"the seed must be a number or {NO_SEED}, not {cells[4] or 'empty'}")
 
 
+def lines_of(path, newline=None):
+    """The lines of a file, which may be compressed."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(path)[1], open)
+    with opened(path, "rt", encoding="utf-8-sig", newline=newline) as file:  # spreadsheets write a byte order mark
+        return file.readlines()
+
+
 def read_facts(path, experiments=None):
-    """The table of a CSV file, which may be compressed. experiments: the names that may occur, or None."""
-    opened = gzip.open if str(path).endswith(".gz") else open
+    """The table of a CSV file. experiments: the names that may occur, or None."""
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:  # spreadsheets write a byte order mark
-            lines = list(csv.reader(file))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        lines = list(csv.reader(lines_of(path, newline="")))
+    except (*UNREADABLE, csv.Error) as error:
         raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     if not lines or tuple(lines[0]) != COLUMNS:
         raise FactError(f"{path}: line 1 must be {','.join(COLUMNS)}")

@@ -10,7 +10,6 @@ program only, and times on one's own machine. A kill loses at most the line unde
 import ast
 from concurrent.futures import ThreadPoolExecutor
 import functools
-import gzip
 import inspect
 import json
 import math
@@ -23,7 +22,8 @@ from pytorch import model_file
 from common import runs as run_folders
 from claims import probes
 from claims.exact import ALONE
-from claims.fact_table import EXACT_CELL, RECIPES, FactError, Facts, read_facts, seed_order, variant_options, variant_text
+from claims.fact_table import (EXACT_CELL, RECIPES, UNREADABLE, FactError, Facts, lines_of, read_facts, seed_order,
+                               variant_options, variant_text)
 from claims.instruments import INSTRUMENTS
 from claims.measures import MEASURES
 from claims.outliers import OUTLIERS
@@ -95,7 +95,11 @@ class Records:
             self.read(path)
 
     def read(self, path):
-        for line in lines_of(path):
+        try:
+            lines = lines_of(path)
+        except UNREADABLE as error:
+            raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a file of measurements'}") from None
+        for line in lines:
             try:
                 record = json.loads(line)
                 key = record["run"], record["measure"]
@@ -138,15 +142,6 @@ class Records:
                 if file.tell() and not ends_with_newline(self.path):
                     file.write("\n")
                 file.write(line + "\n")
-
-
-def lines_of(path):
-    """The lines of a file, which may be compressed."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
-            return file.readlines()
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise FactError(f"{path}: {getattr(error, 'strerror', None) or 'not a file of measurements'}") from None
 
 
 def ends_with_newline(path):

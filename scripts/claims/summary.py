@@ -1,22 +1,21 @@
-"""Outputs made from facts: facts.csv, verdicts.csv, the page, the table in the terminal, README's section.
+"""Outputs made from facts: facts.csv, verdicts.csv, the page, the table in the terminal, README's section. And grid.txt:
+the command of every run, as `scripts/ablate.sh --grid` takes them.
 
 The first time that an experiment has facts, rules.csv keeps the checksums of the rules that read them.
 
 Writes the part of a report that a repository keeps: enough to redo every verdict, the command of every run, and what
 another report needs to continue.
 
-    facts.csv.gz   the facts that a verdict, a table or a picture of the page reads, every seed
-    measured.jsonl.gz  all that was measured of runs, for `scripts/report.py --continue`
-    grid.txt.gz    every run of the report, as `scripts/ablate.sh --grid` takes them; texts and initial weights
-                   in its lines are those that report.py makes in its folder
-    rules.csv      checksums of the rules, and of the code that judges, when an experiment first had facts
-    verdicts.csv   the verdicts
-    report.html    the page
+    facts.csv.xz       the facts that a verdict, a table or a picture of the page reads, every seed
+    measured.jsonl.xz  all that was measured of runs, for `scripts/report.py --continue`
+    rules.csv          checksums of the rules, and of the code that judges, when an experiment first had facts
+    verdicts.csv       the verdicts
+    report.html        the page
 
 `scripts/report.py --texts` writes figures/ beside them: the pictures of FINDINGS.md, a file each.
 """
 import csv
-import gzip
+import lzma
 import os
 import sys
 
@@ -29,13 +28,13 @@ from claims.verdicts import UNMEASURED, UNTESTED, VERDICTS, cell_name
 
 # ---- what a repository keeps ---------------------------------------------------------------------
 
-FACTS = "facts.csv"
+FACTS, GRID = "facts.csv", "grid.txt"
 
 
 def expect_published(folder):
     """Refuses a folder that has other things in it than a report."""
     names = os.listdir(folder) if os.path.isdir(folder) else [] if not os.path.exists(folder) else [folder]
-    if names and not {"verdicts.csv", "measured.jsonl.gz"} <= set(names):
+    if names and not {"verdicts.csv", "measured.jsonl.xz"} <= set(names):
         raise LabError(f"{folder}: is not a published report (give another --publish)")
 
 
@@ -44,22 +43,20 @@ def is_known(lab, run):
                                  for measure in run.measures)
 
 
-def lists_of_runs(lab, planned, tried):
-    """{file: text} of the runs that the facts rest on, tuning runs included: their commands, and what was measured."""
-    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)] if is_known(lab, run)}
-    lines = [grid_line(name, run, lab.paths) + "\n" for name, run in sorted(runs.items())]
-    return {"grid.txt.gz": compressed("".join(lines)), "measured.jsonl.gz": compressed(lab.records.text(runs))}
+def known_runs(lab, planned, tried):
+    """{name: run} of the runs that the facts rest on, tuning runs included."""
+    runs = {lab.name_of(run): run for run in [*tried, *(run for _, _, _, run in planned)]}
+    return {name: run for name, run in sorted(runs.items()) if is_known(lab, run)}
 
 
 def compressed(text):
-    """The compressed text; the same text gives the same bytes."""
-    return gzip.compress(text.encode(), mtime=0)
+    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def publish(folder, facts, texts):
     """Writes the files to a folder. facts: after all have read them; texts: {file: text}."""
     os.makedirs(folder, exist_ok=True)
-    for name, text in {**texts, f"{FACTS}.gz": compressed(facts_text(facts.that_were_read()))}.items():
+    for name, text in {**texts, f"{FACTS}.xz": compressed(facts_text(facts.that_were_read()))}.items():
         write_whole(os.path.join(folder, name), text)
 
 
@@ -141,6 +138,9 @@ def conclude(options, lab, facts, planned, tried):
     """Writes everything and returns the exit status. tried: the runs that were tuned with."""
     folder = options.out
     write_whole(os.path.join(folder, FACTS), facts_text(facts))
+    runs = known_runs(lab, planned, tried)
+    if runs:
+        write_whole(os.path.join(folder, GRID), "".join(grid_line(name, run, lab.paths) + "\n" for name, run in runs.items()))
     registered = register(os.path.join(folder, RULES), facts, options.other)
     judged = claims.verdicts(facts)
     younger = {claim.id for claim in claims.ALL if claims.rule_is_younger(claim, registered)}
@@ -157,8 +157,9 @@ def conclude(options, lab, facts, planned, tried):
     part = options.only or options.claim or options.facts or options.quick
     unknown = [] if part else claims.unmeasured_canaries(judged)
     if options.publish and not failed and not unknown:
-        publish(options.publish, facts, {**lists_of_runs(lab, planned, tried), "report.html": page.make(contents, published=True),
-                                         "verdicts.csv": verdicts_text(judged), RULES: rules_text(registered)})
+        publish(options.publish, facts, {
+            "measured.jsonl.xz": compressed(lab.records.text(runs)), "report.html": page.make(contents, published=True),
+            "verdicts.csv": verdicts_text(judged), RULES: rules_text(registered)})
     if options.quick:
         print(f"{texts.answers(facts)}\n\n{path}")
         return int(lab.failed > 0)

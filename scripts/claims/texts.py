@@ -1,7 +1,7 @@
 """FINDINGS.md, its pictures, README's "What we found" and tables of losses: written from facts, so that no number in them
 is typed.
 
-    scripts/report.py --texts    from published/facts.csv.gz, and tables from the .csv files beside it
+    scripts/report.py --texts    from published/facts.csv.xz, and tables from the .csv files beside it
 
 README has a block between two marks, of which this is the text, and so have the files of BLOCKS, for tables of
 
@@ -344,7 +344,7 @@ def files_with_blocks(facts, runs):
 
 def published():
     """(facts, number of models) as the repository has them."""
-    return read_facts(os.path.join(PUBLISHED, "facts.csv.gz")), runs_of(os.path.join(PUBLISHED, "measured.jsonl.gz"))
+    return read_facts(os.path.join(PUBLISHED, "facts.csv.xz")), runs_of(os.path.join(PUBLISHED, "measured.jsonl.xz"))
 
 
 def write(facts, runs):

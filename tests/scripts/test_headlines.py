@@ -1,5 +1,4 @@
 """The findings: their rules on planted facts, and FINDINGS.md and README.md against the published facts."""
-import gzip
 import re
 from pathlib import Path
 
@@ -188,9 +187,7 @@ def test_quick_refuses(run, words, complaint):
 
 
 def test_published_commands_name_no_folder_of_a_machine():
-    folder = Path(texts.PUBLISHED)
-    assert not re.search(r"=/", gzip.decompress((folder / "grid.txt.gz").read_bytes()).decode())
-    assert not re.search(r"(corpus|out)=/", (folder / "report.html").read_text())
+    assert not re.search(r"(corpus|out)=/", (Path(texts.PUBLISHED) / "report.html").read_text())
 
 
 def test_committed_texts_follow_from_the_published_facts():

@@ -1,6 +1,7 @@
 """scripts/report.py: a whole report in miniature, a page from given facts, and what it refuses."""
 import fcntl
 import gzip
+import lzma
 import os
 import re
 import shlex
@@ -45,7 +46,7 @@ def expect_refusal(run):
 def read(path):
     """The content of a file, unpacked."""
     data = Path(path).read_bytes()
-    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    return lzma.decompress(data) if Path(path).suffix == ".xz" else data
 
 
 def lines(path):
@@ -115,10 +116,10 @@ def test_what_is_published_has_every_run_and_the_same_verdicts(report, whole):
         report(*MINI, "--out=r", "--page", "--publish=p")
     assert reports.without_pictures(read("p/report.html")) == reports.without_pictures(whole["report.html"])
     assert read("p/verdicts.csv") == whole["verdicts.csv"]
-    assert len(lines("p/facts.csv.gz")) < len(lines("r/facts.csv"))
-    report("report.py", "--facts=p/facts.csv.gz", "--out=again")
+    assert len(lines("p/facts.csv.xz")) < len(lines("r/facts.csv"))
+    report("report.py", "--facts=p/facts.csv.xz", "--out=again")
     assert read("again/verdicts.csv") == whole["verdicts.csv"]
-    listed = dict(line.split(" ", 1) for line in lines("p/grid.txt.gz"))
+    listed = dict(line.split(" ", 1) for line in lines("r/grid.txt"))
     assert sorted(listed) == sorted(path.parent.name for path in ended("r"))
     name, words = listed.popitem()
     report("train", *shlex.split(words), "--out=run")
@@ -130,15 +131,18 @@ def test_another_report_continues_a_published_one(report, expect_refusal, whole)
     """It repeats a run of each norm, and refuses if one has another loss. Runs of which nothing is measured, which E17
     needs, are not run again."""
     report(*MINI, "--out=r", "--page", "--publish=p")
-    report(*MINI, "--only=E17", "--continue=p/measured.jsonl.gz", "--out=next")
+    report(*MINI, "--only=E17", "--continue=p/measured.jsonl.xz", "--out=next")
     assert len(ended("next")) == 4 and b"<dt>Taken over" in read("next/report.html")
     own, first = ([line for line in lines(f"{folder}/facts.csv") if line.startswith("E17,")] for folder in ("next", "r"))
     assert own == first
-    Path("false.jsonl").write_text(re.sub(r'"val_loss": [0-9.]+', '"val_loss": 1', read("p/measured.jsonl.gz").decode()))
+    Path("false.jsonl").write_text(re.sub(r'"val_loss": [0-9.]+', '"val_loss": 1', read("p/measured.jsonl.xz").decode()))
     ending = report(*MINI, "--only=E15", "--continue=false.jsonl", "--out=next", status=1)
     assert "ended at 1 there and at" in ending.err
-    Path("cut.gz").write_bytes(Path("p/measured.jsonl.gz").read_bytes()[:999])
-    for name, why in ("cut.gz", "report: cut.gz: not a file of measurements"), ("p/facts.csv.gz", "has no measurement"):
+    Path("facts.csv.gz").write_bytes(gzip.compress(read("p/facts.csv.xz")))
+    Path("cut.gz").write_bytes(gzip.compress(read("p/measured.jsonl.xz"))[:999])
+    Path("cut.xz").write_bytes(Path("p/measured.jsonl.xz").read_bytes()[:999])
+    for name, why in ("cut.gz", "report: cut.gz: not a file of measurements"), ("facts.csv.gz", "has no measurement"), (
+            "cut.xz", "report: cut.xz: not a file of measurements"):
         assert why in report(*MINI, f"--continue={name}", "--out=next", status=1).err
 
 

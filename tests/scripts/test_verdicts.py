@@ -74,7 +74,7 @@ def test_recipes_are_monotone():
 
 @pytest.mark.sweep
 def test_published_verdicts_are_monotone(scripts, monkeypatch):
-    facts = read_facts(scripts / "claims/published/facts.csv.gz")
+    facts = read_facts(scripts / "claims/published/facts.csv.xz")
     at_99 = {name: one.word for name, one in claims.verdicts(facts).items()}
     narrow = inference.t_quantile
     monkeypatch.setattr(inference, "t_quantile", lambda *words: 1.5 * narrow(*words))
@@ -196,7 +196,7 @@ def test_code_that_judges_is_remembered(tmp_path, monkeypatch):
     monkeypatch.setattr(claims, "code_of", lambda module: f"another {module}")
     assert claims.judged_by_other_code(summary.register(str(path), facts)) == ["E20"]
     (tmp_path / "new").mkdir()
-    taken = summary.register(str(tmp_path / "new/rules.csv"), facts, str(tmp_path / "measured.jsonl.gz"))
+    taken = summary.register(str(tmp_path / "new/rules.csv"), facts, str(tmp_path / "measured.jsonl.xz"))
     assert claims.judged_by_other_code(taken) == ["E20"]
 
 
