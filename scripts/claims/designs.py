@@ -13,11 +13,11 @@ from ablate.selection import rank
 LOSS = ("ending", "curve", "steadiness")
 
 
-def judged(size, label, tuned, variant, options, measures=("ending",), seeds=None):
-    """The runs of a variant at its tuned and at the default rate."""
+def judged(size, label, tuned, variant, options, measures=("ending",), at_default=0):
+    """The runs of a variant at its tuned and at the default rate; at_default: the least number of seeds at the latter."""
     rates = {"default": DEFAULT_RATE, "tuned": tuned(size, **options)}
     for name, rate in rates.items():
-        for seed in size.judged(seeds) if rate is not None else ():
+        for seed in size.judged(at_least=at_default * (name == "default")) if rate is not None else ():
             yield run_of(size, label, {**variant, "rate": name}, seed, measures,
                          learning_rate=rate, **options)
 
@@ -187,7 +187,8 @@ def depth_runs(size, tuned):
     yield from recipes.placed_runs(size, tuned)
     for norm, place in DEPTH_CELLS:
         options = {"norm": norm, "placement": place}
-        yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS)
+        more = 16 if size.full and norm != "none" else 0  # A22 was open with 8
+        yield from judged(size, tuned.label, tuned, {**options, "depth": "base"}, options, LOSS, at_default=more)
         if size.smallest:
             yield from deep_runs(size, tuned.label, options)
     for norm in ("ln", "bn"):
@@ -241,7 +242,7 @@ def outlier_starts(size, tuned, options):
         return
     variant = {name.replace("_norm", ""): word for name, word in options.items()}
     factors = (1, 10, 100, 1000) if size.full else (1, 1000)
-    more = 24 if size.full and size.smallest and options == {"norm": "none"} else 0  # F10 was open with 8
+    more = 40 if size.full and size.smallest and options == {"norm": "none"} else 0  # F10 was open with 8
     for factor, seed in ((factor, seed) for factor in factors for seed in size.judged(at_least=more * (factor in (1, 1000)))):
         run = run_of(size, tuned.label, {**variant, "start": f"x{factor}"}, seed, ("ending",),
                      learning_rate=rate, **options)

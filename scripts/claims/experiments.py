@@ -190,7 +190,8 @@ EXPERIMENTS = [
         "E22", "Three optimizers",
         "Do the differences between norms depend on the optimizer?",
         "AdamW, Muon, or SGD with momentum; norm; initial standard deviation of the matrices and learning rate, tuned as in "
-        "E20. Muon's matrices have the learning rate of the other parameters. SGD decays no weights.",
+        "E20. Muon's matrices have the learning rate of the other parameters, or one of their own (own=rate), tuned together "
+        "with it. SGD decays no weights; AdamW and Muon were tried without decay (decay=off).",
         SMALL_MODELS, recipes.optimizer_runs, core=True, figure=(
             dots("val_loss", optimizer="adamw"), dots("val_loss", optimizer="muon"), dots("val_loss", optimizer="sgd")),
         metrics=("val_loss", "learning_rate", "init_std")),

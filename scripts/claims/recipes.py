@@ -17,8 +17,9 @@ CORE = ("none", "ln", "rms", "bn")  # norms of all sizes
 MORE = ("dyt", "derf")              # those of the smallest one too
 FREE = MORE                         # what E25 is about
 JUDGED, FACTOR_SEEDS = 8, 4         # seeds of E20, E22 and E23, and of E21
-# Of the smallest models in a full report, where fewer left claims open. Those of E5 and E14 were planned after six seeds.
-MORE_SEEDS = {"best": 16, "budgets": 16, "width": 8, "spread": 32, "overfitted": 24}
+# Of the smallest models in a full report, where fewer left claims open: those of E5, E10, E14 and E21's budgets were
+# raised once, after 6, 6, 6 and 16 seeds.
+MORE_SEEDS = {"best": 16, "budgets": 32, "width": 8, "spread": 32, "overfitted": 24, "noise": 32}
 EDGE = QUARTERS[QUARTERS.index(1e-2):QUARTERS.index(1.0) + 1]  # rates among which E20 looks for the largest stable one
 SPREADS = (0, 14, 29)               # by how much the lengths of lines differ, of E5
 NOISE_NORMS = ("none", "ln", "bn")
@@ -159,9 +160,17 @@ def optimizer_rows(size, tuned):
 
 
 def optimizer_runs(size, tuned):
-    """E22: norms at their best recipes, with each optimizer."""
+    """E22: norms at their best recipes, with each optimizer; AdamW and Muon without weight decay too, and Muon with a
+    learning rate of its own for hidden matrices."""
     for norm, name, options, best in optimizer_rows(size, tuned):
-        yield from judged_at(size, tuned.label, {"norm": norm, "optimizer": name}, best, options)
+        variant = {"norm": norm, "optimizer": name}
+        yield from judged_at(size, tuned.label, variant, best, options)
+        if best and name != "sgd" and not size.small:
+            yield from judged_at(size, tuned.label, {**variant, "decay": "off"}, best, {**options, "weight_decay": 0.0})
+        if best and name == "muon":
+            choices = [{"muon_lr": beside(best["learning_rate"], step)} for step in (-2, 0, 2)]
+            own = with_best_rate(size, tuned, best, choices, **options)
+            yield from judged_at(size, tuned.label, {**variant, "own": "rate"}, own, options)
 
 
 def judged_at(size, label, variant, recipe, options, measures=("ending",), what=""):
@@ -303,7 +312,7 @@ def noise_runs(size, tuned):
     """E10: the cost of noise, and LayerNorm in the MLP."""
     for norm in NOISE_NORMS:
         yield from judged_at(size, tuned.label, {"norm": norm, "variant": "plain", "recipe": "best"},
-                             best_of(size, tuned, {"norm": norm}), {"norm": norm}, ("ending", "noise_sweep"))
+                             best_of(size, tuned, {"norm": norm}), {"norm": norm}, ("ending", "noise_sweep"), "noise")
     options = {"norm": "ln", "ffn_norm": "ln"}
     yield from judged_at(size, tuned.label, {"norm": "ln", "variant": "ffn-norm-ln", "recipe": "best"},
                          alone(size, tuned, options), options)

@@ -282,6 +282,25 @@ def test_outliers_are_measured_by_norm_placement_and_optimizer():
     assert all(run.measures == ("ending", "outliers", "rounding") for run in runs)
 
 
+def test_muon_has_a_rate_of_its_own_and_decay_can_be_off():
+    class OwnRate(TextLab):
+        """Losses are lowest where Muon's rate is a third of the others'."""
+        def loss_of(self, run):
+            rate, own = (float(run.options.get(name, 1e-3)) for name in ("learning-rate", "muon-lr"))
+            return super().loss_of(run) + abs(math.log(own / rate * 3)) * ("muon-lr" in run.options)
+
+    found = {}
+    for run in recipes.optimizer_runs(XS, plan.Tuning("text", OwnRate())):
+        found.setdefault(run.variant, []).append(run.options)
+    own = found["norm=bn optimizer=muon own=rate"]
+    assert len(own) == 8 and all(2.5 < one["learning-rate"] / one["muon-lr"] < 4 for one in own)
+    assert not any("muon-lr" in one for one in found["norm=bn optimizer=muon"])
+    for name in ("adamw", "muon"):
+        assert all(one["weight-decay"] == 0 for one in found[f"decay=off norm=ln optimizer={name}"])
+        assert not any("weight-decay" in one for one in found[f"norm=ln optimizer={name}"])
+    assert not any("sgd" in variant and ("own" in variant or "decay" in variant) for variant in found)
+
+
 def test_a_norm_free_kind_gets_the_best_pair_of_alphas():
     class Alphas(TextLab):
         """Losses are lowest with alpha 2 in attention and 0.5 elsewhere, and lower with a learned scale."""
