@@ -307,7 +307,7 @@ def measured_facts(options, lab, labels, experiments):
         expect_runs(lab, [run for _, _, _, run in planned])
     facts = gather(lab, planned, EXPERIMENTS)
     if options.other:
-        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), f"{FACTS}.xz"))
+        add_times(facts, EXPERIMENTS, os.path.join(os.path.dirname(options.other), FACTS))
     return facts, planned, tried
 
 

@@ -20,8 +20,7 @@ import re
 import statistics
 
 from claims import claims, headlines
-from claims.fact_table import read_facts
-from claims.facts import lines_of
+from claims.fact_table import lines_of, read_facts
 from claims.figures import svg_text
 from claims.findings import NORMS, OURS, TEXTS, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
@@ -281,15 +280,16 @@ def not_shown(facts):
             f"- Larger models: the widest have {largest['n-embd']} channels and {largest['n-layer']} layers. Deeper models, of 16 layers, "
             "have 32 channels. Trends over size may end or reverse.",
             f"- Other data: most models read {listed(TEXTS.get(text, text) for text in texts_of(facts))} as characters. More "
-            "texts were used where a sentence says so, by models of size XS and, for norms, of size S. Sub-word models and images were not trained.",
+            "texts were used where a sentence says so, by models of size XS, and of size S where norms are compared. Sub-word models "
+            "and images were not trained.",
             "- Long training: the models read their text at most a few times.",
             "- Costs: the table and the findings compare losses after equal numbers of characters, not times.",
             "- Other optimizers: one finding compares Muon and SGD with AdamW. All others use AdamW.",
             "- Independent tests of every finding: each must meet a criterion. Those for deep models and for running statistics "
             "were changed after the first runs of these models. That for optimizers was written after the first such runs. It holds on the "
             "Russian text, which was added later. The criteria for RMSNorm and for models without "
-            "a norm were about ten texts with one recipe too. They failed on the Chinese text at S, and are now about "
-            "recipes of each text only.",
+            "a norm also compared ten texts with tiny Shakespeare's recipe. They failed on the Chinese text at S. Then this part "
+            "was removed from them.",
             f"- A recipe for each text: the findings on {listed(ONE_TEXT_RECIPES)} use recipes that were tuned on tiny "
             "Shakespeare.",
             "- Other weight decay, warm-up or schedules: all findings use nanoGPT's, except that deep models have no warm-up.", ""]

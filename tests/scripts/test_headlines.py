@@ -128,6 +128,15 @@ def test_a_brief_report_has_no_tuning_runs_to_draw():
     assert list(texts.pictures_of(planted(rates=False))) == list(texts.pictures_of(planted()))
 
 
+def test_a_finding_does_not_need_other_texts():
+    facts = Facts(row for row in planted().rows() if row[0] != "E23")
+    shown = [finding for finding in FINDINGS if headlines.is_measured(finding, facts)]
+    assert {finding.id for finding in shown} >= {"rms", "no-norm"}
+    assert all(finding.evidence(facts) and finding.picture(facts, finding.claim) for finding in shown)
+    text = texts.findings_text(planted(rms_across=0.07), 1)
+    assert "the difference is +0.070 nats on 4 texts. It is largest on C at XS" in text
+
+
 def test_pictures_have_the_finding_as_title():
     pictures = texts.pictures_of(planted())
     assert list(pictures) == [f"{finding.id}.svg" for finding in FINDINGS]

@@ -1,6 +1,8 @@
 """The rules and the tables of scripts/claims/ on planted facts, without a run."""
+import gzip
 import itertools
 import json
+import lzma
 import math
 import re
 from pathlib import Path
@@ -248,6 +250,16 @@ def test_facts_file(tmp_path):
         with pytest.raises(FactError) as error:
             read_facts(path)
         check(str(path) in str(error.value) and "\n" not in str(error.value), error)
+
+
+@pytest.mark.parametrize("end, compress", [(".xz", lzma.compress), (".gz", gzip.compress)])
+def test_times_come_from_the_report_that_is_continued(tmp_path, end, compress):
+    (tmp_path / f"facts.csv{end}").write_bytes(compress(
+        b"experiment,corpus,size,variant,seed,metric,value\nE12,t,XS,norm=ln,1,y,2\nE1,t,XS,norm=ln,1,y,3\n"))
+    facts = Facts()
+    facts_module.add_times(facts, experiments.EXPERIMENTS, str(tmp_path / "facts.csv"))
+    assert [*facts.rows()] == [("E12", "t", "XS", "norm=ln", "1", "y", 2.0)]
+    facts_module.add_times(Facts(), experiments.EXPERIMENTS, str(tmp_path / "none.csv"))
 
 
 def test_tables():
