@@ -109,8 +109,8 @@ const char *pair_options(const struct pair *pair);
    sample of these: at least one of every kind. */
 bool sweep(void);
 
-/* Runs a test on each pair of a list, in one process, and lets go of what it held. Assertions call send_named(), by which one
-   that fails names its pair. */
+/* Runs a test on each pair of a list, in one process, and lets go of what it held. Assertions call
+   send_named(), by which one that fails names its pair. */
 typedef void pair_test(const struct pair *pair);
 void send_named(struct criterion_assert_stats *stat);
 #define criterion_send_assert(stat) send_named(stat)

@@ -32,7 +32,7 @@ static const char *key_of(const struct golden_model *golden, const char *key, co
    does, has the rounding errors of its terms, and these are as large as other gradients. */
 static double typical_gradient(const char *path, const char *key, size_t count,
                                double max_gradient) {
-    real *want = malloc(count * sizeof(real));
+    real *want = hold(count * sizeof(real));
     golden_read(path, key, count, want);
     bool cancels = !in_double() && largest(count, want) < 1e-12 * max_gradient;
     return (cancels ? 1e-1 : 1e-2) * max_gradient;

@@ -2,8 +2,8 @@
    as it was. Rounding is what the source says (model/math/real.h): where the source has operators, a
    product is rounded before the sum, and every form of mul_add() rounds alike. The compiler's flags
    decide this, so these tests fail if a flag is lost, on processors that have a fused multiply-add. The
-   stated errors of exp, erf, tanh and the normal distribution, against libm in double. The clock of the operations: its parts add up to the time that passed, and timing changes no
-   result. */
+   stated errors of exp, erf, tanh and the normal distribution, against libm in double. The clock of
+   the operations: its parts add up to the time that passed, and timing changes no result. */
 #include "data/text/corpus.h"
 #include "model/math/simd.h"
 #include "model/math/vecmath.h"
@@ -273,4 +273,5 @@ Test(profile, prints_a_table_that_adds_up) {
     cr_expect(fabs(all - total) < 1e-4 * PROFILE_PARTS, "%g, not %g", all, total);
     cr_expect(fabs(percents - 100) < 0.1 * PROFILE_PARTS, "%g %%", percents);
     cr_expect(fabs(total - 1e3 * all_parts() / 4) < 1e-3);
+    free(text);
 }
