@@ -60,7 +60,7 @@ struct weighting {
 
 /* Values that forward keeps for each token, and backward between its two halves. */
 struct kept_token {
-    real mean[S], rstd[S], z[S][K]; // z before tanh
+    real mean[S], rstd[S], product[S * K], z[S * K]; // product is z before tanh
     real w[S][K], weight[S][K], dbeta[S];
 };
 
@@ -106,25 +106,26 @@ static const real *stream(const struct connection *c, size_t n, size_t i) {
     return c->previous ? c->previous->buffer[H] + (n * S + i) * c->C : c->x + n * c->C;
 }
 
-/* mean, rstd and z of token n. */
+/* mean, rstd, product and z of token n. */
 static void measure(const struct connection *c, size_t n, struct kept_token *t) {
     const struct weighting *of = c->kind->own;
-    const size_t C = c->C;
-    real *z = t->z[0];
-    for (size_t v = 0, first = 0; v < of->vectors; v++, first += of->joined) {
-        real squares = 0;
-        t->mean[v] = of->constrained ? 0 : row_sum(C, stream(c, n, first)) / (real)C;
-        for (size_t i = 0; i < of->joined; i++)
-            squares += row_squares_about(C, stream(c, n, first + i), t->mean[v]);
-        t->rstd[v] = 1 / sqrt_real(squares / (real)(of->joined * C) + eps);
-        for (size_t k = 0; k < of->rows; k++, z++) {
-            const real *row = c->param[W].value + k * of->joined * C;
-            *z = 0;
-            for (size_t i = 0; i < of->joined; i++)
-                *z += row_dot_about(C, row + i * C, stream(c, n, first + i), t->mean[v]);
-            *z *= t->rstd[v];
+    const size_t C = c->C, joined = of->joined;
+    memset(t->product, 0, sizeof t->product);
+    for (size_t v = 0; v < of->vectors; v++) {
+        real squares = 0, *product = t->product + v * of->rows;
+        t->mean[v] = of->constrained ? 0 : row_sum(C, stream(c, n, v)) / (real)C;
+        for (size_t i = 0; i < joined; i++) {
+            const real *h = stream(c, n, v * joined + i), *row = c->param[W].value + i * C;
+            squares += row_squares_about(C, h, t->mean[v]);
+            for (size_t k = 0; k < of->rows; k++, row += joined * C)
+                product[k] += row_dot_about(C, row, h, t->mean[v]);
         }
+        t->rstd[v] = 1 / sqrt_real(squares / (real)(joined * C) + eps);
+        for (size_t k = 0; k < of->rows; k++) product[k] *= t->rstd[v];
     }
+#pragma omp simd
+    for (size_t k = 0; k < S * K; k++)
+        t->z[k] = of->constrained ? t->product[k] : tanh_real(t->product[k]);
 }
 
 static real start_of(const struct connection *c, size_t i, size_t k) {
@@ -170,8 +171,7 @@ static void weigh(const struct connection *c, struct kept_token *t) {
     for (size_t i = 0; i < S; i++)
         for (size_t k = 0; k < K; k++) {
             real w = *p_at(c->param[ALPHA].value, c->param[BETA].value, i, k) + start_of(c, i, k);
-            const real z = of->constrained ? t->z[i][k] : tanh_real(t->z[i][k]);
-            if (of->vectors) w += c->param[SCALE].value[scale_at(of, k)] * z;
+            if (of->vectors) w += c->param[SCALE].value[scale_at(of, k)] * t->z[i * K + k];
             t->w[i][k] = t->weight[i][k] = w;
         }
     if (of->constrained) constrain(t);
@@ -188,7 +188,7 @@ static void w_backward(const struct connection *c, size_t n, real d[S][K]) {
             *p_at(alpha, beta, i, k) += d[i][k];
             if (!of->vectors) continue;
             const size_t at = scale_at(of, k);
-            const real z = of->constrained ? t->z[i][k] : tanh_real(t->z[i][k]);
+            const real z = t->z[i * K + k];
             c->partial[SCALE][block * c->size[SCALE] + at] += d[i][k] * z;
             d[i][k] *= c->param[SCALE].value[at] * (of->constrained ? 1 : 1 - z * z);
         }
@@ -200,12 +200,12 @@ static void xhat_backward(const struct connection *c, size_t n, size_t i, const 
     const struct weighting *of = c->kind->own;
     const struct kept_token *t = kept_of(c, n);
     const size_t C = c->C, v = i / of->joined;
-    const real mean = t->mean[v], rstd = t->rstd[v], *z = t->z[0] + v * of->rows;
+    const real mean = t->mean[v], rstd = t->rstd[v], *product = t->product + v * of->rows;
     const real *h = stream(c, n, i);
     real centre = 0, along = 0;
     for (size_t k = 0; k < of->rows; k++) {
         centre += dz[k] * c->buffer[MEAN_W][k];
-        along += dz[k] * z[k] / (real)(of->joined * C);
+        along += dz[k] * product[k] / (real)(of->joined * C);
     }
     for (size_t k = 0; k < of->rows; k++) {
         const size_t at = (k * of->joined + i % of->joined) * C;
@@ -290,13 +290,15 @@ static void write_backward(const struct connection *c, struct range rows, real *
 static void streams_backward(const struct connection *c, const struct kept_token *t, real *dto,
                              const real *du) {
     const size_t C = c->C;
+    real weight[S][K]; // a copy that no store below can change
+    memcpy(weight, t->weight, sizeof weight);
 #pragma omp simd
     for (size_t l = 0; l < C; l++) {
         real to[S];
         for (size_t j = 0; j < S; j++) to[j] = c->a * dto[j * C + l];
         for (size_t i = 0; i < S; i++) {
-            real d = t->weight[i][0] * du[l];
-            for (size_t j = 0; j < S; j++) d = mul_add(t->weight[i][j + 1], to[j], d);
+            real d = weight[i][0] * du[l];
+            for (size_t j = 0; j < S; j++) d = mul_add(weight[i][j + 1], to[j], d);
             dto[i * C + l] = d;
         }
     }
