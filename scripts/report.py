@@ -161,10 +161,11 @@ def corpora_of(options, experiments):
 
 def plan_all(lab, labels, experiments, options, sizes, tuning=Tuning):
     """([(experiment, size, label, run)], {name: run} of what has to be run, [run] of what is tuned with). Only
-    the first text is for all experiments; the core ones take every text. sizes: their names, or none for all."""
+    the first text is for all experiments; those that are run everywhere take every text. sizes: their names, or none
+    for all."""
     planned, missing, tried = [], {}, []
     for place, label in enumerate(labels):
-        for experiment in experiments if place == 0 else [one for one in experiments if one.core]:
+        for experiment in experiments if place == 0 else [one for one in experiments if one.everywhere]:
             for size in experiment.sizes(options.level, sizes):
                 size = replace(size, seeds=options.seeds or size.seeds,
                                long=options.long and size.name == FULL_SIZES[-1])

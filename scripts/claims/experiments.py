@@ -27,7 +27,7 @@ EXPERIMENTS = [
         "norm; learning rate; initialization, depth and width; training without clipping and without "
         "warm-up. Weights, batches and steps of a seed are the same.",
         SMALL_MODELS + " The grid of learning rates is coarse, so factors between learning rates are too.",
-        designs.norm_runs, core=True, figure=(
+        designs.norm_runs, large=True, everywhere=True, figure=(
             dots("val_loss", rate="tuned", width=None), dots("val_loss", recipe="best"), course("bn", "ln"),
             lines("width", "val_loss", rate="tuned"),
             lines("rate", "val_loss", depth="base", recipe=None), dots("rate_sensitivity"),
@@ -173,7 +173,7 @@ EXPERIMENTS = [
         "matters most?",
         "norm; initial standard deviation of the matrices; learning rate; placement of LayerNorm. Recipes are tuned on "
         "other seeds and on a held-out tenth of the training split, with the same number of trials for each norm.",
-        SMALL_MODELS, recipes.recipe_runs, core=True, figure=(
+        SMALL_MODELS, recipes.recipe_runs, large=True, everywhere=True, figure=(
             dots("val_loss", recipe=True), lines("rate", "val_loss", line="init", norm="ln", placement=None),
             lines("rate", "val_loss", line="init", norm="bn"), lines("rate", "val_loss", line="init", norm="none")),
         metrics=("val_loss", "learning_rate", "init_std", "gradient_cv", "clipped", "accuracy")),
@@ -182,8 +182,9 @@ EXPERIMENTS = [
         "Does the gap between norms change with width, with depth, with context or with training?",
         "one option at a time, starting from the best recipe of each size and norm: channels, layers, characters per "
         "sequence, updates. Each run is annealed separately.",
-        SMALL_MODELS + " At S the learning rate is that of the recipe; at XS it is tuned again for each value.",
-        recipes.factor_runs, figure=(
+        SMALL_MODELS + " The learning rate is tuned again for each value. At M only LayerNorm and BatchNorm are trained, for 1000 to "
+        "10000 updates.",
+        recipes.factor_runs, large=True, figure=(
             lines("width", "val_loss"), lines("depth", "val_loss"), lines("context", "val_loss"),
             lines("updates", "val_loss")), metrics=("val_loss", "learning_rate")),
     Experiment(
@@ -192,7 +193,7 @@ EXPERIMENTS = [
         "AdamW, Muon, or SGD with momentum; norm; initial standard deviation of the matrices and learning rate, tuned as in "
         "E20. Muon's matrices have the learning rate of the other parameters, or one of their own (own=rate), tuned together "
         "with it. SGD decays no weights; AdamW and Muon were tried without decay (decay=off).",
-        SMALL_MODELS, recipes.optimizer_runs, core=True, figure=(
+        SMALL_MODELS, recipes.optimizer_runs, large=True, everywhere=True, figure=(
             dots("val_loss", optimizer="adamw"), dots("val_loss", optimizer="muon"), dots("val_loss", optimizer="sgd")),
         metrics=("val_loss", "learning_rate", "init_std")),
     Experiment(

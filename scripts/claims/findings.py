@@ -87,6 +87,12 @@ ASKED = [(name, difference("E20", "val_loss", a, b, at="recipe=best")) for name,
     ("no norm − LayerNorm", "norm=none", "norm=ln"), ("Pre-LN − Post-LN", "norm=ln", "norm=ln placement=post"))]
 
 
+def listed(words, last="and"):
+    """"a, b and c"."""
+    words = list(words)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
 # ---- numbers -------------------------------------------------------------------------------------
 
 def number(value):

@@ -1,5 +1,6 @@
 """The pictures of FINDINGS.md: each has its finding as title. SVG with text as text; the same facts give the same
 bytes."""
+from dataclasses import dataclass
 import math
 
 from matplotlib.figure import Figure
@@ -32,6 +33,26 @@ def margin_over(gain, gap, sign):
                            if seed in second.seeds})
     return Quantity(f"[{gain.text}] - {'' if sign > 0 else '-'}[{gap.text}]", gain.experiment,
                     (*gain.needs, *gap.needs), compute, gain.unit)
+
+
+@dataclass(frozen=True)
+class Growth(Quantity):
+    """By how much a quantity is larger at a size than at the next smaller one of the same text, seed by seed. It is not
+    defined at the smallest size. Seeds of different sizes share only their number."""
+    of: Quantity = None
+
+    def estimate(self, facts, cell):
+        sizes = [one for one in estimates(self.of, facts) if one[0] == cell[0]]
+        place = sizes.index(cell) if cell in sizes else 0
+        if place == 0:
+            return None
+        now, before = (self.of.estimate(facts, one).seeds for one in (cell, sizes[place - 1]))
+        return over_seeds({seed: now[seed] - before[seed] for seed in now if seed in before})
+
+
+def growth(quantity):
+    return Growth(f"[{quantity.text}] - the same at the next smaller size", quantity.experiment, quantity.needs,
+                  quantity.compute, quantity.unit, of=quantity)
 
 
 def estimates(quantity, facts):

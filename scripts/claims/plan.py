@@ -112,8 +112,9 @@ FULL_SIZES = tuple(size.name for size in FULL)
 class Experiment:
     """runs(size, tuned): the Runs, in any order; tuned(size, **options) is the best learning rate, or
     None as long as it is not known. alone: measurements that need no run: alone(lab) gives rows (variant,
-    seed, metric, value). core: whether it is run at all sizes. across: whether it compares texts, so that a fact's text is
-    that of its run. timed: whether its facts are times.
+    seed, metric, value). large: whether it is run at the largest size too. everywhere: whether it is run on every text,
+    and not on the first one only. across: whether it compares texts, so that a fact's text is that of its run. timed:
+    whether its facts are times.
     figure: (function of figures.py, its arguments)."""
     id: str
     title: str
@@ -122,7 +123,8 @@ class Experiment:
     cannot: str
     runs: Callable = lambda size, tuned: ()
     alone: tuple = ()
-    core: bool = False
+    large: bool = False
+    everywhere: bool = False
     across: bool = False
     timed: bool = False
     figure: tuple = ()
@@ -131,7 +133,7 @@ class Experiment:
     def sizes(self, level, names=None):
         """The sizes of a level, smallest first; names: only those, None for all."""
         core, others = LEVELS[level]
-        return [size for size in (core if self.core else others) if names is None or size.name in names]
+        return [size for size in (core if self.large else others) if names is None or size.name in names]
 
 
 def run_of(size, label, variant, seed, measures, **options):

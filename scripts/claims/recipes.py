@@ -36,6 +36,7 @@ LOWER_RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # for deep models and small batche
 # What E21 varies: {option: (its name in variants, its values)}.
 FACTORS = {"n_embd": ("width", (32, 64, 128)), "n_layer": ("depth", (1, 2, 4, 8)),
            "block_size": ("context", (32, 64, 128)), "max_iters": ("updates", (500, 1000, 2000, 4000))}
+LARGE_NORMS, LARGE_UPDATES = ("ln", "bn"), (1000, 2000, 5000, 10000)  # what E21 trains at M
 BUDGETS = (50, 70, 90, 100)  # per cent of the updates, each annealed by itself
 # E22's optimizers beside AdamW, with the grid of their learning rates, none for AdamW's. SGD decays no weights: decay
 # acts as rate x decay, and SGD's rates are a hundred times as large.
@@ -118,16 +119,18 @@ def variant_of(options, std, rate):
 
 def factor_runs(size, tuned):
     """E21: the norms of all sizes at their best recipes, with one option at a time at other values; and LayerNorm in
-    both placements and no norm with fewer updates."""
-    for norm in CORE:
+    both placements and no norm with fewer updates. At M only two norms, and only the number of updates."""
+    at_m = size.name == "M"
+    factors = {"max_iters": ("updates", LARGE_UPDATES)} if at_m else FACTORS
+    for norm in LARGE_NORMS if at_m else CORE:
         options = {"norm": norm}
         best = best_of(size, tuned, options)
-        for option, (name, values) in FACTORS.items() if best and not size.small else ():
+        for option, (name, values) in factors.items() if best and not size.small else ():
             for value in values:
                 recipe = at_value(size, tuned, {**options, **best, option: value})
                 for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, name)) if recipe else ():
                     yield run_of(size, tuned.label, {**options, name: value}, seed, ("ending",), **recipe)
-    for options in ({"norm": "none"}, {"norm": "ln"}, POST):
+    for options in ({"norm": "none"}, {"norm": "ln"}, POST) if not at_m else ():
         best = best_of(size, tuned, options) if options != POST or not size.small else None
         for part in BUDGETS if best else ():
             for seed in size.judged(FACTOR_SEEDS, at_least=more_seeds(size, "budgets")):
@@ -136,10 +139,7 @@ def factor_runs(size, tuned):
 
 
 def at_value(size, tuned, options):
-    """The options with their best learning rate: of the recipe's, and of those half a decade away. Large models keep
-    the recipe's."""
-    if size.coarse:
-        return options
+    """The options with their best learning rate: of the recipe's, and of those half a decade away."""
     rest = {name: value for name, value in options.items() if name != "learning_rate"}
     rate = tuned(replace(size, tuning=1), rates=[beside(options["learning_rate"], step) for step in (-2, 0, 2)],
                  hold_out=HELD_OUT, **rest)

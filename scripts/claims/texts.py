@@ -22,7 +22,7 @@ import statistics
 from claims import claims, headlines
 from claims.fact_table import lines_of, read_facts
 from claims.figures import svg_text
-from claims.findings import NORMS, OURS, TEXTS, most_asked
+from claims.findings import NORMS, OURS, TEXTS, listed, most_asked
 from claims.headlines import BEST, FINDINGS, NORMS_AT, FindingError, estimates, expect
 from claims.inference import CONFIDENCE, MARGIN, t_interval
 from claims.plan import LEVELS
@@ -43,12 +43,6 @@ PLACES = {"norm=ln": "Pre-LN", "norm=ln placement=post": "Post-LN"}
 def runs_of(path):
     """The number of models whose end was measured."""
     return len({record["run"] for record in map(json.loads, lines_of(path)) if record["measure"] == "ending"})
-
-
-def listed(words, last="and"):
-    """"a, b and c"."""
-    words = list(words)
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def texts_of(facts):

@@ -23,7 +23,7 @@ def series(facts, experiment, cell, metric, variant, mean):
 
 
 GOOD = {"bn": BN, "gain": 0.2, "one": 1.0, "leak": 1.3, "cost": 0.6, "rms": 0.0, "none": 0.05, "none_default": 0.4, "own": 0.01, "muon": -0.06,
-        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "none_across": 0.03, "tuned_one": 1.1, "tuned_four": 0.0, "tuned_cost": 0.7,
+        "sgd": 0.08, "sgd_bn": -0.01, "rms_across": 0.0, "bn_across": BN, "none_across": 0.03, "tuned_one": 1.1, "tuned_four": 0.0, "tuned_cost": 0.7,
         "tuned_cost_bn": 0.0, "deep": {("pre", "xavier"): -0.6, ("post", "xavier"): 0.05, ("pre", "0.08"): -0.9, ("post", "0.08"): -0.85},
         "tuned_own": 0.02, "rates": True}
 OTHERS = ("c", "german", "kjv", "tinyshakespeare")
@@ -46,8 +46,10 @@ def planted(**more):
                     for rate in ("0.01", "0.03"):
                         facts.add("E20", text, size, f"init={start} norm={norm} rate={rate}", 101, "val_loss", 2.1)
     for text in OTHERS:
-        for norm, gap in {"ln": 0, "rms": given["rms_across"], "bn": 0, "none": given["none_across"]}.items():
-            series(facts, "E23", (text, "XS"), "val_loss", f"norm={norm}", 2 + gap)
+        for size in SIZES[:2]:
+            gaps = {"ln": 0, "rms": given["rms_across"], "bn": given["bn_across"][size], "none": given["none_across"]}
+            for norm, gap in gaps.items():
+                series(facts, "E23", (text, size), "val_loss", f"norm={norm}", 2 + gap)
         plant_on_text(facts, (text, "XS"), given)
     for norm in ("ln", "rms", "bn", "none"):
         gains = {"adamw": 0, "muon": given["muon"], "sgd": given["sgd_bn" if norm == "bn" else "sgd"]}
@@ -95,10 +97,10 @@ def test_every_finding_holds_where_it_was_planted():
 @pytest.mark.parametrize("finding, wrong", [
     ("no-norm", {"none": 0.15}), ("no-norm", {"none_default": 0.05}),
     ("recipe", {"gain": 0.05}), ("batch", {"one": 0.05}), ("batch", {"leak": 0.01}), ("outlier", {"cost": 0.05}),
-    ("rms", {"rms": 0.05}),
-    ("optimizer", {"muon": 0.01}), ("optimizer", {"sgd": -0.01}), ("optimizer", {"sgd_bn": 0.09}), ("running", {"own": -0.3}),
+    ("rms", {"rms": 0.05}), ("size", {"bn": {**BN, "M": 0.01}}), ("size", {"bn_across": {**BN, "S": -0.03}}),
+    ("optimizer", {"muon": 0.01}), ("optimizer", {"sgd": -0.01}), ("optimizer", {"sgd_bn": 0.09}), ("batch", {"own": -0.3}),
     ("batch", {"tuned_one": 0.05}), ("batch", {"tuned_four": 0.2}), ("outlier", {"tuned_cost": 0.05}),
-    ("outlier", {"tuned_cost_bn": 0.05}), ("running", {"tuned_own": -0.2}),
+    ("outlier", {"tuned_cost_bn": 0.05}), ("batch", {"tuned_own": -0.2}),
     *[("deep", {"deep": {**GOOD["deep"], one: wrong}}) for one, wrong in (
         (("post", "xavier"), -0.55), (("post", "0.08"), -0.75), (("pre", "xavier"), 0.0))]])
 def test_a_finding_whose_rule_fails_is_named(finding, wrong):
