@@ -70,30 +70,37 @@ const struct placement placements[] = {
      "(8L)^(1/4) times smaller",
      "Wang et al. 2022, figure 2 (arXiv:2203.00555)", .post = true, .fixed = true, .a = deepnorm_a,
      .initial = deepnorm_initial},
-    {"mix", "the first --mix-fraction of the layers post, the others pre",
+    {"mix",
+     "the first --mix-fraction of the layers as post, the others as pre; N before the "
+     "head",
      "Li, Yin and Liu 2024, Mix-LN (arXiv:2412.13795)", .final = true, .of_layer = mixed,
      .options = "mix-fraction"},
     {"residual",
-     "N(x + F(x)) and r + F(x), with a second stream r, initially the embedding; x + N(r) before "
-     "the head",
+     "x becomes N(x + F(x)), and a second stream r, initially the embedding, becomes r "
+     "+ F(x); the head reads x + N(r)",
      "Xie et al. 2023, ResiDual (arXiv:2304.14802)", .post = true, .final = true,
      .connection = "residual", .fixed = true},
     {"keel", "N(a x + F(N(x))), a = 2L, the number of sub-layers",
      "Chen and Wei 2026, equation 8, KEEL (arXiv:2601.19895)", .pre = true, .post = true,
      .a = sublayers},
-    {"lns", "x + F(N(x) / sqrt(l)), l = 1, 2, ... L, N before the head",
+    {"lns", "x + F(N(x) / sqrt(l)), N before the head",
      "Sun et al. 2025, LayerNorm scaling (arXiv:2502.05795)", .pre = true, .final = true,
      .s = inverse_root},
     {"siamese",
-     "N(x + z / sqrt(2l)) and r + z, z = F(N(x + N(r))), with a second stream r, initially the "
-     "embedding; N after the embedding, N(x + N(r)) before the head",
+     "z = F(N(x + N(r))); x becomes N(x + z / sqrt(2l)), and a second stream r, "
+     "initially the embedding, becomes r + z; N after the embedding; the head reads N(x "
+     "+ N(r))",
      "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code", .pre = true, .post = true,
      .final = true, .embedding = true, .connection = "siamese", .fixed = true,
      .b = inverse_root_of_sublayers},
-    {"hybrid", "attention N(x + F(x)) with norms of q, k and v, MLP x + F(x), N before the head",
+    {"hybrid",
+     "attention: N(x + F(x)), with norms of queries, keys and values; MLP: x + F(x); N "
+     "before the head",
      "Zhuo et al. 2025, HybridNorm (arXiv:2503.04598)", .final = true, .qkv = true, .attn = "post",
      .ffn = "bare"},
-    {"hybrid-star", "the first layer pre, the others hybrid, all with norms of q, k and v",
+    {"hybrid-star",
+     "the first layer as pre, the others as hybrid, all with norms of queries, keys and "
+     "values; N before the head",
      "Zhuo et al. 2025, HybridNorm* (arXiv:2503.04598)", .final = true, .qkv = true,
      .of_layer = first_pre},
     {"bare", "x + F(x), N before the head only", "for comparison, and for --placement-ffn",
@@ -108,21 +115,22 @@ const struct placement placements[] = {
      "Touvron et al. 2021, CaiT (arXiv:2103.17239)", .pre = true, .final = true,
      .connection = "layerscale"},
     {"tfixup",
-     "x + F(x); initial embeddings, and weights of values, MLP and attention's output, are "
-     "(6L)^(1/4) times smaller",
+     "x + F(x); initial embeddings, and weights of values, MLP and attention's output, "
+     "are (6L)^(1/4) times smaller",
      "Huang et al. 2020, T-Fixup (ICML 2020), for layers without cross-attention",
      .initial = tfixup_initial, .initial_embedding = tfixup_embedding},
-    {"dsinit", "N(x + F(x)); initial weights of layer l = 1, 2, ... L are sqrt(l) times smaller",
+    {"dsinit", "N(x + F(x)); initial weights of layer l are sqrt(l) times smaller",
      "Zhang, Titov and Sennrich 2019, DS-Init (arXiv:1908.11365)", .post = true,
      .initial = dsinit_initial, .initial_qk = true},
     {"admin",
-     "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first sub-layer, "
-     "and in each other one the sum of the variances of the embedding and of all earlier F in the "
-     "first batch",
+     "N(omega x + F(x)), C learned numbers omega; initially omega^2 is 1 in the first "
+     "sub-layer, and in later ones the variance of the embedding plus the variances of "
+     "all earlier F(x), in the first batch",
      "Liu et al. 2020, Admin (arXiv:2004.08249)", .post = true, .connection = "admin"},
     {"ngpt",
-     "N(x + lambda (N(F(x)) - x)), N without gamma; learned factors g multiply N(q), N(k), hidden "
-     "units and logits; lambda is learned, initially 0.05; weight vectors have unit length",
+     "N(x + lambda (N(F(x)) - x)), N without gamma; lambda is learned, initially 0.05; "
+     "learned factors multiply N(queries), N(keys), hidden units and logits; weight "
+     "vectors have unit length",
      "Loshchilov et al. 2024, nGPT (arXiv:2410.01131), with --norm=scale --bias=off", .out = true,
      .post = true, .embedding = true, .plain = true, .qk = true, .gains = true, .unit = true,
      .connection = "interpolate", .fixed = true},

@@ -39,9 +39,7 @@ static void describe(const struct manual *m, const struct option *o, char *text)
         snprintf(text + used, OPTION_NOTE - used, ", range %g to %g", o->min, o->max);
 }
 
-/* Writes `text` in lines of at most WIDTH columns, of which the first `indent` are blank. The
-   cursor is already at column `indent` of the first line. */
-static void put_wrapped(FILE *file, const char *text, size_t indent) {
+void options_help_wrapped(FILE *file, const char *text, size_t indent) {
     size_t column = indent;
     for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
         size_t length = strcspn(word, " ");
@@ -90,7 +88,7 @@ static void put_row(FILE *file, bool roff, const char *form, const char *text, s
         fprintf(file, "  %s\n%*s", form, (int)indent, "");
     else
         fprintf(file, "  %-*s", (int)indent - 2, form);
-    put_wrapped(file, text, indent);
+    options_help_wrapped(file, text, indent);
 }
 
 static void put_option(const struct manual *m, const struct option *o, bool roff, FILE *file) {
@@ -104,6 +102,7 @@ static void put_option(const struct manual *m, const struct option *o, bool roff
 static void put_topic(const struct manual *m, const struct option *heading, bool roff, FILE *file) {
     char text[OPTION_NOTE];
     const char *name;
+    bool listed = false;
     fprintf(file, roff ? ".SS %s\n" : "%s:\n", heading->help);
     for (const struct option *o = heading + 1; o->kind != OPTION_HEADING && o->kind != OPTION_END;
          o++)
@@ -114,7 +113,15 @@ static void put_topic(const struct manual *m, const struct option *heading, bool
             fprintf(file, roff ? ".PP\n%s is one of:\n" : "\n  %s is one of:\n",
                     o && o->metavar ? o->metavar : "It");
         put_row(file, roff, name, text, 28);
+        listed = true;
     }
+    if (!listed) return;
+    fputs(roff ? ".PP\n" : "  ", file);
+    if (roff)
+        put_roff(file, m->symbols(heading->name));
+    else
+        options_help_wrapped(file, m->symbols(heading->name), 2);
+    if (roff) fputc('\n', file);
 }
 
 /* The values of a choice, for a form that shows a placeholder instead. */
@@ -129,7 +136,7 @@ static void put_values(const struct option *o, FILE *file) {
             used += (size_t)snprintf(text + used, sizeof text - used, " (%s)", synonym);
     }
     fputs("\n  ", file);
-    put_wrapped(file, text, 2);
+    options_help_wrapped(file, text, 2);
 }
 
 /* The names of all topics, separated by blanks. */
@@ -143,7 +150,7 @@ static void topics_text(const struct option *table, char *text, size_t size) {
 static void put_first_page(const struct manual *m, FILE *file) {
     char form[OPTION_FORM], text[OPTION_NOTE];
     fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
-    put_wrapped(file, m->introduction, 0);
+    options_help_wrapped(file, m->introduction, 0);
     fputc('\n', file);
     for (const struct option *o = m->table; o->kind != OPTION_END; o++) {
         if (!o->basic) continue;
@@ -156,7 +163,7 @@ static void put_first_page(const struct manual *m, FILE *file) {
     }
     fputs("\nMore: --help=TOPIC, --help=OPTION for one option, --help=all. Topics:\n  ", file);
     topics_text(m->table, text, sizeof text);
-    put_wrapped(file, text + strlen("all "), 2);
+    options_help_wrapped(file, text + strlen("all "), 2);
 }
 
 static _Noreturn void unknown_topic(const struct option *table, const char *topic) {
@@ -170,8 +177,11 @@ static _Noreturn void unknown_topic(const struct option *table, const char *topi
         hint ? hint : "", hint ? " " : "", topics);
 }
 
-static const char conditions[] =
-    "An option has an effect only under its conditions (\"only with X\", \"only without X\").";
+static const char conditions[] = "Where the help says \"only with X\" or \"only without X\", the "
+                                 "option has an effect only if all of "
+                                 "these conditions hold. The condition --NAME=A|B holds if this "
+                                 "option, or one that overrides it at "
+                                 "a single site, is A or B.";
 
 static void put_man(const struct manual *m, FILE *file) {
     fputs(".TH ", file);
@@ -274,8 +284,8 @@ void options_help(const struct manual *m, const char *topic, FILE *file) {
         put_completion(m, file);
     } else if (!strcmp(topic, "all")) {
         fprintf(file, "Usage: %s [OPTION]... [CORPUS]\n", m->command);
-        put_wrapped(file, m->introduction, 0);
-        put_wrapped(file, conditions, 0);
+        options_help_wrapped(file, m->introduction, 0);
+        options_help_wrapped(file, conditions, 0);
         for (heading = m->table; heading->kind != OPTION_END; heading++) {
             if (heading->kind != OPTION_HEADING) continue;
             fputc('\n', file);

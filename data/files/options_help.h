@@ -17,6 +17,7 @@ struct manual {
     /* The name of entry i of the list at the end of a topic, with its explanation in `text`; NULL
        after the last. */
     const char *(*entry)(const char *topic, int64_t i, char *text, size_t size);
+    const char *(*symbols)(const char *topic); // what the symbols of this list mean
     /* Ends of the man page: pairs of a title and a text, ended by NULL. */
     const char *const (*sections)[2];
 };
@@ -25,5 +26,9 @@ struct manual {
    page, "all" for all topics, "man" for the man page or "completion" for the script for bash. Dies
    with status 2 if it is none of these. */
 void options_help(const struct manual *manual, const char *topic, FILE *file);
+
+/* Writes `text` in lines of at most 79 columns, of which the first `indent` are blank. The cursor
+   is already at column `indent` of the first line. */
+void options_help_wrapped(FILE *file, const char *text, size_t indent);
 
 #endif

@@ -145,9 +145,9 @@ static const struct connection_functions attnres = {.attach = attach,
 
 const struct connection_kind connection_attnres = {
     .name = "attnres",
-    .formula = "u = sum_i alpha_i v_i, v_0 = x, then v_i = b f of each earlier sub-layer, "
-               "alpha = softmax of w N(v_i), w learned, N without gamma; the head's input is "
-               "another such sum",
+    .formula = "u = sum_i alpha_i v_i; v_0 is the first sub-layer's x, and each earlier sub-layer "
+               "adds v_i = b f; alpha is the softmax of w N(v_i), w learned, N without gamma; the "
+               "head reads another such sum",
     .source = "Kimi Team 2026, Attention Residuals (arXiv:2603.15031)",
     .streams = true,
     .without_post = true,

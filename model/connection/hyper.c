@@ -363,9 +363,8 @@ static const struct connection_functions hyper = {.attach = attach,
 
 const struct connection_kind connection_hyper = {
     .name = "hyper",
-    .formula =
-        "4 streams H_j; u = sum_i alpha_i0 H_i, new H_j = a sum_i alpha_ij H_i + beta_j b f, alpha "
-        "and beta are learned functions of the token; sum_j H_j before the head",
+    .formula = "4 streams H_j; u = sum_i alpha_i0 H_i, new H_j = a sum_i alpha_ij H_i + beta_j b "
+               "f, alpha and beta are learned functions of the token; the head reads sum_j H_j",
     .source = "Zhu et al. 2024, dynamic hyper-connections (arXiv:2409.19606)",
     .streams = true,
     .without_post = true,
@@ -375,7 +374,7 @@ const struct connection_kind connection_hyper = {
 
 const struct connection_kind connection_hyper_static = {
     .name = "hyper-static",
-    .formula = "hyper with alpha and beta that are the same for all tokens",
+    .formula = "as hyper, but alpha and beta are learned numbers, the same for all tokens",
     .source = "Zhu et al. 2024, static hyper-connections (arXiv:2409.19606)",
     .streams = true,
     .without_post = true,
@@ -385,8 +384,8 @@ const struct connection_kind connection_hyper_static = {
 
 const struct connection_kind connection_mhc = {
     .name = "mhc",
-    .formula = "hyper with alpha_i0 between 0 and 1, beta between 0 and 2, and doubly stochastic "
-               "alpha_ij; all of them are learned functions of all streams of the token",
+    .formula = "as hyper, with alpha_i0 between 0 and 1, beta_j between 0 and 2, and a doubly "
+               "stochastic matrix alpha_ij; they are learned functions of all streams of the token",
     .source = "Xie et al. 2025, manifold-constrained hyper-connections (arXiv:2512.24880)",
     .streams = true,
     .without_post = true,

@@ -95,8 +95,8 @@ static double admin_next(const struct connection *c, const struct tokens *tokens
 const struct connection_kind connection_admin = {
     .name = "admin",
     .formula = "omega a x + b f, C learned numbers omega; initially omega^2 is 1 in the first "
-               "sub-layer, and in each other one the sum of the variances of the embedding and of "
-               "all earlier f in the first batch",
+               "sub-layer, and in later ones the variance of the embedding plus the variances of "
+               "all earlier f, in the first batch",
     .source = "Liu et al. 2020, Admin (arXiv:2004.08249)",
     .functions = &lambda_functions,
     .own = &(const struct lambda_form){.x1 = 1,

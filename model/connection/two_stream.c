@@ -85,9 +85,8 @@ static const struct connection_functions two_stream = {.attach = attach,
 
 const struct connection_kind connection_residual = {
     .name = "residual",
-    .formula =
-        "a x + b f and r + f, with a second stream r, initially the embedding; x + N(r) before "
-        "the head",
+    .formula = "a x + b f, and a second stream r, initially the embedding, becomes r + f; the "
+               "head reads x + N(r)",
     .source = "Xie et al. 2023, ResiDual (arXiv:2304.14802)",
     .final = true,
     .streams = true,
@@ -96,9 +95,8 @@ const struct connection_kind connection_residual = {
 
 const struct connection_kind connection_siamese = {
     .name = "siamese",
-    .formula = "u = x + N(r); x becomes a x + b f and the second stream r, initially the "
-               "embedding, r + f; "
-               "x + N(r) before the head",
+    .formula = "u = x + N(r); x becomes a x + b f, and a second stream r, initially the "
+               "embedding, becomes r + f; the head reads x + N(r)",
     .source = "Li et al. 2026, SiameseNorm (arXiv:2602.08064), the authors' code",
     .norm = "second",
     .streams = true,

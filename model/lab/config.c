@@ -41,11 +41,8 @@ static const struct option rows_after_norms[] = {
     {"placement", OPTION_HEADING, .help = "Placement of the norms"},
     {"placement", OPTION_CHOICE, AT(model.placement), "pre", .choice = placement_choice,
      .synonym = placement_synonym, .scope = OPTION_OF_MODEL, .metavar = "PLACEMENT", .basic = true,
-     .help =
-         "where norms are: pre, post or another; pre (--preln) puts them before each "
-         "sub-layer, post (--postln) after each addition. In formulas, N is a norm, F a "
-         "sub-layer, x its input, l = 1 ... L the layer, C the number of channels, and the head "
-         "is the output layer"},
+     .help = "where norms are: pre, post or another; pre (--preln) puts them before each "
+             "sub-layer, post (--postln) after each addition. See --help=placement"},
     {"preln", OPTION_ALIAS, .start = "placement=pre",
      .help = "put norms before each sub-layer; short for --placement=pre"},
     {"postln", OPTION_ALIAS, .start = "placement=post",
@@ -53,73 +50,72 @@ static const struct option rows_after_norms[] = {
     {"placement-attn", OPTION_CHOICE, AT(model.site_placement[SITE_ATTENTION]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the attention sub-layers only: norms, constant factors and initial "
-             "weights; auto: --placement, which always decides the norms after the "
-             "embedding and before the output layer. residual, siamese and ngpt cannot be mixed "
-             "with another placement"},
+     .help = "placement of the attention sub-layers: their norms, constant factors and initial "
+             "weights; auto: --placement. The norms after the embedding and before the output "
+             "layer always follow --placement. residual, siamese and ngpt cannot be mixed with "
+             "another placement"},
     {"placement-ffn", OPTION_CHOICE, AT(model.site_placement[SITE_FFN]), "auto",
      .choice = site_placement_choice, .synonym = site_placement_synonym, .scope = OPTION_OF_MODEL,
      .metavar = "auto|PLACEMENT",
-     .help = "placement for the MLP sub-layers only: norms, constant factors and initial weights; "
-             "auto: --placement. residual, siamese and ngpt cannot be mixed with another "
-             "placement"},
+     .help = "placement of the MLP sub-layers: their norms, constant factors and initial "
+             "weights; auto: --placement. residual, siamese and ngpt cannot be mixed with "
+             "another placement"},
     {"final-norm", OPTION_CHOICE, AT(model.final_norm), "auto",
      NAMES([FINAL_NORM_AUTO] = "auto", [FINAL_NORM_ON] = "on", [FINAL_NORM_OFF] = "off"),
      .scope = OPTION_OF_MODEL,
      .help = "put a norm before the output layer; auto: where the placement requires it"},
     {"mix-fraction", OPTION_REAL, AT(model.mix_fraction), "0.25", RANGE(0, 1),
      .scope = OPTION_OF_MODEL,
-     .help = "fraction of the layers, counted from the first, that are post in --placement=mix"},
+     .help = "fraction of the layers, counted from the first, that are post in mix; the others "
+             "are pre"},
     {"connection", OPTION_CHOICE, AT(model.connection), "auto", .choice = connection_choice,
      .scope = OPTION_OF_MODEL, .metavar = "auto|CONNECTION",
-     .help =
-         "residual connection of every sub-layer, see --list-connections; auto: that of the "
-         "placement. In formulas, x is the residual stream, u the sub-layer's input (x unless "
-         "given), f its output, a and b constant factors of the placement, usually 1. Placements "
-         "deepnorm, residual, siamese and ngpt allow no other one"},
+     .help = "residual connection of every sub-layer, see --list-connections; auto: that of the "
+             "placement. deepnorm, residual, siamese and ngpt allow no other one"},
     {"lambda-start", OPTION_REAL, AT(model.lambda_start), "auto", RANGE(0, 1e3),
-     .help = "initial value of the residual connection's learned factor; auto: the value in "
-             "--list-connections"},
+     .help = "initial value of the residual connection's learned factor lambda; auto: the value "
+             "in --list-connections"},
 
     {"training", OPTION_HEADING, .help = "Training"},
     {"start", OPTION_TEXT, AT(start), .metavar = "DIR|FILE", .needs = "training",
-     .help = "start from the weights of a run or a safetensors file, and from its running "
-             "statistics and vocabulary if it has them; tensors must have the shapes of the "
-             "model. The optimizer's state is reset"},
+     .help = "start from the weights of a run or of a safetensors file, and from its running "
+             "statistics and vocabulary if it has them; all tensors must have the same shapes "
+             "as in the model. The optimizer's state is reset"},
     {"max-iters", OPTION_INT, AT(max_iters), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .basic = true, .needs = "training",
-     .help = "number of updates; auto: 2000, or as many as --max-tokens needs"},
+     .help = "number of updates; auto: 2000, or the number that --max-tokens needs"},
     {"max-tokens", OPTION_INT, AT(max_tokens), "auto", RANGE(0, 1e15), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "stop once N characters have been trained on; replaces --max-iters. With --items, end "
-             "markers count too. config.ini stores the resulting number of updates"},
+     .help = "number of characters to train on, instead of --max-iters; with --items, end "
+             "markers count too. auto: as many as --max-iters updates read. config.ini stores "
+             "the resulting number of updates"},
     {"max-seconds", OPTION_REAL, AT(max_seconds), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
      .needs = "training", .help = "end the run after X seconds; 0: no limit"},
     {"stop-at", OPTION_REAL, AT(stop_at), "0", RANGE(0, 1e9), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "end the run at the first evaluation with a loss of at most X; 0: never"},
+     .help = "end the run at the first evaluation with a validation loss of at most X; 0: never"},
     {"batch-size", OPTION_INT, AT(batch_size), "12", RANGE(1, COUNT_MAX), .basic = true,
      .help = "number of sequences per batch"},
     {"grad-accum", OPTION_INT, AT(grad_accum), "1", RANGE(1, 1000000), .needs = "training",
      .help = "number of batches whose gradients are accumulated for one update"},
     {"batch-parts", OPTION_INT, AT(model.batch_parts), "8", RANGE(1, PARTS_MAX),
-     .help = "maximum number of parts into which a batch is cut. Threads, and processes with "
-             "mpirun, compute whole parts; another number changes the order of sums, and so the "
-             "last bits of all results"},
+     .help = "maximum number of parts into which a batch is cut, to be computed by different "
+             "threads and MPI processes; another number changes the order in which sums are "
+             "added, and so the last bits of all results"},
     {"micro-batch-tokens", OPTION_INT, AT(model.micro_batch_tokens), "2048", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "micro-batches",
-     .help =
-         "number of tokens in one forward and backward pass. It has at least one sequence, or 256 "
-         "items if lengths vary. Above 16 threads the number grows in proportion to the threads. "
-         "A smaller number needs less memory and gives the same results. 0: the full batch"},
+     .help = "number of tokens in one forward and backward pass; a larger batch takes several "
+             "passes, which saves memory and gives the same results. A pass has at least one "
+             "sequence, or with --items and --pad-to=longest 256. With more than 16 threads, N "
+             "grows in proportion. 0: the full batch"},
     {"z-loss", OPTION_REAL, AT(model.z_loss), "0", RANGE(0, 1000), .needs = "training",
      .help = "add X (log Z)^2 to the training objective, where Z is the sum of the exponentials of "
              "the logits; logged losses exclude it"},
     {"seed", OPTION_INT, AT(seed), "1", RANGE(0, 0x1p53), .basic = true,
      .help = "random seed; it determines initial weights, batches, dropout and samples"},
     {"threads", OPTION_INT, AT(threads), "auto", RANGE(1, 1024), .scope = OPTION_OF_CALL,
-     .help = "number of threads; auto: one per core, or OMP_NUM_THREADS, and fewer for small "
-             "models. Results are the same for any number"},
+     .help = "number of threads; auto: OMP_NUM_THREADS if it is set, otherwise one per core, "
+             "but fewer for small models. Results are the same for any number"},
 
     {"optimizer", OPTION_HEADING, .needs = "training", .help = "Optimizer"},
     {"learning-rate", OPTION_REAL, AT(schedule.rate), "1e-3", RANGE(0, 1000), .basic = true,
@@ -135,32 +131,36 @@ static const struct option rows_after_norms[] = {
      .needs = "!schedule=constant",
      .help = "update at which the decay of the learning rate ends; auto: --max-iters"},
     {"schedule", OPTION_CHOICE, AT(schedule.kind), "cosine", .choice = schedule_choice,
-     .help = "shape of the learning rate over time, see --list-schedules; constant and wsd "
-             "keep --learning-rate; until a decay starts, --resume can add or move it"},
+     .help = "learning-rate schedule, see --list-schedules; with constant and wsd, --resume "
+             "accepts another schedule or decay until a decay starts"},
     {"decay-fraction", OPTION_REAL, AT(schedule.fraction), "0.2", RANGE(0, 1),
      .needs = "schedule=wsd",
-     .help = "fraction of all updates, at the end, in which wsd decays the learning rate"},
+     .help = "fraction of the updates, at the end of the run, in which wsd decays the learning "
+             "rate"},
     {"decay-shape", OPTION_CHOICE, AT(schedule.shape), "linear",
      NAMES([DECAY_LINEAR] = "linear", [DECAY_SQRT] = "1-sqrt"), .needs = "schedule=wsd",
-     .help = "shape of the decay in wsd: linear, or 1 - sqrt(x), which falls faster initially"},
+     .help = "shape of wsd's decay from --learning-rate to --min-lr; linear: a straight line. "
+             "1-sqrt: after a fraction x of the decay, 1 - sqrt(x) of the difference is left, "
+             "so the learning rate falls faster initially"},
     {"optimizer", OPTION_CHOICE, AT(optimizer.kind), "adamw", .choice = optimizer_choice,
-     .metavar = "NAME", .basic = true, .help = "update rule, see --help=optimizer"},
+     .metavar = "NAME", .basic = true, .help = "optimizer, see --help=optimizer"},
     {.kind = OPTION_END},
 };
 
 static const struct option rows_after_optimizers[] = {
     {"weight-decay", OPTION_REAL, AT(optimizer.weight_decay), "0.1", RANGE(0, 1000),
-     .help = "decoupled weight decay of matrices"},
+     .help = "decoupled weight decay of matrices, embeddings included; biases do not decay, and "
+             "gamma only as --decay-gamma says"},
     {"decay-gamma", OPTION_CHOICE, AT(model.norms.decay_gamma), "off",
      NAMES([NORM_DECAY_OFF] = "off", [NORM_DECAY_ZERO] = "zero", [NORM_DECAY_ONE] = "one"),
      .needs = "affine=on, gamma, !weight-decay=0",
-     .help = "also apply weight decay to gamma of the norms; zero: gamma decays towards 0. "
-             "one: it decays towards 1 (in scale, towards sqrt(C)), as if gamma - 1 were "
-             "learned"},
+     .help = "weight decay of gamma in norms; off: gamma does not decay. zero: it decays "
+             "towards 0. one: it decays towards 1 (in scale, towards sqrt(C)), as if gamma - 1 "
+             "were learned"},
     {"grad-clip", OPTION_REAL, AT(optimizer.grad_clip), "1", RANGE(0, 1e9),
      .help = "clip the gradient to an L2 norm of at most X; 0: no clipping"},
 
-    {"watching", OPTION_HEADING, .help = "Watching"},
+    {"watching", OPTION_HEADING, .help = "Watching a run"},
     {"out", OPTION_TEXT, AT(out), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
      .needs = "training",
      .help = "folder of the run; by default runs/NORM-PLACEMENT-sSEED, or with --connection "
@@ -178,100 +178,102 @@ static const struct option rows_after_optimizers[] = {
      .help = "maximum number of batches per evaluation, spread evenly over the validation split; "
              "0: the full validation split"},
     {"eval-train", OPTION_SWITCH, AT(eval_train), "off", .needs = "training",
-     .help = "also evaluate on a slice of the training split that has the size of the "
-             "evaluated part of the validation split; log.csv has this loss in column "
-             "eval_train_loss"},
+     .help = "also evaluate on a part of the training split, as large as the evaluated part of "
+             "the validation split; log.csv has this loss in column eval_train_loss"},
     {"probe-interval", OPTION_INT, AT(probe_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
      .help = "number of updates between rows of probes.csv: statistics of norms, gradients, "
              "attention and updates; 0: none"},
     {"sample-interval", OPTION_INT, AT(sample_interval), "0", RANGE(0, COUNT_MAX),
      .needs = "training",
-     .help = "number of updates between samples, which are lines of text that the model "
-             "writes to samples.txt and above the live line; 0: none"},
+     .help = "number of updates between samples, which are lines of text that the model writes; "
+             "they are shown and appended to samples.txt. 0: none"},
     {"profile", OPTION_FLAG, AT(profile), .scope = OPTION_OF_CALL, .needs = "training",
      .help = "print the training time of each operation at the end"},
     {"plot", OPTION_CHOICE, AT(plot), "auto",
      NAMES([PLOT_AUTO] = "auto", [PLOT_ON] = "on", [PLOT_OFF] = "off"), .scope = OPTION_OF_CALL,
      .needs = "training",
-     .help = "show the loss curves above the live line; auto: on a terminal only. on: also "
-             "without a terminal, once at the end"},
+     .help = "draw the loss curves in the terminal; auto: if standard error is a terminal. on: "
+             "without a terminal too, once at the end"},
     {"plot-scale", OPTION_CHOICE, AT(plot_scale), "log",
      NAMES([PLOT_LOG] = "log", [PLOT_LINEAR] = "linear"), .scope = OPTION_OF_CALL,
-     .needs = "training, !plot=off", .help = "scale of the loss axis in --plot"},
+     .needs = "training, !plot=off", .help = "scale of the loss axis of --plot"},
     {"plot-beside", OPTION_TEXT, AT(plot_beside), .metavar = "DIR,...", .scope = OPTION_OF_CALL,
-     .needs = "training, !plot=off", .help = "add the validation losses of these runs to --plot"},
+     .needs = "training, !plot=off",
+     .help = "add the validation losses of these runs to the curves of --plot"},
     {"quiet", OPTION_FLAG, AT(quiet), .scope = OPTION_OF_CALL, .help = "print errors only"},
 
-    {"keeping", OPTION_HEADING, .help = "Keeping"},
+    {"keeping", OPTION_HEADING, .help = "Keeping a run"},
     {"config", OPTION_FILE, AT(file), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .help =
          "read options from a file, such as a run's config.ini; the command line overrides them"},
     {"checkpoint-interval", OPTION_INT, AT(checkpoint_interval), "auto", RANGE(0, COUNT_MAX),
      .scope = OPTION_FREE, .needs = "training",
      .help = "number of updates between checkpoints, from which --resume continues; auto: "
-             "chosen so that saving takes about 1 % of the time. 0: only when interrupted, "
-             "or at the end if the run has one"},
+             "chosen so that saving takes about 1 % of the time. 0: only an interrupted run "
+             "saves checkpoints"},
     {"keep-best", OPTION_SWITCH, AT(keep_best), "off", .needs = "training",
      .help = "keep the model with the lowest validation loss in best.safetensors"},
     {"resume", OPTION_TEXT, AT(resume), .metavar = "DIR", .scope = OPTION_OF_CALL, .basic = true,
-     .help = "continue the run in DIR; the result has the same bits as if it had never stopped. "
-             "--max-iters, --micro-batch-tokens, --threads and most intervals may change, but not "
-             "--probe-interval or --sample-interval"},
+     .help = "continue the run in DIR; the result has the same bits as without the "
+             "interruption. --max-iters, --micro-batch-tokens, --threads and most intervals may "
+             "change, but --probe-interval and --sample-interval may not"},
 
     {"using", OPTION_HEADING, .help = "Using a model"},
     {"sample", OPTION_INT, AT(sample), "500", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "training",
-     .help = "number of characters to write and show after training; 0: none. With --items, "
-             "--num-items sets the number of items. --generate uses --num-chars instead"},
+     .help = "number of characters that the model writes at the end of training; 0: none. With "
+             "--items it writes --num-items items instead, unless N is 0"},
     {"temperature", OPTION_REAL, AT(sampling.temperature), "0.8", RANGE(0, 1000),
-     .scope = OPTION_FREE, .help = "sampling temperature; 0: always the most probable character"},
+     .scope = OPTION_FREE,
+     .help = "sampling temperature; 0: always take the most probable character"},
     {"top-k", OPTION_INT, AT(sampling.top_k), "0", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
-     .help = "sample from the N most probable characters; 0: from all"},
+     .help = "top-k sampling: sample from the N most probable characters; 0: from all"},
     {"top-p", OPTION_REAL, AT(sampling.top_p), "1", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from the most probable characters, whose probabilities together reach "
-             "X; 1: from all"},
+     .help = "nucleus sampling: sample from the smallest set of most probable characters whose "
+             "total probability is at least X; 1: from all"},
     {"min-p", OPTION_REAL, AT(sampling.min_p), "0", RANGE(0, 1), .scope = OPTION_FREE,
-     .help = "sample from characters at least X times as probable as the most probable one; 0: "
-             "from all"},
+     .help = "min-p sampling: sample from characters that are at least X times as probable as "
+             "the most probable one; 0: from all"},
     {"generate", OPTION_TEXT, AT(generate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
-     .help = "write text with a run's model; DIR is the run's folder, FILE a safetensors file"},
+     .help = "write text with a trained model; DIR is a run's folder, FILE a safetensors file"},
     {"prompt", OPTION_TEXT, AT(prompt), .metavar = "TEXT", .scope = OPTION_OF_CALL,
      .needs = "generate",
-     .help = "text that --generate continues, or with which each item starts; without it, "
-             "--generate begins at the start of a line"},
+     .help = "text that --generate continues, or that starts each item; without it, --generate "
+             "begins at the start of a line"},
     {"num-chars", OPTION_INT, AT(num_chars), "500", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate", .help = "number of characters that --generate writes"},
     {"stop", OPTION_TEXT, AT(stop), .metavar = "TEXT", .scope = OPTION_OF_CALL,
-     .needs = "generate, items=off", .help = "end a text of --generate after TEXT"},
+     .needs = "generate, items=off",
+     .help = "stop writing a text once it contains TEXT, which is its end"},
     {"num-samples", OPTION_INT, AT(num_samples), "1", RANGE(0, COUNT_MAX), .scope = OPTION_OF_CALL,
      .needs = "generate, items=off",
      .help = "number of texts that --generate writes, separated by lines of ---"},
     {"num-items", OPTION_INT, AT(num_items), "auto", RANGE(0, COUNT_MAX), .scope = OPTION_FREE,
      .needs = "items=on",
-     .help = "number of items that a model trained with --items writes, each marked as known (in "
-             "the training split) or new; auto: 20"},
+     .help = "number of items that a model trained with --items writes; each is marked known "
+             "(in the training split) or new. auto: 20"},
     {"evaluate", OPTION_TEXT, AT(evaluate), .metavar = "DIR|FILE", .scope = OPTION_OF_CALL,
      .basic = true,
-     .help = "print a model's loss; on the full validation split of its corpus, or on all of "
-             "another corpus"},
+     .help = "print a model's loss; without CORPUS, on the full validation split of the model's "
+             "own corpus. With CORPUS, on all of this text"},
     {"stats", OPTION_CHOICE, AT(stats), "running", .choice = stats_choice, .scope = OPTION_OF_CALL,
      .needs = "evaluate",
-     .help = "statistics of norms that pool over tokens, in --evaluate; running: the running "
-             "statistics of training. own: statistics of the evaluated batch. other: of another "
-             "batch. single: of each sequence alone. position: of all tokens at a position. all: "
-             "print a table with the loss for each"},
+     .help = "statistics of norms that pool over tokens, such as bn, in --evaluate; running: "
+             "the running statistics of training. own: those of the evaluated batch. other: "
+             "those of another batch. single: those of each sequence alone. position: those of "
+             "all tokens at a position. all: print a table with the loss for each"},
     {"leak", OPTION_FLAG, AT(leak), .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "measure in --evaluate how much the logits depend on later characters"},
+     .help = "measure in --evaluate how much the logits depend on later characters; causal "
+             "models have 0"},
     {"dump", OPTION_TEXT, AT(dump), .metavar = "FILE", .scope = OPTION_OF_CALL, .needs = "evaluate",
-     .help = "write what --evaluate computes for the first batch to a safetensors file: "
-             "inputs and outputs of norms, queries, keys, values, residual stream and "
-             "logits; with --stats=own also the gradients of the loss over all evaluated "
-             "batches"},
+     .help = "write activations of the first batch that --evaluate reads to a safetensors file: "
+             "inputs and outputs of norms, queries, keys, values, residual stream and logits; "
+             "with --stats=own also the gradients of the loss over all evaluated batches"},
     {"vocabulary", OPTION_TEXT, AT(vocabulary), .metavar = "FILE", .scope = OPTION_OF_CALL,
      .needs = "!training",
-     .help = "text whose characters are the vocabulary of a safetensors file that has none, "
+     .help = "text to take the vocabulary from, if a safetensors file does not contain one; "
              "usually the text that its model was trained on"},
 
     {"help", OPTION_HEADING, .help = "Help"},
@@ -286,9 +288,8 @@ static const struct option rows_after_optimizers[] = {
     {"list-connections", OPTION_STOP, AT(list_connections), .scope = OPTION_OF_CALL,
      .help = "print name, formula and source of every residual connection"},
     {"help", OPTION_HELP, AT(help), .metavar = "TOPIC", .letter = 'h', .scope = OPTION_OF_CALL,
-     .help = "print the first page, a topic, one option by its name, or all; json: the table of "
-             "options "
-             "and their conditions, for programs"},
+     .help = "print the most common options, a topic, one option by its name, or all options; "
+             "json: the table of options and their conditions, for programs"},
     {"version", OPTION_STOP, AT(version), .scope = OPTION_OF_CALL, .help = "print the version"},
     {.kind = OPTION_END},
 };

@@ -102,33 +102,34 @@ static const char *recipe_settings(int64_t i) {
 const struct option config_model_rows[] = {
     {"data", OPTION_HEADING, .help = "Data"},
     {"corpus", OPTION_OPERAND, AT(corpus), .metavar = "FILE", .scope = OPTION_FREE,
-     .help = "training text: a UTF-8 file, or - for standard input; a name without --corpus= is "
-             "the same. By default, the built-in grammar generates a text. random: random "
-             "characters, sampled again for each batch. Only a model that sees later characters "
-             "can predict them"},
+     .help = "training text: a UTF-8 file, or - for standard input; --corpus= may be left out. "
+             "Without a corpus, the built-in grammar generates a text. random: characters drawn "
+             "at random, again for each batch, which only a model that sees later characters "
+             "can predict"},
     {"level", OPTION_CHOICE, AT(level), "char", NAMES([LEVEL_CHAR] = "char", [LEVEL_BYTE] = "byte"),
      .scope = OPTION_OF_MODEL, .help = "token unit: Unicode code point (char) or byte"},
     {"val-fraction", OPTION_REAL, AT(val_fraction), "0.1", RANGE(0, 1), .needs = "!corpus=random",
      .help = "fraction of the text for validation, taken from its end; with --items, a random "
              "subset of the items, the same for every seed"},
     {"hold-out", OPTION_REAL, AT(hold_out), "0", RANGE(0, 1), .needs = "!corpus=random",
-     .help =
-         "validate on the last fraction X of the training split and train on the rest, so that "
-         "tuning does not read the validation split; with --items, validate on a random subset"},
+     .help = "validate on the last fraction X of the training split and train on the rest, so "
+             "that tuning does not read the validation split; with --items, on a random subset "
+             "of the items. 0: use the validation split"},
     {"items", OPTION_SWITCH, AT(items), "off", .scope = OPTION_OF_MODEL,
-     .help = "train on each line as a sequence of its own (an item, such as a name); the newlines "
-             "before and after it are learned as end markers. Blank lines are skipped, and items "
-             "longer than --block-size are cut"},
+     .help = "train on each line as a separate sequence, an item, such as a name; the newlines "
+             "before and after an item are its end markers, which the model learns too. Blank "
+             "lines are skipped, and items longer than --block-size are cut"},
     {"pad-to", OPTION_CHOICE, AT(pad_to), "longest",
      NAMES([PAD_TO_LONGEST] = "longest", [PAD_TO_BLOCK] = "block"), .needs = "items=on",
      .help = "pad each batch of items to its longest item, or to --block-size"},
     {"pad-stats", OPTION_CHOICE, AT(model.pad_stats), "mask",
      NAMES([PAD_STATS_MASK] = "mask", [PAD_STATS_INCLUDE] = "include"), .needs = "items=on",
-     .help = "exclude padding from the batch and running statistics of norms that pool over tokens "
-             "(mask), or include it"},
+     .help = "exclude padding from batch and running statistics (mask), or include it; this "
+             "concerns norms that pool over tokens, such as bn"},
     {"local-stats", OPTION_SWITCH, AT(model.local_stats), "off",
-     .help = "let norms that pool over tokens use only the part of the batch that their own "
-             "process computes; has an effect only with mpirun"},
+     .help = "compute the statistics of norms that pool over tokens, such as bn, in each MPI "
+             "process from its own sequences only, as PyTorch's BatchNorm does without "
+             "SyncBatchNorm; has an effect only with mpirun"},
     {"bucket", OPTION_SWITCH, AT(bucket), "off", .needs = "items=on",
      .help = "group items of similar length into batches to reduce padding"},
     {"grammar-chars", OPTION_INT, AT(grammar_chars), "1000000", RANGE(1, COUNT_MAX),
@@ -141,12 +142,13 @@ const struct option config_model_rows[] = {
     {"model", OPTION_HEADING, .help = "Model"},
     {"recipe", OPTION_CHOICE, AT(recipe), "nanogpt", .choice = recipe_name, .sets = recipe_settings,
      .scope = OPTION_OF_CALL, .basic = true,
-     .help = "training recipe; nanogpt: the defaults. best: the settings with the lowest loss "
-             "known for the same number of training characters. Other options override it"},
+     .help = "training recipe; nanogpt: the defaults. best: the options with the lowest known "
+             "loss for the same number of training characters (1536000). Other options override "
+             "it"},
     {"preset", OPTION_CHOICE, AT(preset), "none", .choice = preset_name, .sets = preset_settings,
      .scope = OPTION_OF_CALL,
-     .help = "use the block of a well-known model: its norm, placement, positions, activation, "
-             "biases and head; other options override it"},
+     .help = "use the Transformer block of a well-known model: its norm, placement, position "
+             "encoding, activation, biases and head; other options override it"},
     {"n-layer", OPTION_INT, AT(model.n_layer), "4", RANGE(1, 10000), .scope = OPTION_OF_MODEL,
      .basic = true, .help = "number of layers"},
     {"n-head", OPTION_INT, AT(model.n_head), "4", RANGE(1, 1000000), .scope = OPTION_OF_MODEL,
@@ -162,17 +164,17 @@ const struct option config_model_rows[] = {
      NAMES([POSITION_LEARNED] = "learned", [POSITION_ROPE] = "rope",
            [POSITION_SINUSOIDAL] = "sinusoidal", [POSITION_NONE] = "none"),
      .scope = OPTION_OF_MODEL,
-     .help = "position encoding: learned embeddings, rotary (rope), fixed sinusoids with the "
-             "standard deviation of initial embeddings, or none, so that only the causal "
-             "mask shows the order"},
+     .help = "position encoding; learned: learned embeddings. rope: rotary. sinusoidal: fixed "
+             "sines and cosines, scaled to the standard deviation of the initial embeddings. "
+             "none: only the causal mask tells positions apart"},
     {"rope-theta", OPTION_REAL, AT(model.rope_theta), "10000", RANGE(1, 1e12),
      .needs = "position=rope", .scope = OPTION_OF_MODEL,
-     .help = "base of the wavelengths of rotary positions"},
+     .help = "base theta of the frequencies in rotary position embeddings"},
     {"init", OPTION_CHOICE, AT(model.init), "gpt2", .choice = init_choice,
-     .help = "initial weights; gpt2: the standard deviation is --init-std. xavier: it is "
-             "sqrt(2 / (inputs + outputs)), as in papers on placement. width: it is 1 / "
-             "sqrt(inputs). With gpt2 and width, matrices that write to the residual stream "
-             "are divided by sqrt(2 n-layer)"},
+     .help = "initial weights; gpt2: with the standard deviation --init-std. xavier: with "
+             "sqrt(2 / (inputs + outputs)), as in papers on placement. width: with 1 / "
+             "sqrt(inputs). gpt2 and width also divide matrices that write to the residual "
+             "stream by sqrt(2 n-layer)"},
     {"init-std", OPTION_REAL, AT(model.init_std), "0.02", RANGE(1e-6, 1e3), .needs = "init=gpt2",
      .help = "standard deviation of the initial weight matrices"},
     {"init-embd-std", OPTION_REAL, AT(model.init_embd_std), "auto", RANGE(1e-6, 1e3),
@@ -181,20 +183,19 @@ const struct option config_model_rows[] = {
              "or 1 / sqrt(n-embd) with --init=width"},
     {"embd-scale", OPTION_CHOICE, AT(model.embd_scale), "none",
      NAMES([EMBD_SCALE_NONE] = "none", [EMBD_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help =
-         "learned: multiply token and position embeddings by one learned number, as the authors "
-         "of dyt and derf do in language models"},
+     .help = "learned factor of the token and position embeddings; learned: one learned number, "
+             "as the authors of dyt and derf use in language models. none: no factor"},
     {"embd-scale-start", OPTION_REAL, AT(model.embd_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "embd-scale=learned",
      .help = "initial value of the learned embedding scale; auto: sqrt(n-embd)"},
     {"act", OPTION_CHOICE, AT(model.activation), "gelu", .choice = activation_choice,
      .scope = OPTION_OF_MODEL,
-     .help = "nonlinearity of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's "
-             "approximation. Names that contain glu are gated: the activation is multiplied "
-             "by a second set of hidden units"},
+     .help = "activation function of the MLP; gelu is exact (erf), gelu-tanh is GPT-2's "
+             "approximation. Names with glu are gated: the activation is multiplied by a second "
+             "set of hidden units"},
     {"ffn-width", OPTION_INT, AT(model.ffn_width), "auto", RANGE(1, 1e6), .scope = OPTION_OF_MODEL,
      .help = "number of hidden units of the MLP; auto: 4 n-embd, or for gated activations 8/3 "
-             "n-embd, rounded up to a multiple of 32"},
+             "n-embd rounded up to a multiple of 32"},
     {"head", OPTION_CHOICE, AT(model.head), "tied",
      NAMES([HEAD_TIED] = "tied", [HEAD_UNTIED] = "untied"), .scope = OPTION_OF_MODEL,
      .help = "share the output head's weights with the token embedding (tied), or learn them "
@@ -202,8 +203,8 @@ const struct option config_model_rows[] = {
     {"attn-gate", OPTION_CHOICE, AT(model.attn_gate), "none",
      NAMES([ATTN_GATE_NONE] = "none", [ATTN_GATE_HEAD] = "head", [ATTN_GATE_ELEMENT] = "element"),
      .scope = OPTION_OF_MODEL,
-     .help = "multiply attention's output by sigmoids of a linear function of its input; "
-             "head: one gate per head. element: one gate per channel"},
+     .help = "gate attention's output by sigmoids of a linear function of its input; head: one "
+             "gate per head. element: one gate per channel. none: no gate"},
     {"attn-softcap", OPTION_REAL, AT(model.attn_softcap), "0", RANGE(0, 1e6),
      .scope = OPTION_OF_MODEL,
      .help = "cap attention scores softly, as X tanh(score / X); 0: no cap"},
@@ -217,8 +218,9 @@ const struct option config_model_rows[] = {
     {"norm", OPTION_HEADING, .help = "Norms"},
     {"norm", OPTION_CHOICE, AT(model.norm), "ln", NORM(norm), .metavar = "NORM", .basic = true,
      .needs = "own-norm",
-     .help = "normalization, see --help=norm; a norm with pad-stats among its options pools over "
-             "tokens, so it is not causal in training"},
+     .help = "normalization, see --help=norm; other options override it at single sites. Norms "
+             "that pool over tokens compute their training statistics over many tokens, later "
+             "ones too, so they are not causal in training"},
     {"norm-attn", OPTION_CHOICE, AT(model.site_norm[SITE_ATTENTION]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .needs = "attn-norms",
      .help = "norm of the attention sub-layers; auto: --norm"},
@@ -227,8 +229,8 @@ const struct option config_model_rows[] = {
      .help = "norm of the MLP sub-layers; auto: --norm"},
     {"norm-final", OPTION_CHOICE, AT(model.site_norm[SITE_FINAL]), "auto", NORM(site_norm),
      .metavar = "auto|NORM", .needs = "end-norms",
-     .help = "norm before the head, and after the embedding in placements that have one there; "
-             "auto: --norm"},
+     .help = "norm before the output layer, and after the embedding if the placement has a norm "
+             "there; auto: --norm"},
     {"qk-norm", OPTION_CHOICE, AT(model.qk_norm), "off", NORM(inner_norm), .metavar = "on|off|NORM",
      .help = "normalize queries and keys; on: with the norm of the attention sub-layers. off: no "
              "norm, unless the placement has one. none: no norm, even if the placement has one"},
@@ -239,21 +241,21 @@ const struct option config_model_rows[] = {
     {"qk-norm-over", OPTION_CHOICE, AT(model.qk_norm_over), "head",
      NAMES([EXTENT_HEAD] = "head", [EXTENT_WIDTH] = "width"), .scope = OPTION_OF_MODEL,
      .needs = "qkv-norms",
-     .help = "channels that --qk-norm and --v-norm normalize together: those of each head, or all "
-             "channels of a token (width)"},
+     .help = "channels that --qk-norm and --v-norm normalize together; head: those of one head. "
+             "width: all channels of a token"},
     {"qk-scale", OPTION_CHOICE, AT(model.qk_scale), "fixed",
      NAMES([QK_SCALE_FIXED] = "fixed", [QK_SCALE_LEARNED] = "learned"), .scope = OPTION_OF_MODEL,
-     .help = "factor of the dot products of queries and keys: 1 / sqrt(head size) (fixed), "
-             "or a learned number for each head"},
+     .help = "attention scale; fixed: 1 / sqrt(head size). learned: one learned number per head"},
     {"qk-scale-start", OPTION_REAL, AT(model.qk_scale_start), "auto", RANGE(1e-6, 1e6),
      .needs = "qk-scale=learned",
      .help = "initial value of the learned attention scale; auto: 1 / sqrt(head size). With "
              "--qk-norm=l2, auto is log2(T^2 - T), where T is --block-size"},
     {"ffn-norm", OPTION_CHOICE, AT(model.ffn_norm), "off", NORM(inner_norm),
      .metavar = "on|off|NORM",
-     .help = "normalize the MLP's hidden units after the nonlinearity; on: with the norm of the "
-             "MLP sub-layers"},
+     .help = "normalize the MLP's hidden units after the activation function; on: with the norm "
+             "of the MLP sub-layers. off and none: no norm"},
     {"affine", OPTION_SWITCH, AT(model.norms.affine), "on", .scope = OPTION_OF_MODEL,
-     .needs = "gamma-or-beta", .help = "learn gamma and beta in norms"},
+     .needs = "gamma-or-beta",
+     .help = "learn gamma and beta in norms; off: they keep their initial values"},
     {.kind = OPTION_END},
 };

@@ -5,14 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The lists of --help=norm, --help=placement, --help=connection and --help=optimizer. */
+/* The lists of --help=norm, --help=placement and --help=optimizer. */
 static const char *entry(const char *topic, int64_t i, char *text, size_t size) {
     static char name[64];
     if (!strcmp(topic, "norm") && norm_kinds[i]) {
         const struct norm_kind *kind = norm_kinds[i];
         snprintf(name, sizeof name, "%s%s%s", kind->name, kind->full_name ? ", " : "",
                  kind->full_name ? kind->full_name : "");
-        size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
+        bool pools = kind->statistics && !kind->causal;
+        size_t used =
+            (size_t)snprintf(text, size, "%s%s", kind->formula, pools ? "; pools over tokens" : "");
         const char *option;
         for (size_t k = 0; (option = config_norm_option(kind, k)) && used < size; k++)
             used +=
@@ -26,10 +28,6 @@ static const char *entry(const char *topic, int64_t i, char *text, size_t size) 
         snprintf(text, size, "%s", p->formula);
         return name;
     }
-    if (!strcmp(topic, "connection") && connection_kinds[i]) {
-        snprintf(text, size, "%s", connection_kinds[i]->formula);
-        return connection_kinds[i]->name;
-    }
     if (!strcmp(topic, "optimizer") && optimizer_kinds[i]) {
         const struct optimizer_kind *kind = optimizer_kinds[i];
         size_t used = (size_t)snprintf(text, size, "%s", kind->formula);
@@ -40,6 +38,34 @@ static const char *entry(const char *topic, int64_t i, char *text, size_t size) 
         return kind->name;
     }
     return NULL;
+}
+
+static const char *symbols(const char *topic) {
+    static const char *const texts[][2] = {
+        {"norm",
+         "In formulas, x and y are a token's input and output at one channel, and C is the "
+         "number of channels. mean_c, var_c and sum_c are over the token's channels. mean_n "
+         "and var_n are over all tokens of the batch, mean_t and var_t over those of the "
+         "sequence, for each channel; running statistics replace them in evaluation. ||x|| "
+         "is the L2 norm over the channels. gamma and beta are learned for each channel; "
+         "eps is --norm-eps."},
+        {"placement",
+         "A formula is the residual stream x after a sub-layer F (attention or MLP). N "
+         "is a norm, l = 1, ..., L the layer, C the number of channels, and the head "
+         "the output layer."},
+        {"connection",
+         "A formula is the residual stream x after a sub-layer with input u (x unless "
+         "given) and output f. a and b are constant factors of the placement, usually "
+         "1. N is a norm, C the number of channels, and the head the output layer."},
+        {"optimizer", "In formulas, w is a weight, g its gradient, lr the learning rate, mu the "
+                      "momentum, and decay --weight-decay, or 0 for biases and norms. m and v are "
+                      "initially 0."},
+        {"schedule", "Formulas hold after linear warm-up. lr is --learning-rate, and min --min-lr. "
+                     "x rises from 0 at the start of the decay to 1 at --lr-decay-iters."},
+        {NULL, NULL}};
+    size_t i = 0;
+    while (texts[i][0] && strcmp(texts[i][0], topic) != 0) i++;
+    return texts[i][1];
 }
 
 static const char *const sections[][2] = {
@@ -63,10 +89,11 @@ const struct manual help_manual = {
     .version = "normlab " VERSION,
     .purpose = "train a small Transformer with any normalization in any placement",
     .introduction =
-        "Train a character-level Transformer on a text and log its loss. CORPUS is a "
-        "UTF-8 file or - (standard input); by default the built-in grammar makes a text.",
+        "Train a character-level Transformer on a text and log its loss. CORPUS is a UTF-8 "
+        "file or - (standard input). The default is text of a built-in grammar.",
     .needs = config_condition,
     .entry = entry,
+    .symbols = symbols,
     .sections = sections,
 };
 
@@ -77,6 +104,42 @@ static void reader_left(int number) {
 
 static void list_row(const char *name, const char *formula, const char *source) {
     printf("%-11s %s\n%-11s %s\n", name, formula, "", source);
+}
+
+/* Programs take each line that is not indented for a name. */
+static void list_symbols(const char *topic) {
+    printf("%-11s ", "");
+    options_help_wrapped(stdout, symbols(topic), 12);
+}
+
+static void list_norms(void) {
+    list_symbols("norm");
+    for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
+        list_row((*norm)->name, (*norm)->formula, (*norm)->source);
+}
+
+static void list_placements(void) {
+    list_symbols("placement");
+    for (const struct placement *p = placements; p->name; p++)
+        list_row(p->name, p->formula, p->source);
+}
+
+static void list_optimizers(void) {
+    list_symbols("optimizer");
+    for (const struct optimizer_kind *const *kind = optimizer_kinds; *kind; kind++)
+        list_row((*kind)->name, (*kind)->formula, (*kind)->source);
+}
+
+static void list_schedules(void) {
+    list_symbols("schedule");
+    for (const struct schedule_kind *kind = schedule_kinds; kind->name; kind++)
+        list_row(kind->name, kind->formula, kind->source);
+}
+
+static void list_connections(void) {
+    list_symbols("connection");
+    for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
+        list_row((*kind)->name, (*kind)->formula, (*kind)->source);
 }
 
 static const char *truth(bool value) {
@@ -105,20 +168,15 @@ bool help_answer(const struct config *config) {
     else if (config->help)
         options_help(&help_manual, config->help, stdout);
     else if (config->list_norms)
-        for (const struct norm_kind *const *norm = norm_kinds; *norm; norm++)
-            list_row((*norm)->name, (*norm)->formula, (*norm)->source);
+        list_norms();
     else if (config->list_placements)
-        for (const struct placement *p = placements; p->name; p++)
-            list_row(p->name, p->formula, p->source);
+        list_placements();
     else if (config->list_optimizers)
-        for (const struct optimizer_kind *const *kind = optimizer_kinds; *kind; kind++)
-            list_row((*kind)->name, (*kind)->formula, (*kind)->source);
+        list_optimizers();
     else if (config->list_schedules)
-        for (const struct schedule_kind *kind = schedule_kinds; kind->name; kind++)
-            list_row(kind->name, kind->formula, kind->source);
+        list_schedules();
     else if (config->list_connections)
-        for (const struct connection_kind *const *kind = connection_kinds; *kind; kind++)
-            list_row((*kind)->name, (*kind)->formula, (*kind)->source);
+        list_connections();
     else if (config->version)
         puts("normlab " VERSION);
     else {

@@ -66,8 +66,10 @@ static const struct kind_option bn_axis = {
     .type = KIND_CHOICE,
     .start = "batch+time",
     .choice = axis_choice,
-    .help = "dimensions over which bn pools; batch: each position has its own statistics. "
-            "This is causal but fails with --items, where the first position never varies",
+    .help = "dimensions over which bn computes statistics; batch+time: all tokens of the "
+            "batch. batch: the tokens at each position, which is causal. Do not use batch with "
+            "--items: at the first position, all items have the same token, so the variance is "
+            "0",
     .of_model = true,
 };
 
@@ -78,7 +80,8 @@ static const struct kind_option bn_shards = {
     .start = "1",
     .min = 1,
     .max = 1e9,
-    .help = "number of shards of the batch that bn normalizes separately",
+    .help = "number of shards of the batch that bn normalizes separately (ghost batch "
+            "normalization)",
 };
 
 static const struct kind_option rbn_mean = {
@@ -231,8 +234,7 @@ static const struct norm_kind by_shard = {
 const struct norm_kind norm_instance = {
     .name = "in",
     .full_name = "instancenorm",
-    .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens; "
-               "not causal in training, running statistics in evaluation",
+    .formula = "y = gamma (x - mean_t x) / sqrt(var_t x + eps) + beta, t over a sequence's tokens",
     .source = "Ulyanov, Vedaldi and Lempitsky 2016 (arXiv:1607.08022)",
     .options = {[EPS] = &norm_eps, [MOMENTUM] = &norm_momentum},
     .measured = {{&norm_momentum, STATISTICS_OTHER, STATISTICS_OTHER, {.real = 1}}},

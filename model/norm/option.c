@@ -33,10 +33,10 @@ const struct kind_option norm_groups = {
     .start = "auto",
     .min = 1,
     .max = 1000000,
-    .help =
-        "number of groups of channels; auto: --n-head. Norms of queries, keys and values "
-        "over one head have one group. With --qk-norm-over=width, norms of keys and values have "
-        "N n-kv-head / n-head groups",
+    .help = "number of groups of channels that gn and ts normalize separately; auto: --n-head. "
+            "Norms of queries, keys and values inside a head have one group. With "
+            "--qk-norm-over=width, norms of keys and values have N times --n-kv-head / "
+            "--n-head groups",
     .of_model = true,
     .auto_rule = KIND_AUTO_HEADS,
     .rank = -1,

@@ -136,7 +136,7 @@ const struct norm_kind norm_dyt = {
 const struct norm_kind norm_derf = {
     .name = "derf",
     .full_name = "dynamicerf",
-    .formula = "y = gamma erf(alpha x + s) + beta, alpha and s are learned numbers",
+    .formula = "y = gamma erf(alpha x + s) + beta, alpha and s one learned number each",
     .source = "Chen et al. 2025, Dynamic erf (arXiv:2512.10938)",
     .options = {[ALPHA] = &dyt_alpha, [ALPHA_ATTN] = &dyt_alpha_attn},
     .param = {{"alpha", .scalar = true, .dimensions = 1, .role = NORM_OTHER,

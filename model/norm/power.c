@@ -46,7 +46,7 @@ static const struct kind_option pn_alpha_fwd = {
     .start = "0.9",
     .min = 0,
     .max = 1,
-    .help = "weight of earlier batches in the running mean square",
+    .help = "weight of earlier batches in the running mean square of pn-v and pn",
     .rank = 1,
 };
 
@@ -119,8 +119,8 @@ static const struct kind_option pn_alpha_bkw = {
     .start = "0.9",
     .min = 0,
     .max = 1,
-    .help = "weight of earlier batches in the running average of the gradient's "
-            "component along x",
+    .help = "weight of earlier batches in pn's running average of the gradient's component "
+            "along x",
     .rank = 1,
 };
 
@@ -155,8 +155,8 @@ static const struct kind_option pn_divisor = {
     .type = KIND_CHOICE,
     .start = "psi",
     .choice = divisor_choice,
-    .help = "divisor in the backward pass of pn; psi: the running root mean square, which forward "
-            "uses too. batch: the root mean square of the batch",
+    .help = "divisor of pn's backward pass; psi: the running root mean square, by which "
+            "forward divides too. batch: the root mean square of the batch",
     .rank = 1,
 };
 
@@ -273,7 +273,8 @@ static void check(const struct norm *norm) {
 const struct norm_kind norm_power = {
     .name = "pn",
     .full_name = "powernorm",
-    .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / rms of x in its head",
+    .formula = "y = gamma u / sqrt(running mean_n u^2 + eps) + beta, u = x / sqrt(mean x^2 + eps) "
+               "over the channels of x's head",
     .source = "Shen et al. 2020, PowerNorm (arXiv:2003.07845)",
     .options = {[EPS] = &norm_eps,
                 [ALPHA_FWD] = &pn_alpha_fwd,

@@ -40,7 +40,7 @@ static const struct kind_option prepbn_eta = {
     .start = "0",
     .min = -1000,
     .max = 1000,
-    .help = "initial value of eta in prepbn, the weight of x that is added to bn",
+    .help = "initial value of eta in prepbn, the learned factor of x",
 };
 
 /* Saved are lambda, a row (C) for each block of tokens, and the pool. */
@@ -142,7 +142,8 @@ static double start_of_eta(const struct norm *norm) {
 
 const struct norm_kind norm_prep = {
     .name = "prepbn",
-    .formula = "y = lambda ln(x) + (1 - lambda) (bn(x) + eta x), lambda from 1 to 0 in training",
+    .formula = "y = lambda LN(x) + (1 - lambda) (BN(x) + eta x), lambda falls from 1 to 0 in "
+               "training, eta is learned",
     .source = "Guo et al. 2024, SLAB (arXiv:2405.11582)",
     .by_parts = true,
     .options = {[EPS] = &norm_eps,

@@ -62,8 +62,8 @@ static const struct kind_option brn_relax = {
     .start = "560",
     .min = 0,
     .max = 1000000000,
-    .help = "number of batches after --brn-warmup in which the limit of r rises from 1 to "
-            "--brn-r-max; the limit of d rises from 0 to --brn-d-max in the first 4/7 of "
+    .help = "number of batches after --brn-warmup in which the maximum of r rises from 1 to "
+            "--brn-r-max; the maximum of |d| rises from 0 to --brn-d-max in the first 4/7 of "
             "them",
 };
 
@@ -174,9 +174,8 @@ static void renorm_backward(const struct norm *norm, const struct tokens *tokens
 const struct norm_kind norm_renorm = {
     .name = "brn",
     .full_name = "batchrenorm",
-    .formula =
-        "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, where r and d replace "
-        "batch by running statistics, within limits",
+    .formula = "y = gamma ((x - mean_n x) / sqrt(var_n x + eps) r + d) + beta, r = batch std / "
+               "running std, d = (batch mean - running mean) / running std, both clipped",
     .source = "Ioffe 2017, Batch Renormalization (arXiv:1702.03275)",
     .options = {[EPS] = &norm_eps,
                 [MOMENTUM] = &norm_momentum,

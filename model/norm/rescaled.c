@@ -82,7 +82,8 @@ static void seednorm_backward(const struct norm *norm, const struct tokens *toke
 const struct norm_kind norm_rescaled = {
     .name = "seednorm",
     .full_name = "rescalednorm",
-    .formula = "y = (gamma + alpha tanh(sum_c x beta)) x / sqrt(mean_c x^2 + eps)",
+    .formula = "y = (gamma + alpha tanh(sum_c x beta)) x / sqrt(mean_c x^2 + eps), alpha and beta "
+               "learned for each channel",
     .source = "Cai et al. 2025, SeeDNorm (arXiv:2510.22777)",
     .options = {[EPS] = &norm_eps},
     .param = {[GAMMA] = {"weight", .start = 1},

@@ -73,8 +73,8 @@ static const struct kind_option rms_fraction = {
     .start = "1",
     .min = 0,
     .max = 1,
-    .help = "fraction of the channels whose root mean square divides all channels (partial "
-            "RMSNorm); these are the first channels, at least one",
+    .help = "partial RMSNorm: fraction of the channels from which the root mean square is "
+            "computed; they are the first channels, at least one",
     .of_model = true,
 };
 

@@ -28,16 +28,16 @@ static const struct kind_option ts_prior_count = {
     .start = "0",
     .min = 0,
     .max = 1000000,
-    .help = "number of virtual tokens before each sequence, with learned mean and variance",
+    .help = "number of tokens that ts counts as read before each sequence; their mean and "
+            "variance are learned",
     .of_model = true,
 };
 
 const struct norm_kind norm_timestep = {
     .name = "ts",
     .full_name = "timestepnorm",
-    .formula =
-        "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, over a group of channels of a token "
-        "and of the earlier tokens of its sequence",
+    .formula = "y = (1 + w) (x - mean) / sqrt(var + eps) + beta, w learned, over a group of "
+               "channels of a token and of the earlier tokens of its sequence",
     .source = "Ma et al. 2024, Megalodon (arXiv:2404.08801)",
     .options = {[PAST_EPS] = &norm_eps,
                 [PAST_GROUPS] = &norm_groups,

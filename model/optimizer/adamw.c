@@ -58,8 +58,8 @@ static void elements(const struct optimizer_rule *rule, const struct optimizer_s
 const struct optimizer_kind optimizer_adamw = {
     .name = "adamw",
     .formula = "m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= lr (m' / "
-               "(sqrt(v') + eps) + decay w), where m' and v' are m and v without their bias "
-               "towards 0",
+               "(sqrt(v') + eps) + decay w), m' = m / (1 - beta1^t), v' = v / (1 - beta2^t) at "
+               "update t",
     .source = "Kingma and Ba 2015 (arXiv:1412.6980); Loshchilov and Hutter 2019 "
               "(arXiv:1711.05101)",
     .options = {[BETA1] = &beta1, [BETA2] = &beta2, [EPS] = &eps},

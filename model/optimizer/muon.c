@@ -80,9 +80,10 @@ static void matrix(const struct optimizer_rule *rule, const struct optimizer_spa
 
 const struct optimizer_kind optimizer_muon = {
     .name = "muon",
-    .formula = "m = mu m + g; w -= lr (0.2 sqrt(max(rows, columns)) U V^T + decay w), where g "
-               "+ mu m (m if not Nesterov) = U S V^T, by Newton-Schulz steps; adamw updates all "
-               "but hidden matrices",
+    .formula = "m = mu m + g; U S V^T = g + mu m (with --muon-nesterov=off, m), a singular value "
+               "decomposition; w -= lr (0.2 sqrt(max(rows, columns)) U V^T + decay w), where "
+               "Newton-Schulz steps compute U V^T. Only for hidden matrices: adamw updates all "
+               "others",
     .source = "Jordan et al. 2024 (kellerjordan.github.io/posts/muon); Liu et al. 2025 "
               "(arXiv:2502.16982)",
     .options = {[LR] = &lr, [MOMENTUM] = &momentum, [NESTEROV] = &nesterov, [STEPS] = &steps},

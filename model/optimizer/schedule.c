@@ -33,22 +33,22 @@ static double shaped(const struct schedule *s, double x) {
 
 const struct schedule_kind schedule_kinds[] = {
     {.name = "cosine",
-     .formula = "min + (lr - min) (1 + cos(pi x)) / 2, x from 0 after warm-up to 1",
+     .formula = "min + (lr - min) (1 + cos(pi x)) / 2, x from 0 to 1",
      .source = "Loshchilov and Hutter 2017, equation 5 (arXiv:1608.03983)",
      .begin = after_warmup,
      .remaining = cosine},
     {.name = "linear",
-     .formula = "min + (lr - min) (1 - x), x from 0 after warm-up to 1",
+     .formula = "min + (lr - min) (1 - x), x from 0 to 1",
      .source = "Defazio et al. 2023 (arXiv:2310.07831)",
      .begin = after_warmup,
      .remaining = linear},
     {.name = "constant",
-     .formula = "lr after warm-up",
+     .formula = "lr",
      .source = "for runs without a decay, or whose decay is decided later",
      .stable = true},
     {.name = "wsd",
-     .formula = "lr, then min + (lr - min) (1 - x) or (1 - sqrt(x)), x from 0 to 1 in the last "
-                "updates",
+     .formula = "lr, then min + (lr - min) (1 - x) or min + (lr - min) (1 - sqrt(x)), x from 0 to "
+                "1 in the last --decay-fraction of the updates",
      .source = "Hu et al. 2024, MiniCPM (arXiv:2404.06395); 1 - sqrt(x): Hagele et al. 2024 "
                "(arXiv:2405.18392)",
      .begin = last_fraction,

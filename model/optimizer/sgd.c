@@ -37,7 +37,8 @@ static void elements(const struct optimizer_rule *rule, const struct optimizer_s
 
 const struct optimizer_kind optimizer_sgd = {
     .name = "sgd",
-    .formula = "m = mu m + g; w -= lr (g + mu m + decay w); not Nesterov: lr (m + decay w)",
+    .formula = "m = mu m + g; w -= lr (g + mu m + decay w), or with --sgd-nesterov=off w -= lr (m "
+               "+ decay w)",
     .source = "Sutskever et al. 2013; weight decay as Loshchilov and Hutter 2019 "
               "(arXiv:1711.05101)",
     .options = {[MOMENTUM] = &momentum, [NESTEROV] = &nesterov},
