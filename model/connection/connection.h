@@ -33,7 +33,8 @@ struct connection {
     real a, b;                             // constant factors of x and of f in `sum`
     const real *x;                         // (B,T,C) the main stream, not owned
     real *u;                               // (B,T,C) what READ makes; NULL: x itself
-    real *f;                               // (B,T,C) f, kept for backward; NULL: not needed
+    real *f;                               // (B,T,C) memory from attach, in which the sub-layer
+                                           // keeps f for backward; NULL: not needed
     real *sum;                             // (B,T,C) the main stream after WRITE
     bool has_df;                           // df is another array than dsum without dropout too
     struct norm norm;                      // of READ, if the kind has one
@@ -62,10 +63,12 @@ struct connection_options {
    their backward for its own rows, which are full row blocks in backward. f, df, dsum, du and dx
    point to the first of the rows; `scratch` is (rows,C). */
 struct connection_functions {
-    /* Declares the parameters, and takes memory. All members before `f` are set. */
+    /* Declares the parameters, and takes memory from layout->arena: buffers, and `f` if
+       write_backward reads it. All members before `f` are set. */
     void (*attach)(struct connection *c, const struct connection_options *options,
                    const struct layout *layout);
-    /* Called after a change of the parameters; a barrier follows. NULL: nothing to do. */
+    /* Called after a change of the parameters, to compute what depends on them only. Each thread
+       computes its own channels (team_part()); a barrier follows. NULL: nothing to do. */
     void (*prepare)(const struct connection *c);
     /* Computes u of these rows. NULL: u = x. */
     void (*read)(const struct connection *c, const struct tokens *tokens, struct range rows);
@@ -76,7 +79,9 @@ struct connection_functions {
     /* Computes `sum`, and the further streams. */
     void (*write)(const struct connection *c, struct range rows, const real *f,
                   struct dropout drop);
-    /* Computes df from dsum, and adds to `partial`. df is NULL if it equals dsum. */
+    /* Computes df from dsum, and the gradients of the parameters: row block n / ROWS has its own
+       row of `partial`, which is not cleared before (`starts`). df is NULL if it equals dsum: only
+       without dropout, and never if has_df. */
     void (*write_backward)(const struct connection *c, struct range rows, real *df,
                            const real *dsum, struct dropout drop);
     /* Element i of `sum` without what the sub-layer added. */

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """The golden numbers of the tests: what the model of ./train must compute, according to PyTorch.
 
-  scripts/pytorch/make_golden.py            writes tests/golden/
+  scripts/pytorch/make_golden.py            writes tests/golden/; lines that agree to 1e-8 stay as they are
   scripts/pytorch/make_golden.py --check    computes them again and compares with the files, to 1e-8
 
 The formulas are those of normlab.py, in float64. If PyTorch has a norm itself, normlab.py must agree
 with it before anything is written or compared.
 
-The files hold results, not parameters or data, which both sides compute from formulas (start_value,
-tokens, trained, norm_case). A line is `key count v1 v2 ...`, tensors row-major. A line that
-starts with # is a remark. Per model:
+The files hold results, not parameters or data, which both sides compute from formulas (start_value, tokens, trained,
+norm_case). A line is `key count v1 v2 ...`, tensors row-major, or a remark that starts with #. Per model:
     logits, loss, grad:NAME, grad_norm    of the first training step, gradients before clipping; models
                                           that are not in pre have no logits, and instead of gradients
                                           dots:NAME, their dot products with two waves
@@ -331,30 +330,26 @@ def all_cases():
 
 
 def write(path, remark, digits, results):
+    """Stored lines that agree with PyTorch are kept: on another processor the last digits differ."""
+    stored = {key: (line, values) for key, values, line in read(path)} if os.path.exists(path) else {}
     with open(path, "w", encoding="ascii") as file:
-        file.write(f"# {remark}; by scripts/pytorch/make_golden.py, PyTorch {torch.__version__}, float64\n")
+        file.write(f"# {remark}; by scripts/pytorch/make_golden.py, float64\n")
         for key, values in results:
-            file.write(" ".join([key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n")
+            line, old = stored.get(key, ("", ()))
+            computed = " ".join([key, str(len(values)), *(f"{v:.{digits}g}" for v in values)]) + "\n"
+            file.write(computed if differing(old, values) else line)
 
 
 def read(path):
-    """The (key, values) pairs of a file; ValueError where it is not as write() makes it."""
+    """The (key, values, line) of a file; ValueError where a value is not a number."""
     with open(path, encoding="ascii") as file:
-        rows = [line.split() for line in file if not line.startswith("#")]
-    if not all(len(row) > 2 and len(row) == 2 + int(row[1]) for row in rows):
-        raise ValueError("a line is not `key count v1 v2 ...`")
-    return [(key, list(map(float, values))) for key, _, *values in rows]
+        return [(line.split()[0], list(map(float, line.split()[2:])), line) for line in file if line[0] != "#"]
 
 
-def first_difference(stored, computed):
-    """The first difference between a file's pairs and PyTorch's, in words, or None."""
-    if [(k, len(v)) for k, v in stored] != [(k, len(v)) for k, v in computed]:
-        return "other keys or sizes than PyTorch's"
-    for (key, old), (_, new) in zip(stored, computed):
-        for i, (a, b) in enumerate(zip(old, new)):
-            if not math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-                return f"{key}[{i}] is {a:.10g}, PyTorch {torch.__version__} says {b:.10g}"
-    return None
+def differing(old, new):
+    """The indices of new numbers that are not those of before."""
+    return [i for i, b in enumerate(new) if not (
+        len(old) == len(new) and math.isclose(old[i], b, rel_tol=TOLERANCE, abs_tol=TOLERANCE))]
 
 
 def check(folder, cases):
@@ -363,9 +358,14 @@ def check(folder, cases):
     for name, (_, _, computed) in cases.items():
         path = os.path.join(folder, name)
         try:
-            problem = first_difference(read(path), computed)
+            stored, problem = read(path), None
+            if [(k, len(v)) for k, v, _ in stored] != [(k, len(v)) for k, v in computed]:
+                problem = "other keys or sizes than PyTorch's"
+            for (key, old, _), (_, new) in zip(stored, computed) if not problem else ():
+                for i in differing(old, new)[:0 if problem else 1]:
+                    problem = f"{key}[{i}] is {old[i]:.10g}, PyTorch {torch.__version__} says {new[i]:.10g}"
         except (OSError, ValueError) as error:
-            problem = str(error)
+            problem = error
         if problem:
             wrong += 1
             print(f"make_golden: {path}: {problem}", file=sys.stderr)
@@ -389,11 +389,11 @@ def main():
             sys.exit(1)
         print(f"make_golden: {len(cases)} files agree with PyTorch {torch.__version__}")
         return
-    try:
-        for name, case in cases.items():
+    for name, case in cases.items():
+        try:
             write(os.path.join(arguments.folder, name), *case)
-    except OSError as error:
-        sys.exit(f"make_golden: {error.filename}: {error.strerror}")
+        except OSError as error:
+            sys.exit(f"make_golden: {error.filename}: {error.strerror}")
 
 
 if __name__ == "__main__":
