@@ -295,7 +295,9 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
                          struct outcome *outcome) {
     if (!checkpoint_same_corpus(c, outcome->corpus->crc32)) {
         const char *stored = safetensors_text(&c->file, "corpus_crc32");
-        die(STATUS_USAGE, "corpus: %s: has checksum %08x, the run's corpus had %s",
+        die(STATUS_USAGE,
+            "corpus: %s: has checksum %08x, the run's corpus had %s (give the text that the "
+            "run was trained on)",
             outcome->corpus->name, outcome->corpus->crc32, stored ? stored : "none");
     }
     for (int i = 0; i < RANDOM_KEYS; i++) {
@@ -304,8 +306,9 @@ void checkpoint_read_run(const struct checkpoint *c, const struct config *config
         key_text(i, config, text);
         if (!stored || strcmp(stored, text) != 0)
             die(STATUS_MACHINE,
-                "%s: %s: differs: this program's random numbers are not those of the run", c->path,
-                key_names[i]);
+                "%s: %s: differs, because this program generates other random numbers (continue "
+                "with the program that started the run)",
+                c->path, key_names[i]);
     }
     outcome->steps = count_of(c, "step");
     outcome->train_loss = number_of(c, "train_loss");

@@ -70,7 +70,7 @@ static void read_sizes(const struct checkpoint *c, struct config *stored) {
     if (!wte || wte->dimensions != 2 || (wpe && wpe->dimensions != 2)) refuse(c, NO_MODEL);
     size_t C = wte->shape[1], layers;
     if (wpe && wpe->shape[1] != C)
-        refuse(c, "its embeddings of characters and positions differ in their number of channels");
+        refuse(c, "its token and position embeddings differ in their number of channels");
     layers = count_layers(c, C);
     if (!wte->shape[0] || !C || !layers || (wpe && !wpe->shape[0]))
         refuse(c, "its model has no characters, channels, positions or layers");
@@ -126,8 +126,8 @@ static void read_options(const struct checkpoint *c, struct config *stored) {
     if (model->n_layer != sizes.n_layer || model->n_embd != sizes.n_embd ||
         model->bias != sizes.bias || model->ffn_width != sizes.ffn_width ||
         (model->position == POSITION_LEARNED && model->block_size != sizes.block_size))
-        refuse(c, "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and its "
-                  "arrays");
+        refuse(c, "n-layer, n-embd, block-size, ffn-width or bias differ between its metadata and "
+                  "its arrays");
 }
 
 static bool is_folder(const char *path) {

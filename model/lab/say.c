@@ -80,8 +80,10 @@ static void say_ranks(struct progress *progress, const struct record *r) {
                      "%zu parts",
                      ranks - parts_count(&parts), ranks, batch.B, batch.T, parts_count(&parts));
     if (threads > (size_t)omp_get_num_procs())
-        progress_say(progress, "%zu ranks of %lld threads share %d cores here (--threads)",
-                     ranks_here(), (long long)config->threads, omp_get_num_procs());
+        progress_say(
+            progress,
+            "%zu ranks of %lld threads share %d cores, which is slow (try a smaller --threads)",
+            ranks_here(), (long long)config->threads, omp_get_num_procs());
 }
 
 void say_start(struct progress *progress, const struct record *r, int argc, char **argv) {

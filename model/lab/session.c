@@ -21,7 +21,7 @@ void session_join(struct config *config, struct run *run) {
     run->silent = ranks_number() > 0;
     if (run->silent) config->quiet = true;
     if (ranks_count() > 1 && config->corpus && !strcmp(config->corpus, "-"))
-        die(STATUS_USAGE, "corpus: -: standard input reaches the first rank only (give a file)");
+        die(STATUS_USAGE, "corpus: -: only the first rank can read standard input (give a file)");
     if (ranks_here() > 1 && !config->team) { // --threads=auto
         int64_t share = omp_get_num_procs() / (int64_t)ranks_here();
         if (config->threads > share) config->threads = share ? share : 1;

@@ -46,7 +46,9 @@ static const struct kind_option steps = {.name = "muon-steps",
 
 static void check(const struct optimizer_rule *rule) {
     if (rule->option[LR].real >= 0 && rule->peak == 0)
-        die(STATUS_USAGE, "--muon-lr=%g: follows the schedule of --learning-rate, which is 0",
+        die(STATUS_USAGE,
+            "--muon-lr=%g: follows the schedule of --learning-rate, which is 0 (give a "
+            "--learning-rate above 0)",
             rule->option[LR].real);
 }
 

@@ -114,7 +114,7 @@ static void expect_text_damage(const char *name, const char *value, int status, 
 Test(damage, texts_that_contradict_the_arrays) {
     expect_text_damage(
         "n-layer", "10000", STATUS_MACHINE,
-        "n-layer, n-embd, block-size, ffn-width or bias differ between its texts and "
+        "n-layer, n-embd, block-size, ffn-width or bias differ between its metadata and "
         "its arrays");
     expect_text_damage("norm", "rms", STATUS_MACHINE,
                        "transformer.h.0.ln_1.bias: is not part of this model");
@@ -230,7 +230,7 @@ Test(damage, sizes_that_the_arrays_do_not_bear_out) {
     expect_damage(widen, ATTENTION, STATUS_MACHINE,
                   ATTENTION ": its shape does not fit 100000 channels");
     expect_damage(empty, "transformer.wpe.weight", STATUS_MACHINE,
-                  "its embeddings of characters and positions differ in their number of channels");
+                  "its token and position embeddings differ in their number of channels");
 }
 
 Test(damage, what_lies_where_a_file_should) {
