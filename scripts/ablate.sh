@@ -22,20 +22,20 @@ usage() {
 Usage: scripts/ablate.sh [GRID OPTION]... [-- [OPTION of ./train]... [CORPUS]]
 
 Runs ./train for every combination of the values before --. Each run also gets all options after it.
-  --NAME=A,B,...    values of any option of ./train. Options that are not given have ./train's defaults;
-                    without any, the grid is --norm=ln,bn,rms --placement=pre,post
+  --NAME=A,B,...    values of any option of ./train; other options have ./train's defaults. Without any
+                    list of values, the grid is --norm=ln,bn,rms --placement=pre,post
   --NAME,NAME=A:B,C:D,...
                     options that vary together, one variant for each tuple of values:
                     --batch-size,max-iters=1:24000,4:6000 trains on equal numbers of tokens
   --grid=FILE       train the runs that FILE lists: each line has a name and options, with a seed of its
-                    own; # starts a comment. Variants are not tried first
+                    own; # starts a comment. Wrong options fail only when their run starts
   --seeds=N         seeds 1 to N (default 5); --seeds=1,3,7 or --seed=7: only these seeds
   --out=DIR         folder of the ablation (default: runs/ablate-..., named by the arguments without the
                     seeds); more values and seeds extend a folder, and finished runs are not repeated
   --jobs=N          number of runs side by side (default: one per core); a run has cores / jobs threads
   --sshlogin=LIST   distribute the runs over machines that share this folder, with GNU parallel
   --dry-run         show the grid and the expected time, and write nothing
-  --list            do the same, but write DIR/grid.txt, one run per line, for scripts/ablate.slurm
+  --list            as --dry-run, but write DIR/grid.txt, one run per line, for scripts/ablate.slurm
 
 After a kill at any moment, the same command continues runs from their checkpoints. DIR contains
   grid.txt          each run's name and options     runs/NAME/    each run's folder

@@ -245,7 +245,7 @@ def configurations(text):
 def read_command():
     parser = argparse.ArgumentParser(description="Times normlab's training step in PyTorch and in normlab, alternately.")
     add = parser.add_argument
-    add("--only", type=configurations, default=list(SIZES), help=f"some of {','.join(SIZES)}")
+    add("--only", type=configurations, default=list(SIZES), help=f"time only these models of {','.join(SIZES)}")
     add("--norm", choices=NORMS, default="ln", help="norm of both models (default ln)")
     add("--placement", choices=PLACEMENTS, default="pre", help="placement of the norms (default pre)")
     add("--bias", choices=("on", "off"), default="on", help="biases of both models (default on)")
@@ -257,7 +257,7 @@ def read_command():
     add("--as-installed", action="store_true", help="do not change PyTorch's environment")
     add("--mkl", choices=("avx512", "own"), default="avx512",
         help="instruction set of MKL on processors that are not Intel's (default avx512)")
-    add("--avx2", action="store_true", help="PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
+    add("--avx2", action="store_true", help="run PyTorch without AVX-512, to compare with make bench ARCH=x86-64-v3")
     add("--onednn", action="store_true", help="use oneDNN for linear layers")
     add("--compile", action="store_true", help="use torch.compile")
     add("--all", action="store_true", help="run every variant, one after another")

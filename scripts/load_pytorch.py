@@ -197,7 +197,7 @@ def read_command():
                         help="read with numpy only, or with the safetensors package")
     parser.add_argument("--nanogpt", metavar="FILE", help="load the model into the GPT class of this file, nanoGPT's model.py")
     parser.add_argument("--n-head", type=int, metavar="N",
-                        help="number of heads, if the file does not say it")
+                        help="number of heads, if the file does not contain it")
     parser.add_argument("--text", help="measure the loss on this text, and print the most probable next characters")
     parser.add_argument("--corpus", metavar="FILE", help="measure the loss on this file")
     parser.add_argument("--from-nanogpt", metavar="FILE", help="convert nanoGPT's ckpt.pt")

@@ -43,21 +43,22 @@ def options_of(words):
     parser = Parser(
         prog="scripts/report.py", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=__doc__.split("\n\n", maxsplit=1)[0],
-        epilog="Exit status: 0 done; 1 a canary or a run failed; 2 wrong usage; 130, 143 interrupted.")
-    parser.add_argument("--full", action="store_true", help="all sizes and seeds (hours); without it a "
-                        "quick report (minutes)")
+        epilog="Exit status: 0 done; 1 a run or a canary failed (a canary is a claim whose verdict is known); 2 wrong usage; "
+        "130, 143 interrupted.")
+    parser.add_argument("--full", action="store_true", help="train all sizes and seeds (hours); the default is a "
+                        "report on small models (minutes)")
     parser.add_argument("--quick", action="store_true", help="find only which norm, placement, learning rate and "
                         "initialization suit one text (--corpus=FILE), in at most ten minutes on two cores")
-    parser.add_argument("--size", metavar="XS,S", help="with --full, models of these sizes only (XS, S, M; deep and timed "
-        "models belong to XS); mini alone: a trial of the report itself")
-    parser.add_argument("--only", metavar="E3,E8", help="run these experiments only")
+    parser.add_argument("--size", metavar="XS,S", help="with --full, train only models of these sizes (XS, S, M; deep and "
+        "timed models count as XS); --size=mini: tiny models, to try the report itself")
+    parser.add_argument("--only", metavar="E3,E8", help="run only these experiments")
     parser.add_argument("--claim", metavar="A21", help="run only what this claim needs")
     parser.add_argument("--list-claims", action="store_true", help="show every claim with the runs and the time that "
                         "it takes, and run nothing")
     parser.add_argument("--corpus", action="append", default=[], metavar="FILE",
                         help="text to train on (default: the first of data/corpora; --full: all of them)")
     parser.add_argument("--other-corpus", action="append", default=[], metavar="FILE",
-                        help="another text, which only E23 and E26 train on")
+                        help="another text, for the experiments E23 and E26 only")
     parser.add_argument("--out", metavar="DIR", help="folder of the report (default: runs/report-LEVEL)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N",
                         help="number of runs side by side (default: one per core)")
@@ -67,14 +68,14 @@ def options_of(words):
     parser.add_argument("--sshlogin", metavar="LIST", help="distribute runs over machines, as in scripts/ablate.sh")
     parser.add_argument("--list", action="store_true",
                         help="write the list of runs, for scripts/ablate.slurm, and run nothing")
-    parser.add_argument("--page", action="store_true", help="draw existing results and run nothing; finished runs are "
-        "measured if they are not yet")
-    parser.add_argument("--continue", dest="other", metavar="FILE", help="take over the measurements of another report (its "
+    parser.add_argument("--page", action="store_true", help="write the page from existing results, and train nothing; "
+        "finished runs without measurements are measured")
+    parser.add_argument("--continue", dest="other", metavar="FILE", help="reuse the measurements of another report (its "
         "measured.jsonl, or measured.jsonl.xz of a published one), and run only what is missing")
-    parser.add_argument("--facts", metavar="FILE", help="judge these facts; run and measure nothing")
+    parser.add_argument("--facts", metavar="FILE", help="judge the facts in FILE; train and measure nothing")
     parser.add_argument("--texts", action="store_true", help="only write FINDINGS.md and README.md's block from facts")
-    parser.add_argument("--publish", metavar="DIR", help="also write to DIR what a repository keeps of a report: facts, list "
-        "of runs, verdicts, page")
+    parser.add_argument("--publish", metavar="DIR", help="also write the files of a report that are committed (facts, list "
+        "of runs, verdicts, page) to DIR")
     options = parser.parse_args(words)
     options.sizes = None if options.size is None else options.size.split(",")
     options.level = "mini" if options.sizes == ["mini"] else "text" if options.quick else "full" if options.full else "quick"

@@ -3,15 +3,15 @@
 
 Before -- are lists of values of any options of ./train. Each combination of values of the options that --for names
 is a variant; the other lists are axes, which are tuned for each variant. All variants get the same number of trials,
-on seeds from 101 on. A trial validates on a tenth of the training split (--hold-out). Then seeds 1, 2, ... judge the
-best two recipes of each variant on the full validation split.
+with seeds 101, 102, ... A trial validates on a tenth of the training split (--hold-out). Then seeds 1, 2, ... judge
+the best two recipes of each variant on the full validation split.
 
-  search    first one seed for every cell of the grid; then the best three cells and their neighbours get the
-            other seeds. --search=axes: one axis after another, the others at their best values so far
-  numbers   are in order and have ends. A value at an end wins only if it beats its neighbour by a standard
-            error of the paired difference; then the grid grows there, at most twice. Words are plain choices
-  unstable  values do not win: a seed diverges, gets stuck, or has a final loss more than 0.1 nats above the
-            median of the others
+  search    each cell of the grid is trained with one seed; then the best three cells and their neighbours get
+            the other seeds. --search=axes: one axis after another, the others at their best values so far
+  ends      the lowest or highest number of an axis wins only if it beats its neighbour by a standard error of
+            the paired difference; then the axis grows at this end, at most twice. Axes of words have no ends
+  unstable  values do not win: those where a seed diverges, gets stuck, or has a final loss more than 0.1 nats
+            above the median of the others
 
 After a kill the same command continues. DIR/ablation is an ablation's folder, for table.py and compare.py.
 """

@@ -231,11 +231,12 @@ def extremes(quantities, facts):
 def deep_evidence(facts):
     learned = {key: span_of(quantity, facts, sign=True) for key, quantity in DEEP.items()}
     return ("With 16 layers, 32 channels, no warm-up and the learning rate 0.001, the loss of Post-LN models minus that of Pre-LN "
-            f"models is {span_of(DEEP_GAP['xavier'], facts, sign=True)} nats with Xavier's initialization, and "
-            f"{span_of(DEEP_GAP['0.08'], facts, sign=True)} nats with the initial standard deviation 0.08, on "
+            f"models is {span_of(DEEP_GAP['xavier'], facts, sign=True)} nats with Xavier's initialization. With the initial "
+            f"standard deviation 0.08 it is {span_of(DEEP_GAP['0.08'], facts, sign=True)} nats. We tested "
             f"{texts_of(DEEP_GAP['0.08'], facts)} texts. A model that knows only the frequencies of characters has the unigram "
-            f"entropy as loss. Relative to this entropy, Post-LN's loss is {learned['post', 'xavier']} nats with Xavier's and "
-            f"{learned['post', '0.08']} with 0.08; Pre-LN's loss is {learned['pre', 'xavier']} and {learned['pre', '0.08']}.")
+            f"entropy as loss. With Xavier's initialization, Post-LN's loss minus this entropy is {learned['post', 'xavier']} nats, "
+            f"and Pre-LN's {learned['pre', 'xavier']} nats. With the initial standard deviation 0.08, these are "
+            f"{learned['post', '0.08']} nats and {learned['pre', '0.08']} nats.")
 
 
 FINDINGS = [
