@@ -3,7 +3,7 @@
    Every thread of the team has rows of its own (team.h). It takes them through all stages sweep by
    sweep: a row block, or several where weights are wide. So a sweep's values are used again while
    they are in the cache. Threads wait for one another at the start of a stage only where a token
-   needs what other rows gave:
+   needs results from rows of other threads:
 
      stage | threads wait if           | forward, for              | backward, for
      ------+---------------------------+---------------------------+-------------------------------

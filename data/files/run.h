@@ -17,7 +17,7 @@
    times, and two runs with the same options shall have the same checkpoint.
 
    The process that writes a run holds a lock on its log, so that there is only one at a time. The
-   system drops the lock when the process ends, in whatever way. */
+   system releases the lock when the process ends, even if it is killed. */
 #ifndef RUN_H
 #define RUN_H
 

@@ -1,6 +1,5 @@
 /* From a file to ids: reads a text block by block, encodes it and makes its two splits. The full
-   text is never in memory. What depends on the kind of corpus is in the kind's
-   file. */
+   text is never in memory. What depends on the kind of corpus is in the kind's file. */
 #include "data/text/corpus.h"
 #include "data/crc32.h"
 #include "data/die.h"

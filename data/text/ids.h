@@ -1,5 +1,5 @@
-/* Ids of a long text, in as few bytes each as the largest one needs: 1, 2 or 4. Batches and callers
-   see them as int32_t.
+/* Ids of a long text, stored in 1, 2 or 4 bytes each, as few as the largest id needs. Batches and
+   callers get them as int32_t.
 
    They are made from the bytes of the text, block by block, in two steps. While the text is read,
    each symbol gets a code: numbers 0, 1, ... in the order of first occurrence. When all of it is

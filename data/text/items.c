@@ -3,8 +3,8 @@
    A batch of the training split takes the next B items of a random order. This order depends on the
    seed alone and has every item once in each epoch. A batch is as long as its longest item, or as a
    block with `pad_to_block`. With `bucket`, the items of POOL_BATCHES batches are sorted by length
-   and cut into batches, which are then used in a random order. Validation takes the items of its
-   part as they come, in the same way. */
+   and cut into batches, which are then used in a random order. Batches of the
+   validation split are made in the same way, but in the order of the split. */
 #include "data/text/items.h"
 #include "data/die.h"
 #include "data/random.h"

@@ -1,5 +1,5 @@
 /* The kind of corpus that has no text: every character is sampled uniformly and independently.
-   corpus->ids is the alphabet, and all parts have the same distribution. */
+   corpus->ids is the alphabet, and both splits have the same distribution. */
 #include "data/random.h"
 #include "data/die.h"
 #include "data/text/corpus.h"

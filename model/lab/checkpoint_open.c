@@ -1,5 +1,5 @@
-/* Finds the file that a command uses, and reads its options: from the sizes of its arrays, its
-   texts, and the command line. */
+/* Finds the file that a command uses, and determines the options of its model from the sizes of its
+   arrays, its metadata and the command line. */
 #include "data/die.h"
 #include "model/lab/checkpoint.h"
 #include <errno.h>

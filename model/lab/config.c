@@ -1,6 +1,6 @@
 /* The table of options. Each is declared once: here, in config_model.c, or in the file of the norm
-   or the optimizer that has it (see model/kind_option.h). Defaults are
-   nanoGPT's recipe for tiny Shakespeare on a CPU, but with biases. */
+   or the optimizer that has it (see model/kind_option.h). Defaults are nanoGPT's recipe for tiny
+   Shakespeare on a CPU, but with biases. */
 #include "model/lab/config.h"
 #include "data/die.h"
 #include "model/lab/config_rows.h"

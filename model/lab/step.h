@@ -1,5 +1,5 @@
-/* The steps of training: what is due, one update, one evaluation. A step has as its number the
-   updates done before it. */
+/* The steps of training: what is due, one update, one evaluation. A step's number is the number of
+   updates before it. */
 #ifndef STEP_H
 #define STEP_H
 

@@ -24,8 +24,8 @@
    beta repeated.
 
    --bn-shards=k splits the batch's sequences into k shards, each with a mean and var of its
-   own: ghost batch norm, and what data parallel training on k devices does whose norms are not
-   synchronized. Running statistics move by the mean over the shards of their means and of their
+   own: ghost batch norm, as in data-parallel training on k devices without synchronized
+   statistics. Running statistics move by the mean over the shards of their means and of their
    unbiased variances. With fewer sequences than shards each sequence is a shard.
 
    Regularized BatchNorm (--rbn-mean l_mu, --rbn-var l_s) adds to the loss of a batch, at each norm,

@@ -1,18 +1,18 @@
 /* PRepBN: LayerNorm that turns into a re-parameterized BatchNorm during training.
 
-     y = lambda ln(x) + (1 - lambda) (bn(x) + eta x),   lambda = max(0, 1 - k / steps)
+     y = lambda LN(x) + (1 - lambda) (BN(x) + eta x),   lambda = max(0, 1 - k / steps)
 
-   at the batch after k others. In evaluation lambda is 0 and bn uses running statistics, so the
-   norm can be merged into the next linear layer. ln and bn have gamma and beta of their own; eta is
-   a learned number.
+   at the batch after k others. LN is LayerNorm and BN is BatchNorm, each with its own gamma and
+   beta; eta is a learned number. In evaluation lambda is 0 and BN uses running statistics, so the
+   norm can be merged into the next linear layer.
 
    Backward: with d1 = lambda dy and d2 = (1 - lambda) dy,
-     dx = ln'(d1) + bn'(d2) + eta d2,  deta += sum d2 x
-   ln' as in layer.c, bn' as in pool.c, pads included.
+     dx = LN'(d1) + BN'(d2) + eta d2,  deta += sum d2 x
+   LN' as in layer.c, BN' as in pool.c, pads included.
 
    Guo et al. 2024 (SLAB), PRepBN and RepBN (arXiv:2405.11582), and the authors' code (prepbn.py),
    whose tensor names are used here. There eta is RepBN's alpha, initially 1 for images and 0 for
-   LLaMA. For LLaMA norm1 is RMSNorm, bn's gamma starts at 0 too, and `warm` batches of norm1 alone
+   LLaMA. For LLaMA norm1 is RMSNorm, BN's gamma starts at 0 too, and `warm` batches of norm1 alone
    come first. Here gamma starts at 1 and lambda falls from the first batch on. Their `iter` is
    steps - num_batches_tracked. */
 #include "model/math/reduce.h"

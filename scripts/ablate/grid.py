@@ -2,8 +2,8 @@
 
 --norm=ln,bn is a list of one option. --batch-size,max-iters=1:24000,4:6000 is a tied list: its options vary together,
 and each tuple has a value for each of them. A list of --grid has one run a line: a name, then options of ./train. Words
-may be in single quotes, as in a folder's grid.txt; a word that starts with # begins a comment. It is data: its words are
-taken apart here, and quoted again before a shell sees them.
+may be in single quotes, as in a folder's grid.txt; a word that starts with # begins a comment. A list is data: it is
+split into words here, and these are quoted before a shell reads them.
 """
 import itertools
 import os

@@ -1,8 +1,8 @@
 """Plans an ablation for ablate.sh: python3 plan.py DIR CORES WORD...
 
 Reads the command, tries variants whose time is not known, shows the grid and the expected time, and writes the folder's
-grid.txt. If runs are to be started, DIR gets `plan`, which sets variables of a shell; `todo`, the lines of these runs in
-grid.txt; and `names`, theirs.
+grid.txt. If runs are to be started, DIR gets three files: `plan`, which sets shell variables, `todo`, the line numbers of
+these runs in grid.txt, and `names`, the names of the runs.
 
 In a trial, each run starts first and waits for its config.ini. Then the options are valid, the corpus is read and the
 memory is allocated. If ./train refuses one, its message and exit status are passed on. Then the runs train for ten

@@ -1,7 +1,7 @@
 """The rules by which a recipe is chosen among the cells of a grid: what tune.py, compare.py --tuned and the
 report have in common.
 
-An axis is an option with its values. Numbers are in order, so such an axis has two ends; words are plain choices.
+An axis is an option with its values. An axis of numbers is ordered and has two ends; an axis of words has none.
 A cell is a tuple of values, one for each axis. Its losses are {seed: final loss}, infinite for a run that did not
 train. All seeds here are tuning seeds: others judge what is chosen.
 

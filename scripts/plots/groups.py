@@ -1,5 +1,5 @@
-"""Groups of runs, which every chart draws: a variant with its seeds, or one run. And what the charts
-have in common: bands over seeds, the grammar's entropy, marks beyond the end of an axis.
+"""Groups of runs, which every chart draws: a variant with its seeds, or one run. Also functions that all charts
+use: bands over seeds, the grammar's entropy, marks beyond the end of an axis.
 
 A mean over seeds leaves diverged runs out and says so: they are crosses beyond the end of the loss
 axis. Losses far above the untrained model's do not extend that axis; they would flatten the rest.

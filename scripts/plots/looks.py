@@ -1,6 +1,6 @@
 """How lines, dots and labels look in every chart. A Look is a group's colour, line style and marker.
 
-Lines that lie on each other must stay distinguishable, also with colour blindness: different colours have
+Lines that overlap must stay distinguishable, also for colour-blind readers: different colours have
 different dashes or, where there are enough, different markers. All lines have the same width: a wider one
 would look more important.
 

@@ -1,5 +1,5 @@
-"""A picture of matplotlib as a small element of an HTML page: tenths of a point, one short list of fonts, no groups
-without a purpose; a style that all marks of a series share is written once.
+"""Makes a picture of matplotlib a small SVG element of an HTML page: coordinates are rounded to tenths of a point, the
+list of fonts is short, needless groups are removed, and a style that all marks of a series share is written once.
 """
 import io
 import itertools

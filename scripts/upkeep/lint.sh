@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make lint`: the layout of the code, the order of the folders, the lengths of files and functions,
-# phrases and links in documents and comments, shell and Python scripts. Every check runs; the exit status is 0 only if all pass.
+# phrases and links in documents and comments, shell and Python scripts. All checks run; the exit status is 0
+# only if all of them pass.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 status=0

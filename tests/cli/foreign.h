@@ -1,6 +1,5 @@
-/* Models of other programs: files with nanoGPT's names that lack what ./train writes beside the
-   weights. They are made from the model of a run, so the run's own results are what must come
-   out. */
+/* Models of other programs: files with nanoGPT's names that have only weights. They are made from
+   the model of a run, so they must give the results of this run. */
 #ifndef FOREIGN_H
 #define FOREIGN_H
 

@@ -1,5 +1,5 @@
-/* What the command line says reaches the training: every option of the table either changes what a
-   run leaves, or is named here as one that must not. */
+/* Every option of the table either changes the files of a run, or is named here as an option that
+   must not change them. */
 #include "model/lab/config.h"
 #include "model/math/profile.h"
 #include "tests/command.h"

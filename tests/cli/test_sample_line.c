@@ -1,4 +1,4 @@
-/* --sample-interval: lines in samples.txt, which cost no bits. */
+/* --sample-interval: lines in samples.txt, and that writing them does not change the run. */
 #include "model/norm/kinds.h"
 #include "tests/command.h"
 #include <criterion/criterion.h>

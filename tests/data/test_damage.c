@@ -1,7 +1,6 @@
-/* Stored runs whose files hold what they may not, although each file is whole and has its checksum:
-   as somebody or another program could have made them. An error says what is wrong, and nothing in
-   the folder changes. The readers of tests/fuzz/ on files that broke a reader or could: what a fuzzer
-   would find, without a fuzzer. */
+/* Stored runs whose files are complete and have correct checksums, but have contents that ./train
+   never writes, as another program could. An error says what is wrong, and nothing in the folder
+   changes. Also the readers of tests/fuzz/ on files that broke a reader or could break one. */
 #include "data/die.h"
 #include "data/files/safetensors.h"
 #include "tests/command.h"

@@ -1,6 +1,5 @@
-/* Flips bits of every file of a run that a command reads: every 37th, and with `make check-all` each one
-   alone. The damage is refused, or a
-   notice reports it, or what is read is the same as before. */
+/* Flips single bits of every file of a run that a command reads: every 37th bit, and with
+   `make check-all` every bit. The damage causes an error or a notice, or has no effect. */
 #include "data/die.h"
 #include "data/files/run.h"
 #include "data/files/safetensors.h"

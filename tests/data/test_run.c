@@ -1,6 +1,6 @@
-/* A run's folder, its log, and its files, which are replaced as a whole. What must survive a power
-   failure: a file is on the disk before it gets its name, and the folder after. fsync() and rename() are
-   replaced. */
+/* A run's folder, its log, and its files, which are replaced atomically. What must survive a power
+   failure: a file is synced before it is renamed, and its folder afterwards. The test replaces
+   fsync() and rename(). */
 #include "data/die.h"
 #include "model/lab/record.h"
 #include "tests/command.h"

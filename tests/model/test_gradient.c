@@ -1,6 +1,6 @@
 /* Every gradient against central differences, in double: each operation of layer/, with an
-   upstream gradient of its own for every element. Norms, sub-layers and whole models are in
-   test_gradient_norm.c, test_gradient_sublayer.c and test_gradient_model.c. */
+   upstream gradient of its own for every element. Norms and sub-layers are in
+   test_gradient_sublayer.c, full models in test_gradient_model.c. */
 #include "data/text/corpus.h"
 #include "model/layer/activation.h"
 #include "model/layer/embedding.h"

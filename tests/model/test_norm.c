@@ -1,7 +1,7 @@
 /* What the theory of each norm promises, on a norm alone. Tests that hold for every kind iterate the
    list. Batch Renormalization: which constants its backward has. Outputs and gradients of all norms are
    compared with PyTorch for six channels (test_golden_norms.c), gradients of larger shapes with
-   differences (test_gradient_norm.c). Here shapes have several row blocks and vectors. */
+   differences (test_gradient_sublayer.c). Here shapes have several row blocks and vectors. */
 #include "tests/model/theory.h"
 #include "tests/support.h"
 #include <criterion/criterion.h>
