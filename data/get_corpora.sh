@@ -10,7 +10,7 @@ export LC_ALL=C # tools work on bytes, so that sorting and matching are the same
 
 usage() {
     cat <<'EOF'
-Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare | quotes | german | italian | russian | c | python]...
+Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare | quotes | german | italian | russian | polish | c | python]...
 
   bible        kjv.txt              the King James Bible, a verse on each line
   poems        poems-zh.txt         Tang and Song poems in Chinese: title, author, verses, empty line
@@ -20,6 +20,7 @@ Usage: data/get_corpora.sh [--force] [bible | poems | words | shakespeare | quot
   german       german.txt           German quotations and jokes
   italian      italian.txt          Italian quotations and jokes
   russian      russian.txt          Russian quotations and jokes
+  polish       polish.txt           Polish quotations and jokes
   c            c.txt                C headers of Linux
   python       python.txt           modules of Python's library
 
@@ -187,6 +188,7 @@ get() { # get NAME: writes the corpus to $tmp/text
     german) get_quotes usr/share/games/fortunes/de computer fortunes-de ;;
     italian) get_quotes usr/share/games/fortunes/it computer fortunes-it ;;
     russian) get_quotes usr/share/games/fortunes/ru love_s fortunes-ru ;;
+    polish) get_quotes usr/share/games/fortunes/pl dowcipy fortunes-pl ;;
     c) get_sources usr/include/linux if.h linux-libc-dev .h ;;
     python) get_sources usr/lib/python3.11 json/__init__.py libpython3.11-stdlib .py ;;
     esac
@@ -205,8 +207,8 @@ for argument; do
     case $argument in
     -h | --help) usage && exit 0 ;;
     --force) force=1 ;;
-    bible | poems | words | shakespeare | quotes | german | italian | russian | c | python) names="$names $argument" ;;
-    *) say "no corpus '$argument' (bible, poems, words, shakespeare, quotes, german, italian, russian, c, python)" && exit 2 ;;
+    bible | poems | words | shakespeare | quotes | german | italian | russian | polish | c | python) names="$names $argument" ;;
+    *) say "no corpus '$argument' (bible, poems, words, shakespeare, quotes, german, italian, russian, polish, c, python)" && exit 2 ;;
     esac
 done
 names=${names:-bible poems words shakespeare}

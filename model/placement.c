@@ -19,6 +19,7 @@ static double inverse_root(size_t layer) {
     return 1 / sqrt((double)layer + 1);
 }
 
+/* Of the sub-layers up to this layer, not of all. */
 static double inverse_root_of_sublayers(size_t layer, size_t L) {
     return 1 / sqrt(2 * (double)layer + 2);
 }

@@ -48,8 +48,8 @@ static void say_corpus(struct progress *progress, const struct record *r) {
                      size.cut, (long long)config->model.block_size, size.longest + 1);
 }
 
-/* The formulas of norm and placement; of attention and the MLP where they have placements of their
-   own. */
+/* The formulas of norm and placement, and of a connection that the user chose; of attention and the
+   MLP where they have placements of their own. */
 static void say_formulas(struct progress *progress, const struct model_config *model) {
     const struct placement *attention = model_placement(model, SITE_ATTENTION);
     const struct placement *mlp = model_placement(model, SITE_FFN);
@@ -59,6 +59,8 @@ static void say_formulas(struct progress *progress, const struct model_config *m
     else
         progress_say(progress, "norm %s; placement of attention %s; of the MLP %s", norm,
                      attention->formula, mlp->formula);
+    if (model->connection)
+        progress_say(progress, "connection %s", connection_kinds[model->connection - 1]->formula);
 }
 
 /* Messages about how ranks share the work, if there are several. */

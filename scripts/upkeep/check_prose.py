@@ -94,7 +94,8 @@ def errors(path, text):
 
 
 def main():
-    names = subprocess.run(["git", "ls-files", "*.md", "*.c", "*.h", "*.py", "*.sh", "*.slurm", "*/page.html", "Makefile"],
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md", "*.c", "*.h", "*.py", "*.sh", "*.slurm",
+                            "*/page.html", "Makefile"],
                            capture_output=True, text=True, check=True).stdout.split()
     found = 0
     for path in filter(Path.exists, map(Path, names)):

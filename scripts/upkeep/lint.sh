@@ -12,8 +12,8 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     "$python" -m pyflakes --version >/dev/null 2>&1 && break
 done
 
-mapfile -t code < <(git ls-files '*.c' '*.h')
-mapfile -t shell < <(git ls-files '*.sh' '*.slurm' .ci/run)
+mapfile -t code < <(git ls-files -co --exclude-standard '*.c' '*.h')
+mapfile -t shell < <(git ls-files -co --exclude-standard '*.sh' '*.slurm' .ci/run)
 check clang-format --dry-run --Werror "${code[@]}"
 check "$python" scripts/upkeep/check_house.py
 check "$python" scripts/upkeep/check_prose.py

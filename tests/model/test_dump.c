@@ -193,8 +193,8 @@ static const real *check_branch(const struct dump *d, const struct sublayer *s, 
 static double residual_sum(const struct sublayer *s, size_t c, double x, double f) {
     const struct connection *k = &s->connection;
     const double a = k->a * x, b = k->b * f;
+    const double value = k->size[0] ? (double)k->param[0].value[c % k->size[0]] : 0;
     if (k->kind->functions != &lambda_functions) return a + b;
-    double value = (double)k->param[0].value[c % k->size[0]];
     if (!strcmp(k->kind->name, "admin")) return value * a + b;
     if (strcmp(k->kind->name, "interpolate") != 0) return a + value * b;
     return a + 0.05 * sqrt((double)C) * fabs(value) * (b - a);

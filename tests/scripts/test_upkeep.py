@@ -16,6 +16,16 @@ from common import run_options
 from upkeep import check_prose
 
 
+# ---- README's table ----
+
+@pytest.mark.parametrize("kinds", ["norms", "placements", "connections", "optimizers"])
+def test_readme_names_every_kind(train, kinds):
+    listed = subprocess.run([train, f"--list-{kinds}"], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^([a-z0-9-]+)", listed, re.M)
+    choices = (ROOT / "README.md").read_text().partition("## Choices")[2].partition("## The map")[0]
+    assert len(names) > 2 and [name for name in names if f"`{name}`" not in choices and f"={name}`" not in choices] == []
+
+
 # ---- commands of documents ----
 
 BESIDE = {"build", "runs", "venv", ".git"}  # folders without documents of the project
