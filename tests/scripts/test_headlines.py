@@ -118,7 +118,8 @@ def test_numbers_come_from_the_facts():
     text = texts.findings_text(planted(), 1234)
     assert "1234 models" in text and "With the best recipe of each, it is +0.050" in text
     assert "lowers its loss by 0.20 nats" in text and "+0.60 to +0.70 nats and BatchNorm's by 0.000" in text
-    assert "is +0.65 nats with Xavier's initialization, and +0.050 nats" in text and "−0.85 with 0.08; Pre-LN" in text
+    assert "is +0.65 nats with Xavier's initialization. With the initial standard deviation 0.08 it is +0.050 nats" in text
+    assert "With the initial standard deviation 0.08, these are −0.85 nats and " in text
     assert "| XS | 1 | LayerNorm or GroupNorm | Pre-LN (not compared) | 0.04 | 0.0056 |" in text
     assert "| XS: 2 layers, 32 channels | 12 | LayerNorm or RMSNorm |" not in text  # BatchNorm is as good there
     assert "| M: 4 layers, 128 channels | 12 | LayerNorm or RMSNorm | Pre-LN (not compared) | 0.08 | 0.01 |" in text
