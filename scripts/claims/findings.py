@@ -27,7 +27,7 @@ OPTION = r"[a-z][a-z-]*=[^\s(),\]]+"
 NORMS = {"ln": "LayerNorm", "bn": "BatchNorm", "rms": "RMSNorm", "gn": "GroupNorm", "none": "no norm"}
 TEXTS = {"tinyshakespeare": "tiny Shakespeare", "kjv": "the King James Bible", "poems-zh": "Chinese poems", "words": "a word list",
          "quotes": "English quotations", "german": "German quotations", "italian": "Italian quotations",
-         "russian": "Russian quotations", "c": "C", "python": "Python", "grammar": "the built-in grammar"}
+         "russian": "Russian quotations", "polish": "Polish quotations", "c": "C", "python": "Python", "grammar": "the built-in grammar"}
 UNSAID = {("rate", "tuned"), ("depth", "base"), ("block", "full"), ("recipe", "best"), ("time", "start"),
           ("vector", "article"), ("variant", "plain")}
 METRICS = {

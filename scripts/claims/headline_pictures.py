@@ -23,15 +23,15 @@ def titled(title, height, columns=1, **share):
     return figure, axes
 
 
-def margin_over(gain, gap, sign):
-    """gain - sign * gap, seed by seed: by how much a gain exceeds a gap of this sign."""
+def margin_over(gain, gap, factor):
+    """gain - factor * gap, seed by seed."""
     def compute(view):
         first, second = gain.compute(view), gap.compute(view)
         if first is None or second is None:
             return None
-        return over_seeds({seed: number - sign * second.seeds[seed] for seed, number in first.seeds.items()
+        return over_seeds({seed: number - factor * second.seeds[seed] for seed, number in first.seeds.items()
                            if seed in second.seeds})
-    return Quantity(f"[{gain.text}] - {'' if sign > 0 else '-'}[{gap.text}]", gain.experiment,
+    return Quantity(f"[{gain.text}] - {factor:g} [{gap.text}]", gain.experiment,
                     (*gain.needs, *gap.needs), compute, gain.unit)
 
 
