@@ -185,6 +185,7 @@ static void check_watching_changes_nothing(const struct pair *pair) {
         struct optimizer adam = held_adamw(fit_options, &model.lists.param, 1);
         probe_init(&probes, &model, (struct probe_sink){probed_collect, &rows[run]});
         for (int step = 0; step < 3; step++) {
+            if (run == 2) model_forward(&model, &batch, false, step); // an evaluation
             model.probing = run && step == 1;
             losses[run][step] = gradient_of(&model, &batch, step, 1);
             if (model.probing) probe_keep(&probes, &model);
