@@ -287,6 +287,13 @@ Test(evaluate, by_every_source_of_statistics) {
               ending.err);
 }
 
+/* With pn-v, --stats=other with the measured batch itself would give the loss of --stats=own. */
+Test(evaluate, statistics_of_another_batch_are_not_its_own) {
+    learn("--norm=pn-v --out=out text.txt");
+    char *table = written("--evaluate=out --stats=all");
+    cr_expect(fabs(loss_by(table, "other") - loss_by(table, "own")) > 1e-4, "%s", table);
+}
+
 /* Its penalty does not belong to a forward pass. */
 Test(evaluate, regularized_batchnorm_by_every_source) {
     learn("--norm=bn --rbn-mean=1 --rbn-var=1 --out=out text.txt");
@@ -296,12 +303,16 @@ Test(evaluate, regularized_batchnorm_by_every_source) {
 /* A single batch has no other batch to take statistics from. */
 Test(evaluate, one_batch_has_no_other) {
     learn("--norm=bn --batch-size=2 --out=out text.txt");
-    file_put("short.txt", "a cat", 5);
-    char *table = written("--evaluate=out --stats=all short.txt");
-    cr_expect(strstr(table, "\nother      -\n"), "%s", table);
-    struct ending ending = train("--evaluate=out --stats=other short.txt");
-    cr_expect(ending.status == STATUS_USAGE && strstr(ending.err, "short.txt is only one batch"),
-              "%s", ending.err);
+    const char *texts[] = {"a cat", "a cat a cat a cat"}; // a part of a batch; exactly one
+    for (int i = 0; i < 2; i++) {
+        file_put("short.txt", texts[i], strlen(texts[i]));
+        char *table = written("--evaluate=out --stats=all short.txt");
+        cr_expect(strstr(table, "\nother      -\n"), "%s", table);
+        struct ending ending = train("--evaluate=out --stats=other short.txt");
+        cr_expect(ending.status == STATUS_USAGE &&
+                      strstr(ending.err, "short.txt is only one batch"),
+                  "%s", ending.err);
+    }
 }
 
 Test(evaluate, how_far_the_future_is_seen) {
