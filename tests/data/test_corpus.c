@@ -306,6 +306,26 @@ Test(corpus, the_shortest_training_part_has_one_block) {
     corpus_free(&corpus);
 }
 
+/* If stretches are shorter than a block, a block starts at any character of its stretch from which it
+   does not reach beyond the text. */
+Test(corpus, blocks_of_short_stretches_start_wherever_they_fit) {
+    enum { B = 3, T = 8, TRAIN = 20, WIDTH = (TRAIN - 1) / B, LAST = TRAIN - 1 - T };
+    struct corpus corpus = numbered(2 * TRAIN, 0.5);
+    struct batch batch = batch_make(B, T);
+    bool starts[B][TRAIN] = {0};
+    for (uint64_t number = 0; number < 200; number++) {
+        corpus_sample(&corpus, 1, number, &batch);
+        for (int b = 0; b < B; b++) starts[b][batch.ids[b * T]] = true;
+    }
+    for (int b = 0; b < B; b++)
+        for (int c = 0; c < TRAIN; c++) {
+            bool own = c >= b * WIDTH && c < (b + 1) * WIDTH && c <= LAST;
+            cr_expect(starts[b][c] == (own || (b == B - 1 && c == LAST)), "%d from %d", b, c);
+        }
+    batch_free(&batch);
+    corpus_free(&corpus);
+}
+
 /* Goes through all blocks in batches of B, and counts how often each character is a target. */
 static void expect_each_once(const struct corpus *corpus, size_t B, size_t T) {
     int *times = calloc(corpus->length + 1, sizeof *times);
