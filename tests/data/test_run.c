@@ -109,6 +109,19 @@ Test(run, force_leaves_nothing_of_the_run_before) {
     cr_expect(!file_there("here/best.safetensors"));
 }
 
+/* A resumed run does not look like one that has ended. */
+Test(run, resuming_removes_what_a_run_writes_at_its_end) {
+    opened("here", false);
+    file_put("here/checkpoint.safetensors", "old", 3);
+    struct run run = {0};
+    run_lock(&run, "here");
+    run_resume(&run, 0);
+    run_close(&run);
+    cr_expect(!file_there("here/summary.json") && !file_there("here/sample.txt"));
+    cr_expect(!file_there("here/model.safetensors"));
+    cr_expect(file_there("here/config.ini") && file_there("here/checkpoint.safetensors"));
+}
+
 Test(run, folders_that_cannot_be_made) {
     file_put("file", "", 0);
     struct ending ending = call(open_in_child, "file");
