@@ -76,6 +76,12 @@ def colour_of(value):
     return COLOURS[NORMS.index(value)] if value in NORMS else PLACES.get(value, COLOURS[-2])
 
 
+def colours_of(names):
+    """{line: its colour}. Lines that are no norms or placements have different ones, in their order."""
+    rest = [name for name in sorted(names) if name not in (*NORMS, *PLACES)]
+    return {name: COLOURS[rest.index(name) % len(COLOURS)] if name in rest else colour_of(name) for name in names}
+
+
 def matching(facts, experiment, cell, spec):
     """{variant: options} that are in a picture."""
     found = {variant: variant_options(variant) for variant in facts.variants(experiment, cell, spec["metric"])}
@@ -172,7 +178,7 @@ def draw_rows_outside(axes, rows):
                       ha="right" if right else "left", va="center", fontsize=8)
 
 
-def draw_points_outside(axes, groups):
+def draw_points_outside(axes, groups, colours):
     """An arrow and the mean where that is above or below the picture. groups: {line: [(x, estimate)]}"""
     low, high = axes.get_ylim()
     for place, (name, points) in enumerate(sorted(groups.items())):
@@ -182,7 +188,7 @@ def draw_points_outside(axes, groups):
                 axes.annotate(f"{estimate.value:.3g} {'↑' if above else '↓'}", (x, above),
                               xycoords=axes.get_xaxis_transform(), xytext=(0, (-9 if above else 9) * (place + 1)),
                               textcoords="offset points", ha="center", va="center", fontsize=8,
-                              color=colour_of(name))
+                              color=colours[name])
 
 
 def draw_margin(span, middle):
@@ -225,9 +231,10 @@ def lines(axes, facts, experiment, cell, spec):
         estimate, _ = finite_estimate(facts, experiment, cell, spec["metric"], variant)
         if x is not None and estimate is not None:
             groups.setdefault(options.get(spec["line"], ""), []).append((x, estimate))
+    colours = colours_of(groups)
     for name, points in sorted(groups.items()):
         points.sort(key=lambda point: point[0])
-        colour = colour_of(name)
+        colour = colours[name]
         axes.plot([x for x, _ in points], [one.value for _, one in points], "-", color=colour,
                   linewidth=1.2, label=literal(name))
         for x, estimate in points:
@@ -245,7 +252,7 @@ def lines(axes, facts, experiment, cell, spec):
             axes.set_yscale("log")
         else:
             outside = view_limits(axes, values, "y", spec["metric"] in LOSSES)
-            draw_points_outside(axes, groups)
+            draw_points_outside(axes, groups, colours)
         axes.legend(fontsize=8, loc="upper center" if outside else "best")
         if spec["metric"] in LOSSES:
             perplexity_axis(axes.secondary_yaxis, "right", shown, values)
@@ -342,22 +349,21 @@ def interval_svg(outcome):
     def at(value):
         part = (min(max(value, low), high) - low) / (high - low)
         return f"{4 + part * (WIDTH - 8):.1f}"
-    parts = []
+    def strokes(name, places, way):
+        moves = "".join(f"M{at(value)} {way}" for value in places)
+        return f'<path class="{name}" d="{moves}"/>' if moves else ""
     if reading.form == "within":
         width = float(at(reading.high)) - float(at(reading.low))
-        parts.append(f'<rect class="band" x="{at(reading.low)}" y="2" width="{width:.1f}" height="22"/>')
+        parts = [f'<rect class="band" x="{at(reading.low)}" y="2" width="{width:.1f}" height="22"/>']
     else:
-        parts += [f'<line class="mark" x1="{at(mark)}" x2="{at(mark)}" y1="2" y2="24"/>'
-                  for mark in marks]
-    parts += [f'<line class="seed" x1="{at(value)}" x2="{at(value)}" y1="17" y2="23"/>'
-              for value in seeds]
+        parts = [strokes("mark", marks, "2V24")]
+    parts.append(strokes("seed", seeds, "17V23"))
     if reading.form != "exact":
-        parts.append(f'<line class="span" x1="{at(estimate.low)}" x2="{at(estimate.high)}" y1="12" '
-                     'y2="12"/>')
+        parts.append(strokes("span", [estimate.low], f"12H{at(estimate.high)}"))
         if estimate.kind == "mean" and len(seeds) == estimate.n >= BOOTSTRAP_LEAST:
             to, back = (np.log, np.exp) if estimate.ratio else (np.asarray, float)
             ends = bootstrap_interval(to(seeds))
-            parts.append(f'<line class="boot" x1="{at(back(ends.low))}" x2="{at(back(ends.high))}" y1="6" y2="6"/>')
+            parts.append(strokes("boot", [back(ends.low)], f"6H{at(back(ends.high))}"))
     parts.append(f'<circle class="point" cx="{at(estimate.value)}" cy="12" r="4"/>')
     return (f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
             f'aria-hidden="true">{"".join(parts)}</svg>')

@@ -19,6 +19,7 @@ from claims.findings import estimate_text, number
 from claims.plan import duration, grid_line
 from claims.rules import FAILS, HOLDS, OPEN
 from claims.verdicts import (DECIDED, FALSE, MIXED, PARTLY, SIZE, UNDECIDED, UNMEASURED, UNTESTED, VERDICTS, cell_name)
+from plots.svg import with_classes
 
 # facts; {claim id: Verdict}; ids of claims whose rule is younger than its facts; mini, quick or full;
 # the Lab; [(experiment, size, label, run)]; experiments whose first facts were judged by other code.
@@ -304,7 +305,7 @@ def make(contents, asked=None, published=False):
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([here, os.path.join(os.path.dirname(here), "plots")]), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template("page.html").render(
+    return with_classes(environment.get_template("page.html").render(
         level=contents.level, again=AGAIN[contents.level], claims=rows, by_word=by_word, surprises=surprises,
         asked_claim=claim_row(asked, contents) if asked else None,
         asked=findings.most_asked(contents.facts), findings=findings_of(contents.facts, published),
@@ -317,4 +318,4 @@ def make(contents, asked=None, published=False):
         unmeasured=[row for row in rows if row["word"] == UNMEASURED],
         revisions=claims.revisions(claims.CLAIMS),
         younger=sorted(contents.younger), recoded=contents.recoded,
-        experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers)
+        experiments=[experiment_row(one, contents) for one in EXPERIMENTS], readers=readers))

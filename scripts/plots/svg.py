@@ -1,15 +1,18 @@
-"""Makes a picture of matplotlib a small SVG element of an HTML page: coordinates are rounded to tenths of a point, the
-list of fonts is short, needless groups are removed, and a style that all marks of a series share is written once.
+"""A picture of matplotlib as a small element of an HTML page: tenths of a point, one short list of fonts, no groups
+without a purpose. Neighbours that look the same are joined, and what they share is written once.
 """
+from collections import Counter
 import io
 import itertools
 import re
 from xml.etree import ElementTree
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r"url\(#([^)]*)\)")
+GROUP, DEFS, PATH, TEXT, USE = (SVG + tag for tag in ("g", "defs", "path", "text", "use"))
+NUMBER, REFERENCE = re.compile(r"-?\d+\.\d+"), re.compile(r'(?<=href="#)[^"]*|(?<=url\(#)[^)]*')
 CIRCLE = re.compile(r"M0 ([\d.]+)(C[^CLz]*){8}z$")
 FONT = re.compile(r"font: ([\d.]+)px 'DejaVu Sans',[^;]*")
+STYLE = re.compile(r' style="([^"]*)"')
 ROW_OF_MARKS = 5  # from which on a path is shorter
 # What matplotlib writes as CSS of every element, and as a list of fonts in every text.
 INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt", "font-family": "'DejaVu Sans', sans-serif"}
@@ -19,96 +22,137 @@ def rounded(text, digits):
     return NUMBER.sub(lambda found: f"{round(float(found.group()), digits) + 0:.{digits}f}".rstrip("0").rstrip("."), text)
 
 
-def shorten(element, names, digits=1):
+def shorten(element, digits=1):
     """The attributes of an element and of those below it. Marks are small and drawn often: they keep hundredths."""
-    digits = 2 if element.tag == SVG + "defs" else digits
-    own = names.get(element.attrib.pop("id", None))
+    digits = 2 if element.tag == DEFS else digits
     for key, value in element.attrib.items():
         if key == "d":
             value = re.sub(r"\s*([A-Za-z])\s*", r"\1", " ".join(value.split()))
         if key == "style":
             value = FONT.sub(r"font-size: \1px", value).replace(": ", ":").replace("; ", ";")
-        else:
+        elif key != "id":
             value = rounded(value, digits)
-        element.set(key, REFERENCE.sub(lambda found: f"url(#{names[found.group(1)]})", value))
+        element.set(key, value)
     radius = CIRCLE.match(element.get("d", ""))
     if radius:
-        element.tag, element.attrib = SVG + "circle", {"r": radius.group(1), "style": element.get("style", "")}
-    if own:
-        element.set("id", own)
+        del element.attrib["d"]
+        element.tag, element.attrib = SVG + "circle", {**element.attrib, "r": radius.group(1)}
     if LINK in element.attrib:
-        link = element.attrib.pop(LINK)  # of a mark, or an image's own bytes
-        element.attrib = {"href": "#" + names[link[1:]] if link[0] == "#" else link, **element.attrib}
+        element.attrib = {"href": element.attrib.pop(LINK), **element.attrib}
     if element.get("transform", "").startswith("rotate(-0 "):
         del element.attrib["transform"]
     for child in element:
-        shorten(child, names, digits)
+        shorten(child, digits)
 
 
-def join_marks(root):
-    """A row of equal marks becomes a path that has the mark at each of its vertices."""
-    joined = ElementTree.Element(SVG + "defs")
-    for parent in list(root.iter()):
-        children = []
-        for href, group in itertools.groupby(parent, lambda child: "style" not in child.attrib and child.get("href")):
-            group = list(group)
-            if href and len(group) >= ROW_OF_MARKS:
-                points = " ".join(f"{use.get('x')} {use.get('y')}" for use in group)
-                group = [ElementTree.Element(SVG + "path", d=f"M{points}", style=f"fill:none;marker:url({href}m)")]
-                if not any(marker.get("id") == href[1:] + "m" for marker in joined):
-                    marker = ElementTree.SubElement(joined, SVG + "marker", id=href[1:] + "m", overflow="visible",
-                                                    markerUnits="userSpaceOnUse")
-                    ElementTree.SubElement(marker, SVG + "use", href=href)
-            children += group
-        parent[:] = children
-    root.insert(0, joined)
+def leaves(group, defs):
+    """What is drawn below a group, in this order. An axis draws its grid, then its ticks, then its labels."""
+    found = []
+    for child in group:
+        below = child
+        if child.tag == DEFS:
+            defs.extend(child)
+        elif child.tag == GROUP:
+            below = leaves(child, defs)
+            if child.get("id", "").startswith("matplotlib.axis"):
+                below.sort(key=lambda leaf: (leaf.tag != PATH, leaf.tag != USE))
+            if set(child.attrib) <= {"id", "clip-path"}:
+                for leaf in below:
+                    leaf.attrib.update({key: value for key, value in child.attrib.items() if key != "id"})
+                found += below
+            else:
+                child[:] = below
+                found.append(child)
+        elif child.tag != PATH or child.get("d"):
+            found.append(child)
+    return found
 
 
-def merge(element):
-    """Drops groups that say nothing, joins neighbours that say the same, and moves a style of all children up."""
-    children = []
-    for child in element:
-        merge(child)
-        group = child.tag == SVG + "g"
-        if group and not child.attrib:
-            children += child
-        elif group and children and children[-1].tag == child.tag and children[-1].attrib == child.attrib \
-                and not child.get("style"):
-            children[-1].extend(child)
-        elif len(child) or child.text and child.text.strip() or child.tag not in (SVG + "g", SVG + "defs", SVG + "style"):
-            children.append(child)
-    element[:] = children
-    styles = {child.get("style") for child in element}
-    if element.tag == SVG + "g" and len(element) > 1 and len(styles) == 1 and None not in styles and \
-            "style" not in element.attrib and not re.search(r"(^|;)opacity", *styles):
-        element.set("style", styles.pop())
-        for child in element:
-            del child.attrib["style"]
+def looks(leaf):
+    """All but the place of a leaf."""
+    return leaf.tag, {key: value for key, value in leaf.attrib.items() if key not in ("d", "x", "y", "id")}
 
 
-def compact(figure, name, **options):
-    """The figure as an element. Ids start with the name; those that nothing refers to go."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None}, **options)
-    svg = text.getvalue()
-    root = ElementTree.fromstring(svg)
-    used = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]*)', svg))
-    shorten(root, {old: f"{name}-{place}" for place, old in enumerate(used)})
+def joined(found, marks):
+    """Lines that look the same become one path, and a row of equal marks a path with a marker at each vertex."""
+    drawn = []
+    for (tag, look), run in itertools.groupby(found, looks):
+        run = list(run)
+        if tag == USE and len(run) >= ROW_OF_MARKS and "style" not in look:
+            mark = look.pop("href")
+            marks[mark[1:]] = True
+            points = " ".join(f"{use.get('x')} {use.get('y')}" for use in run)
+            run = [ElementTree.Element(PATH, d=f"M{points}", style=f"fill:none;marker:url({mark}m)", **look)]
+        elif tag == PATH and "fill:none" in look.get("style", "") and "opacity" not in look["style"]:
+            run = [ElementTree.Element(PATH, d="".join(path.get("d") for path in run), **look)]
+        drawn += run
+    return drawn
+
+
+def grouped(found, key):
+    """Neighbours with the same attribute become a group that has it."""
+    drawn = []
+    for value, run in itertools.groupby(found, lambda leaf: leaf.get(key)):
+        run = list(run)
+        if value and len(run) > 1 and "opacity" not in value:
+            group = ElementTree.Element(GROUP, {key: value})
+            group.extend(run)
+            for leaf in run:
+                del leaf.attrib[key]
+            run = [group]
+        drawn += run
+    return drawn
+
+
+def lighter(svg, name):
+    """A picture as matplotlib writes it, as a small element. Ids start with the name."""
+    root, defs, rows = ElementTree.fromstring(svg), [], {}
+    for child in list(root):
+        if child.tag == SVG + "metadata" or child.tag == DEFS and child.find(SVG + "style") is not None:
+            root.remove(child)
+    shorten(root)
     for element in root.iter():
         element.tail = None
         element.text = element.text if element.text and element.text.strip() else None
-    for child in list(root):
-        if child.tag == SVG + "metadata" or child.tag == SVG + "defs" and child.find(SVG + "style") is not None:
-            root.remove(child)
-    marks = {"#" + mark.get("id"): mark for mark in root.iter() if mark.get("id")}
-    styles = {}
-    for use in root.iter(SVG + "use"):
-        styles.setdefault(use.get("href"), set()).add(use.get("style"))
-    for use in root.iter(SVG + "use"):
-        if len(styles[use.get("href")]) == 1 and use.get("style"):
-            marks[use.get("href")].set("style", use.attrib.pop("style"))
-    join_marks(root)
-    merge(root)
+    found, styles = leaves(root, defs), {}
+    for use in root.iter(USE):
+        styles.setdefault(use.get("href")[1:], set()).add(use.get("style"))
+    alike = {mark.get("id"): styles[mark.get("id")].pop() for mark in defs if len(styles.get(mark.get("id"), ())) == 1}
+    for mark in defs:
+        mark.attrib.update({"style": alike[mark.get("id")]} if alike.get(mark.get("id")) else {})
+    for use in found:
+        if use.tag == USE and use.get("href")[1:] in alike:
+            use.attrib.pop("style", None)
+    drawn = grouped(joined(found, rows), "clip-path")
+    for group in drawn:
+        if group.tag == GROUP:
+            group[:] = grouped(group, "style")
+    root[:] = [ElementTree.Element(DEFS), *grouped(drawn, "style")]
+    for mark in defs:
+        if mark.get("id") in rows:
+            marker = ElementTree.SubElement(root[0], SVG + "marker", id=mark.get("id") + "m", overflow="visible")
+            marker.append(mark)
+        else:
+            root[0].append(mark)
     root.attrib.update(INHERITED)
     ElementTree.register_namespace("", SVG[1:-1])
-    return ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
+    text = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
+    names = {old: f"{name}-{place}" for place, old in enumerate(dict.fromkeys(REFERENCE.findall(text)))}
+    text = REFERENCE.sub(lambda found: names[found.group()], text)
+    return re.sub(r' id="([^"]*)"', lambda found: f' id="{names[found[1]]}"' if found[1] in names else "", text)
+
+
+def compact(figure, name, **options):
+    """The figure as an element of a page."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None}, **options)
+    return lighter(text.getvalue(), name)
+
+
+def with_classes(page):
+    """A page whose repeated styles are classes, in its own style element."""
+    styles = [style for style, count in Counter(STYLE.findall(page)).items() if count > 1]
+    names = {style: f"s{place}" for place, style in enumerate(styles)}
+    rules = "".join(f".{names[style]} {{ {style} }}\n" for style in styles)
+    page = STYLE.sub(lambda found: f' class="{names[found[1]]}"' if found[1] in names else found[0], page)
+    return page.replace("</style>", rules + "</style>", 1)

@@ -152,6 +152,13 @@ def test_rows_outside():
     check([text.get_text() for text in axes.texts] == ["3.2 →"], "texts", axes.texts)
 
 
+def test_lines_of_a_picture_have_colours_of_their_own():
+    widths = ["0.02", "0.04", "0.08", "0.16", "best"]
+    check(len({*figures.colours_of(widths).values()}) == 5, figures.colours_of(widths))
+    norms = figures.colours_of(["ln", "bn", "pre"])
+    check(norms == {name: figures.colour_of(name) for name in norms}, "the same in every picture", norms)
+
+
 def test_links():
     """A claim leads to the pictures that show what it reads, first to that of the cell that decides."""
     facts = planted(S={"bn": 0.3, "rms": 0.001}, XS={"bn": 0.021, "rms": 0.001})

@@ -18,7 +18,7 @@ from common.runs import number_text
 from plots import looks
 from plots.groups import Table
 from plots.plot_options import read_command
-from plots.svg import compact
+from plots.svg import compact, with_classes
 
 
 def compose(*words):
@@ -88,22 +88,38 @@ def test_ticks_of_steps_are_round_numbers(last, ticks):
     assert [tick for tick in axes.get_xticks() if 0 <= tick <= last] == ticks
 
 
+def marks_of(picture):
+    """The places of marks, each by itself or at a vertex of a path with a marker."""
+    rows = " ".join(re.findall(r'd="M([^"]*)" style="[^"]*marker:', picture))
+    single = " ".join(f"{x} {y}" for x, y in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', picture))
+    return sorted(np.array(f"{rows} {single}".split(), float).reshape(-1, 2).tolist())
+
+
 def test_a_pages_pictures_are_small_and_show_the_same():
     figure = matplotlib.figure.Figure()
     axes = figure.subplots()
     axes.plot([1, 2, 3], [4, 6, 5], "o-", label="<a> & b")
+    for level in (4.5, 5.5):
+        axes.axhline(level, color="red")
     axes.legend()
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         large = io.StringIO()
         figure.savefig(large, format="svg")
         small = compact(figure, "its")
     assert len(small) < len(large.getvalue()) / 3
-    words, marks = re.compile(r"<text[^>]*>([^<]*)<"), re.compile(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"')
+    words = re.compile(r"<text[^>]*>([^<]*)<")
     assert words.findall(small) == words.findall(large.getvalue()) and "&lt;a&gt; &amp; b" in words.findall(small)
-    before, after = (np.array(marks.findall(text), float) for text in (large.getvalue(), small))
+    before, after = (np.array(marks_of(text)) for text in (large.getvalue(), small))
     assert before.shape == after.shape and len(after) > 10 and abs(before - after).max() < 0.051
+    assert [path.count("M") for path in re.findall(r'<path d="([^"]*)"[^>]*stroke:#ff0000', small)] == [2]
     ids = re.findall(r' id="([^"]*)"', small)
     assert sorted(set(ids)) == sorted(ids) == sorted({*re.findall(r'(?:href="|url\()#([^")]*)', small)})
+
+
+def test_styles_that_a_page_repeats_are_classes():
+    page = '<style>p {}</style><a style="fill:red"/><a x="1" style="fill:red"/><a style="fill:blue"/>'
+    assert with_classes(page) == ('<style>p {}.s0 { fill:red }\n</style><a class="s0"/><a x="1" class="s0"/>'
+                                  '<a style="fill:blue"/>')
 
 
 # ---- sizes ----
